@@ -1,0 +1,1 @@
+"""Each crawler is a config, a source, a handler and a choice of sink."""

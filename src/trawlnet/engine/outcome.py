@@ -1,0 +1,124 @@
+"""What happened: the closed table of reasons, the outcome of one try, and its receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from trawlnet.engine.task import Task
+
+
+class Blame(StrEnum):
+    NOBODY = "nobody"  # Nothing is wrong.
+    TASK = "task"  # This key is the problem; its lane is healthy.
+    LANE = "lane"  # The host is the problem, for every key on it.
+    US = "us"  # Our bug or our machine; the host is never punished for it.
+
+
+class Again(StrEnum):
+    NEVER = "never"  # The answer stands until somebody asks for a retry.
+    COUNTED = "counted"  # Try again; each try uses up one attempt.
+    PATIENT = "patient"  # We were told to wait: no attempt is used, but patience is bounded too.
+
+
+class Reason(StrEnum):
+    """Metric label, `--reason` value, exit summary and failure category: one word for all."""
+
+    OK = "ok"
+    NOT_MODIFIED = "not_modified"
+    NOT_FOUND = "not_found"
+    DEACTIVATED = "deactivated"
+    TAKENDOWN = "takendown"
+    SUSPENDED = "suspended"
+    REFUSED = "refused"
+    TOO_LARGE = "too_large"
+    PARSE_ERROR = "parse_error"
+    LOOP = "loop"
+    HTTP_ERROR = "http_error"
+    NOT_YET = "not_yet"
+    EMBARGOED = "embargoed"
+    RATE_LIMITED = "rate_limited"
+    PARKED = "parked"
+    UNAVAILABLE = "unavailable"
+    DNS_ERROR = "dns_error"
+    CONNECTION_ERROR = "connection_error"
+    TIMEOUT = "timeout"
+    TRUNCATED = "truncated"
+    BLOCKED = "blocked"
+    UNKNOWN = "unknown"
+
+    @property
+    def blame(self) -> Blame:
+        return MEANING[self].blame
+
+    @property
+    def again(self) -> Again:
+        return MEANING[self].again
+
+    @property
+    def success(self) -> bool:
+        return self in (Reason.OK, Reason.NOT_MODIFIED)
+
+    @property
+    def answer(self) -> bool:
+        """A result, even when it is "no": it does not make a finished crawl a failed one."""
+        return MEANING[self].answer
+
+
+class Meaning(NamedTuple):
+    blame: Blame
+    again: Again
+    answer: bool
+    gloss: str
+
+
+MEANING: dict[Reason, Meaning] = {
+    Reason.OK: Meaning(Blame.NOBODY, Again.NEVER, True, "fetched and stored"),
+    Reason.NOT_MODIFIED: Meaning(Blame.NOBODY, Again.NEVER, True, "unchanged since the last visit"),
+    Reason.NOT_FOUND: Meaning(Blame.TASK, Again.NEVER, True, "the server says there is no such thing"),
+    Reason.DEACTIVATED: Meaning(Blame.TASK, Again.NEVER, True, "switched off by its owner"),
+    Reason.TAKENDOWN: Meaning(Blame.TASK, Again.NEVER, True, "taken down by its host"),
+    Reason.SUSPENDED: Meaning(Blame.TASK, Again.NEVER, True, "suspended by its host"),
+    Reason.REFUSED: Meaning(Blame.TASK, Again.NEVER, True, "our own policy forbids the request"),
+    Reason.TOO_LARGE: Meaning(Blame.TASK, Again.COUNTED, False, "over a size limit, on the wire or inflated"),
+    Reason.PARSE_ERROR: Meaning(Blame.TASK, Again.NEVER, False, "the body is not what it claims to be"),
+    Reason.LOOP: Meaning(Blame.TASK, Again.NEVER, False, "led in circles: redirects or cursors without end"),
+    Reason.HTTP_ERROR: Meaning(Blame.TASK, Again.NEVER, False, "a status code we have no other word for"),
+    Reason.NOT_YET: Meaning(Blame.TASK, Again.PATIENT, False, "not published yet"),
+    Reason.EMBARGOED: Meaning(Blame.TASK, Again.PATIENT, False, "withheld for now by the server"),
+    Reason.RATE_LIMITED: Meaning(Blame.LANE, Again.PATIENT, False, "the host asked us to slow down"),
+    Reason.PARKED: Meaning(Blame.NOBODY, Again.PATIENT, False, "its lane was parked before the request could go"),
+    Reason.UNAVAILABLE: Meaning(Blame.LANE, Again.COUNTED, False, "the host answered with a server error"),
+    Reason.DNS_ERROR: Meaning(Blame.LANE, Again.COUNTED, False, "the host's name does not resolve"),
+    Reason.CONNECTION_ERROR: Meaning(Blame.LANE, Again.COUNTED, False, "no connection, or it broke before an answer"),
+    Reason.TIMEOUT: Meaning(Blame.LANE, Again.COUNTED, False, "a deadline passed"),
+    Reason.TRUNCATED: Meaning(Blame.TASK, Again.COUNTED, False, "the body ended early"),
+    Reason.BLOCKED: Meaning(Blame.LANE, Again.NEVER, False, "its host failed too often; waits for a retry"),
+    Reason.UNKNOWN: Meaning(Blame.US, Again.COUNTED, False, "a bug or trouble on this machine; see the log"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one try at one task came to: the handler's whole answer."""
+
+    reason: Reason
+    items: Sequence[Any] = ()  # For the sink.
+    found: Sequence[Task] = ()  # For the store: new work that this task uncovered.
+    wait: float | None = None  # The server's own word (Retry-After), in seconds.
+    again_in: float | None = None  # Visit again after this many seconds.
+    detail: str = ""  # One line for a human.
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the store writes down, in one transaction, about one try."""
+
+    task: Task
+    reason: Reason
+    found: Sequence[Task] = ()
+    next: Task | None = None  # None: this key is settled for good.
+    detail: str = ""
+    at: float = 0.0

@@ -1,0 +1,123 @@
+"""The edges of the engine, as Protocols: a source, a store, a handler, a sink and a clock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from trawlnet.engine.outcome import Outcome, Reason, Receipt
+from trawlnet.engine.task import Task
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Unix seconds that never run backwards within a process."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    tasks: Sequence[Task]
+    cursor: str  # Saved in the same transaction as the tasks.
+
+
+class Source(Protocol):
+    def pages(self, after: str | None) -> AsyncIterator[Page]:
+        """Everything that exists beyond the cursor `after`, page by page; ends when all is told."""
+
+
+class Handler(Protocol):
+    async def __call__(self, task: Task) -> Outcome: ...
+
+
+class Sink(Protocol):
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        """Durable when this returns. Writing the same key twice must be harmless."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWork:
+    """One lane that has unleased work, as the store knows it."""
+
+    lane: str
+    due: float  # The earliest instant at which one of its tasks may run.
+    held: float = 0.0  # Parked until this instant; infinity means blocked.
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    tasks: Sequence[Task]
+    # Only for lanes that had less ready than was asked for: when their next task is due.
+    # Infinity: the lane has no other unleased task.
+    dues: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    open: int = 0  # Ready, waiting for a retry, or leased.
+    leased: int = 0  # Of the open ones: being worked on now.
+    waiting: int = 0  # Of the open ones: due later.
+    blocked: int = 0  # Of the open ones: on a lane that is blocked.
+    scheduled: int = 0  # Succeeded, and to be visited again; not open.
+    known: int = 0  # Every key the store remembers.
+    attempts: Mapping[Reason, int] = field(default_factory=dict)  # Each try, over all runs.
+    settled: Mapping[Reason, int] = field(default_factory=dict)  # Keys by their last word.
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A key whose last word was not a success."""
+
+    key: str
+    lane: str
+    reason: Reason
+    detail: str
+    attempt: int
+    at: float
+
+
+class Store(Protocol):
+    """What the crawl needs of its memory. Every method is atomic and durable on return."""
+
+    async def cursor(self) -> str | None:
+        """The cursor of the last page fed."""
+
+    async def feed(self, page: Page) -> int:
+        """Add a page and its cursor in one transaction; known keys are left alone. Returns how
+        many were new."""
+
+    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
+        """Lanes with unleased work, in a fixed order, beyond the lane `after`."""
+
+    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
+        """For each lane at most so many tasks that are due, lowest score first, oldest first
+        among equals. Nobody else gets them until they are settled or `ttl` seconds have passed.
+        Holds are the dispatcher's business: a held lane that is asked for is served."""
+
+    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
+        """Keep leases alive for tasks that take long."""
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        """Forget the work, remember the word, add what was found, end the leases: all in one
+        transaction. Found keys already known stay as they are, except that an open one takes a
+        lower score. A receipt whose key is no longer open changes nothing but the attempts."""
+
+    async def hold(self, lane: str, until: float) -> None:
+        """Park a lane (infinity blocks it, 0 lets it go). Survives a restart."""
+
+    async def counts(self) -> Counts: ...
+
+
+class Ledger(Store, Protocol):
+    """What the commands need besides: looking back, and putting work back."""
+
+    def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
+        """Settled keys whose last word was not a success, and open ones on blocked lanes."""
+
+    async def retry(self, reason: Reason | None = None) -> int:
+        """Open the failures again, as new; blocked lanes are let go. Returns how many keys."""
+
+    async def close(self) -> None:
+        """Give back what is still leased, and let go of files and connections."""

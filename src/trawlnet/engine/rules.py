@@ -1,0 +1,116 @@
+"""Every decision of the engine as a pure function: no I/O, no clock, no randomness."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from dataclasses import dataclass, replace
+
+from trawlnet.engine.outcome import Again, Blame, Outcome, Reason, Receipt
+from trawlnet.engine.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    attempts: int = 5  # Tries in all, the first one included.
+    patience: int = 50  # How often a task may be told to come back later.
+    base: float = 2.0  # The first delay; each further one doubles.
+    cap: float = 3600.0
+    jitter: float = 0.25  # Spread around the delay, so that a batch does not come back as one.
+
+    def delay(self, task: Task) -> float:
+        tries = task.attempt + task.waits
+        plain = min(self.cap, self.base * 2.0 ** min(tries, 40))
+        # Jitter comes from the key: spread over a crowd of tasks, yet the same on every run.
+        unit = zlib.crc32(f"{task.key}\0{tries}".encode("utf-8", "surrogatepass")) / 0xFFFFFFFF
+        return plain * (1.0 + self.jitter * (2.0 * unit - 1.0))
+
+
+def judge(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Receipt:
+    """What one outcome means for one task: settled, tried again, or visited again later."""
+    return Receipt(
+        task=task,
+        reason=outcome.reason,
+        found=outcome.found,
+        next=_next_try(task, outcome, policy, now),
+        detail=outcome.detail,
+        at=now,
+    )
+
+
+def _next_try(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Task | None:
+    if outcome.again_in is not None:
+        return task.revisited(now + outcome.again_in)
+    due = now + max(min(outcome.wait or 0.0, policy.cap), policy.delay(task))
+    match outcome.reason.again:
+        case Again.COUNTED if task.attempt + 1 < policy.attempts:
+            return task.retried(due)
+        case Again.PATIENT if task.waits < policy.patience:
+            return task.postponed(due)
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How one lane is to be treated."""
+
+    rate: float = 5.0  # Requests per second; infinity for no limit.
+    burst: int = 1  # Requests that may go at once after a pause.
+    concurrency: int = 4  # Requests in flight.
+    gap_from_end: bool = False  # Count the gap from the end of a response, not from its start.
+    halve_every: int = 5  # Consecutive failures.
+    floor: float = 0.5  # Requests per second that halving does not go below.
+    block_at: int = 10  # Consecutive failures.
+    first_park: float = 5.0  # After a "slow down" without a time; doubles each time in a row.
+    longest_park: float = 3600.0  # No server can park a lane for longer.
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a lane has been doing, and so how fast it may go."""
+
+    failures: int = 0  # In a row.
+    throttled: int = 0  # "Slow down" in a row.
+
+    def after(self, reason: Reason) -> Pace:
+        if reason is Reason.RATE_LIMITED:
+            return replace(self, throttled=self.throttled + 1)
+        match reason.blame:
+            case Blame.LANE:
+                return replace(self, failures=self.failures + 1)
+            case Blame.TASK | Blame.NOBODY if reason is not Reason.PARKED:
+                return Pace()
+            case _:
+                return self
+
+    def rate(self, manners: Manners) -> float:
+        halvings = self.failures // manners.halve_every
+        slowest = min(manners.floor, manners.rate)
+        if halvings == 0:
+            return manners.rate
+        # An unlimited lane that fails starts from a rate that halving can bite on.
+        full = manners.rate if math.isfinite(manners.rate) else _UNLIMITED_IN_TROUBLE
+        return max(slowest, full / 2.0 ** min(halvings, 60))
+
+    def concurrency(self, manners: Manners) -> int:
+        """A lane in trouble gets one worker until it has shown that it is well."""
+        return 1 if self.failures or self.throttled else manners.concurrency
+
+    def blocked(self, manners: Manners) -> bool:
+        return self.failures >= manners.block_at
+
+
+_UNLIMITED_IN_TROUBLE = 64.0  # Requests per second.
+
+
+def parked_until(pace: Pace, outcome: Outcome, manners: Manners, now: float) -> float:
+    """How long this outcome parks its lane: 0 not at all, infinity for good."""
+    if pace.blocked(manners):
+        return math.inf
+    if outcome.reason.blame is not Blame.LANE:
+        return 0.0
+    wait = outcome.wait or 0.0
+    if outcome.reason is Reason.RATE_LIMITED and wait <= 0.0:
+        wait = manners.first_park * 2.0 ** min(pace.throttled - 1, 40)
+    return now + min(wait, manners.longest_park) if wait > 0.0 else 0.0

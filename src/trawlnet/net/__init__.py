@@ -1,0 +1,1 @@
+"""The edge: every request that leaves the machine."""

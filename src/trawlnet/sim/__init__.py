@@ -1,0 +1,1 @@
+"""Small honest worlds on loopback, seeded and repeatable."""

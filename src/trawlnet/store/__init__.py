@@ -1,0 +1,1 @@
+"""The memory of a crawl: one contract, three materials."""
