@@ -77,26 +77,48 @@ class Meaning(NamedTuple):
 MEANING: dict[Reason, Meaning] = {
     Reason.OK: Meaning(Blame.NOBODY, Again.NEVER, True, "fetched and stored"),
     Reason.NOT_MODIFIED: Meaning(Blame.NOBODY, Again.NEVER, True, "unchanged since the last visit"),
-    Reason.NOT_FOUND: Meaning(Blame.TASK, Again.NEVER, True, "the server says there is no such thing"),
+    Reason.NOT_FOUND: Meaning(
+        Blame.TASK, Again.NEVER, True, "the server says there is no such thing"
+    ),
     Reason.DEACTIVATED: Meaning(Blame.TASK, Again.NEVER, True, "switched off by its owner"),
     Reason.TAKENDOWN: Meaning(Blame.TASK, Again.NEVER, True, "taken down by its host"),
     Reason.SUSPENDED: Meaning(Blame.TASK, Again.NEVER, True, "suspended by its host"),
     Reason.REFUSED: Meaning(Blame.TASK, Again.NEVER, True, "our own policy forbids the request"),
-    Reason.TOO_LARGE: Meaning(Blame.TASK, Again.COUNTED, False, "over a size limit, on the wire or inflated"),
-    Reason.PARSE_ERROR: Meaning(Blame.TASK, Again.NEVER, False, "the body is not what it claims to be"),
-    Reason.LOOP: Meaning(Blame.TASK, Again.NEVER, False, "led in circles: redirects or cursors without end"),
-    Reason.HTTP_ERROR: Meaning(Blame.TASK, Again.NEVER, False, "a status code we have no other word for"),
+    Reason.TOO_LARGE: Meaning(
+        Blame.TASK, Again.COUNTED, False, "over a size limit, on the wire or inflated"
+    ),
+    Reason.PARSE_ERROR: Meaning(
+        Blame.TASK, Again.NEVER, False, "the body is not what it claims to be"
+    ),
+    Reason.LOOP: Meaning(
+        Blame.TASK, Again.NEVER, False, "led in circles: redirects or cursors without end"
+    ),
+    Reason.HTTP_ERROR: Meaning(
+        Blame.TASK, Again.NEVER, False, "a status code we have no other word for"
+    ),
     Reason.NOT_YET: Meaning(Blame.TASK, Again.PATIENT, False, "not published yet"),
     Reason.EMBARGOED: Meaning(Blame.TASK, Again.PATIENT, False, "withheld for now by the server"),
-    Reason.RATE_LIMITED: Meaning(Blame.LANE, Again.PATIENT, False, "the host asked us to slow down"),
-    Reason.PARKED: Meaning(Blame.NOBODY, Again.PATIENT, False, "its lane was parked before the request could go"),
-    Reason.UNAVAILABLE: Meaning(Blame.LANE, Again.COUNTED, False, "the host answered with a server error"),
+    Reason.RATE_LIMITED: Meaning(
+        Blame.LANE, Again.PATIENT, False, "the host asked us to slow down"
+    ),
+    Reason.PARKED: Meaning(
+        Blame.NOBODY, Again.PATIENT, False, "its lane was parked before the request could go"
+    ),
+    Reason.UNAVAILABLE: Meaning(
+        Blame.LANE, Again.COUNTED, False, "the host answered with a server error"
+    ),
     Reason.DNS_ERROR: Meaning(Blame.LANE, Again.COUNTED, False, "the host's name does not resolve"),
-    Reason.CONNECTION_ERROR: Meaning(Blame.LANE, Again.COUNTED, False, "no connection, or it broke before an answer"),
+    Reason.CONNECTION_ERROR: Meaning(
+        Blame.LANE, Again.COUNTED, False, "no connection, or it broke before an answer"
+    ),
     Reason.TIMEOUT: Meaning(Blame.LANE, Again.COUNTED, False, "a deadline passed"),
     Reason.TRUNCATED: Meaning(Blame.TASK, Again.COUNTED, False, "the body ended early"),
-    Reason.BLOCKED: Meaning(Blame.LANE, Again.NEVER, False, "its host failed too often; waits for a retry"),
-    Reason.UNKNOWN: Meaning(Blame.US, Again.COUNTED, False, "a bug or trouble on this machine; see the log"),
+    Reason.BLOCKED: Meaning(
+        Blame.LANE, Again.NEVER, False, "its host failed too often; waits for a retry"
+    ),
+    Reason.UNKNOWN: Meaning(
+        Blame.US, Again.COUNTED, False, "a bug or trouble on this machine; see the log"
+    ),
 }
 
 
