@@ -1,0 +1,1 @@
+"""Every ATProto repository of every PDS that a relay knows."""

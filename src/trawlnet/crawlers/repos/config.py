@@ -1,0 +1,98 @@
+"""What the repos crawler can be told: a section of trawlnet.yaml, variables and flags."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from trawlnet.engine.crawl import Limits
+from trawlnet.engine.rules import Manners, RetryPolicy
+
+_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?B?)", re.IGNORECASE)
+
+
+def parse_size(value: object) -> object:
+    """`100MB` or `1.5 gb` as bytes (1 KB is 1024 bytes); anything but text is left to pydantic."""
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"{value!r} is not a size: write it like 500KB, 100MB or 2GB")
+    unit = match[2].upper()
+    return int(float(match[1]) * _UNITS[unit if unit in _UNITS else unit + "B"])
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+
+
+class ReposConfig(BaseModel):
+    """Field names are the YAML keys; with dashes they are the flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    relay: tuple[str, ...] = Field(
+        (), description="Relays to ask for PDS hosts (URLs, asked in this order)."
+    )
+    skip_pds: tuple[str, ...] = Field((), description="PDS hosts to leave alone (host or URL).")
+    workers: int = Field(50, ge=1, le=10_000, description="Tasks worked on at the same time.")
+    default_pds_rps: float = Field(
+        5.0, gt=0, le=1000, description="Requests per second to one PDS."
+    )
+    pds_concurrency: int = Field(
+        4, ge=1, le=100, description="Requests in flight to one PDS, whatever its rate."
+    )
+    halve_after: int = Field(
+        5, ge=1, description="Failures in a row after which a PDS is asked half as often."
+    )
+    min_pds_rps: float = Field(0.5, gt=0, description="Halving never goes below this rate.")
+    block_after: int = Field(
+        10, ge=1, description="Failures in a row after which a PDS is left alone for this run."
+    )
+    attempts: int = Field(5, ge=1, le=100, description="Tries per repository, the first included.")
+    retry_base: float = Field(
+        2.0, gt=0, description="Seconds before the first retry; each further one doubles."
+    )
+    max_repo_size: Size = Field(
+        100 << 20, ge=1, description="Largest repository to keep (bytes, or 100MB)."
+    )
+    request_timeout: float = Field(300.0, gt=0, description="Seconds for one whole request.")
+    connect_timeout: float = Field(15.0, gt=0, description="Seconds to get a connection.")
+    store_url: str = Field(
+        "", description="Where the crawl remembers: redis://HOST:PORT/DB, or empty for LMDB."
+    )
+    allow_private_hosts: bool = Field(
+        False, description="Open loopback and private addresses, any port, plain http."
+    )
+    contact: str = Field("", description="Mail address or URL that the User-Agent names.")
+    metrics_address: str = Field(
+        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+    )
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many tasks.")
+    max_seconds: float | None = Field(None, gt=0, description="Stop after so many seconds.")
+
+    @field_validator("relay", "skip_pds", mode="before")
+    @classmethod
+    def _one_is_a_list_of_one(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+
+def manners(config: ReposConfig) -> Manners:
+    """How every PDS is treated."""
+    return Manners(
+        rate=config.default_pds_rps,
+        concurrency=config.pds_concurrency,
+        halve_every=config.halve_after,
+        floor=config.min_pds_rps,
+        block_at=config.block_after,
+    )
+
+
+def limits(config: ReposConfig) -> Limits:
+    return Limits(
+        retry=RetryPolicy(attempts=config.attempts, base=config.retry_base),
+        most_tasks=config.max_tasks,
+        most_seconds=config.max_seconds,
+    )
