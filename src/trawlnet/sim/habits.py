@@ -106,7 +106,10 @@ async def misbehave(
         case Habit.FLAPPING:
             if turn % temper.fails_of >= temper.fails:
                 return await respond()
-            return _server_error(turn) if turn % 2 == 0 else _cut(request)
+            if turn % 2 == 0:
+                return _server_error(turn)
+            # Not a bare close: clients repeat a request by themselves when an idle connection ends.
+            return await _truncate(request, await respond(), chunked=False)
         case Habit.SERVER_ERROR:
             return _server_error(turn)
         case Habit.LYING:
