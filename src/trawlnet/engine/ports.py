@@ -39,10 +39,12 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaneWork:
-    """One lane that has unleased work, as the store knows it."""
+    """One lane that has work, as the store knows it."""
 
     lane: str
-    due: float  # The earliest instant at which one of its tasks may run.
+    # The earliest instant at which one of its tasks may run: 0 for one that was never put off,
+    # and for a leased one the end of its lease, since its holder may have died.
+    due: float
     held: float = 0.0  # Parked until this instant; infinity means blocked.
 
 
@@ -56,11 +58,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    open: int = 0  # Ready, waiting for a retry, or leased.
-    leased: int = 0  # Of the open ones: being worked on now.
-    waiting: int = 0  # Of the open ones: due later.
+    """known = open + scheduled + the sum of settled, as long as no success is forgotten."""
+
+    open: int = 0  # Ready, put off, or leased.
+    leased: int = 0  # Of the open ones: handed out, even if the time is up and nobody asked since.
+    waiting: int = 0  # Of the open ones: put off to an instant of their own, and not leased.
     blocked: int = 0  # Of the open ones: on a lane that is blocked.
-    scheduled: int = 0  # Succeeded, and to be visited again; not open.
+    scheduled: int = 0  # Succeeded, and to be visited again; open only while leased.
     known: int = 0  # Every key the store remembers.
     attempts: Mapping[Reason, int] = field(default_factory=dict)  # Each try, over all runs.
     settled: Mapping[Reason, int] = field(default_factory=dict)  # Keys by their last word.
@@ -68,14 +72,14 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A key whose last word was not a success."""
+    """A key whose last word was not a success, or that waits on a blocked lane."""
 
     key: str
     lane: str
     reason: Reason
-    detail: str
-    attempt: int
-    at: float
+    detail: str  # Of the last try.
+    attempt: int  # Of the task at its last try.
+    at: float  # When the last try ended; 0 if there was none.
 
 
 class Store(Protocol):
@@ -89,20 +93,25 @@ class Store(Protocol):
         many were new."""
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
-        """Lanes with unleased work, in a fixed order, beyond the lane `after`."""
+        """Lanes with open or scheduled tasks, in a fixed order, beyond the lane `after`."""
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
         """For each lane at most so many tasks that are due, lowest score first, oldest first
-        among equals. Nobody else gets them until they are settled or `ttl` seconds have passed.
-        Holds are the dispatcher's business: a held lane that is asked for is served."""
+        among equals. Tasks that were put off (a due time above 0, or a revisit) queue by due
+        time; of that queue's head, once due, and the best of the rest the lower score goes
+        first, and the put-off one among equals. Nobody else gets a leased task until it is
+        settled, or `ttl` seconds have passed and somebody asks for its lane. Holds are the
+        dispatcher's business: a held lane that is asked for is served."""
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        """Keep leases alive for tasks that take long."""
+        """Keep leases alive for tasks that take long. A lease that was lost stays lost."""
 
     async def settle(self, receipts: Sequence[Receipt]) -> None:
         """Forget the work, remember the word, add what was found, end the leases: all in one
-        transaction. Found keys already known stay as they are, except that an open one takes a
-        lower score. A receipt whose key is no longer open changes nothing but the attempts."""
+        transaction. With `next` the key stays, as that says: scheduled after a success, open
+        after anything else. Found keys already known stay as they are, except that an open one
+        takes a lower score. A receipt whose key is no longer open changes nothing but the
+        attempts."""
 
     async def hold(self, lane: str, until: float) -> None:
         """Park a lane (infinity blocks it, 0 lets it go). Survives a restart."""
@@ -117,7 +126,8 @@ class Ledger(Store, Protocol):
         """Settled keys whose last word was not a success, and open ones on blocked lanes."""
 
     async def retry(self, reason: Reason | None = None) -> int:
-        """Open the failures again, as new; blocked lanes are let go. Returns how many keys."""
+        """Open the failures again, as new, in their old order of arrival. Returns how many.
+        Blocked lanes of these keys are let go; without a reason, or for `blocked`, all are."""
 
     async def close(self) -> None:
         """Give back what is still leased, and let go of files and connections."""

@@ -34,7 +34,17 @@ class _Row:
 class _Lane:
     ready: list[_Place] = field(default_factory=list)  # Unleased, by score.
     later: list[_Place] = field(default_factory=list)  # Unleased, by due time.
+    leases: dict[str, float] = field(default_factory=dict)  # Key to expiry.
     held: float = 0.0
+
+    @property
+    def due(self) -> float:
+        """When the first of its tasks may run; infinity for a lane without any."""
+        if self.ready:
+            return 0.0
+        return min(
+            [*self.leases.values(), *(due for due, _, _ in self.later[:1])], default=math.inf
+        )
 
 
 class MemoryStore:
@@ -43,10 +53,10 @@ class MemoryStore:
         self._cursor: str | None = None
         self._seq = 0
         self._rows: dict[str, _Row] = {}  # Open and scheduled keys.
+        self._scheduled: set[str] = set()  # Of these, leased or not.
         self._failed: dict[str, _Row] = {}
         self._done: set[str] = set()
         self._lanes: dict[str, _Lane] = {}
-        self._leases: dict[str, float] = {}  # Key to expiry.
         self._attempts: Counter[Reason] = Counter()
         self._settled: Counter[Reason] = Counter()
 
@@ -65,30 +75,29 @@ class MemoryStore:
         found: list[LaneWork] = []
         for name in names[first:]:
             lane = self._lanes[name]
-            if len(found) < limit and (lane.ready or lane.later):
-                due = 0.0 if lane.ready else lane.later[0][0]
-                found.append(LaneWork(name, due, lane.held))
+            if len(found) < limit and (lane.ready or lane.later or lane.leases):
+                found.append(LaneWork(name, lane.due, lane.held))
         return found
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
-        self._give_back([key for key, expiry in self._leases.items() if expiry <= now])
         tasks: list[Task] = []
         dues: dict[str, float] = {}
         for name, want in wants.items():
             lane = self._lanes.get(name, _Lane())
+            self._give_back([key for key, expiry in lane.leases.items() if expiry <= now])
             for _ in range(want):
                 key = self._take(lane, now)
                 if key is None:
                     dues[name] = lane.later[0][0] if lane.later else math.inf
                     break
-                self._leases[key] = now + ttl
+                lane.leases[key] = now + ttl
                 tasks.append(_unpacked(self._rows[key].task))
         return Lease(tasks, dues)
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         for key in keys:
-            if key in self._leases:
-                self._leases[key] = now + ttl
+            if self._is_leased(key):
+                self._lanes[self._rows[key].task.lane].leases[key] = now + ttl
 
     async def settle(self, receipts: Sequence[Receipt]) -> None:
         checked = [_packed_receipt(receipt) for receipt in receipts]
@@ -102,13 +111,14 @@ class MemoryStore:
         self._lanes.setdefault(lane, _Lane()).held = until
 
     async def counts(self) -> Counts:
-        open_rows = {key: row for key, row in self._rows.items() if self._is_open(key)}
+        lanes = self._lanes.values()
+        scheduled = sum(not self._is_leased(key) for key in self._scheduled)
         return Counts(
-            open=len(open_rows),
-            leased=len(self._leases),
-            waiting=sum(row.later for key, row in open_rows.items() if key not in self._leases),
-            blocked=sum(self._is_blocked(row.task.lane) for row in open_rows.values()),
-            scheduled=len(self._rows) - len(open_rows),
+            open=len(self._rows) - scheduled,
+            leased=sum(len(lane.leases) for lane in lanes),
+            waiting=sum(len(lane.later) for lane in lanes) - scheduled,
+            blocked=len(self._on_blocked_lanes(Reason.BLOCKED)),
+            scheduled=scheduled,
             known=len(self._rows) + len(self._failed) + len(self._done),
             attempts={reason: n for reason, n in self._attempts.items() if n},
             settled={reason: n for reason, n in self._settled.items() if n},
@@ -133,9 +143,7 @@ class MemoryStore:
         for row in [*failed, *blocked]:
             key = row.task.key
             self._unqueue(key)
-            self._rows[key] = _Row(replace(row.task, due=0.0, attempt=0, waits=0), row.seq)
-            if key not in self._leases:
-                self._queue(key)
+            self._keep(_Row(replace(row.task, due=0.0, attempt=0, waits=0), row.seq))
             self._release_lane(row.task.lane)
         if reason in (None, Reason.BLOCKED):
             for name in self._lanes:
@@ -143,29 +151,29 @@ class MemoryStore:
         return len(failed) + len(blocked)
 
     async def close(self) -> None:
-        self._give_back(list(self._leases))
+        for lane in self._lanes.values():
+            self._give_back(list(lane.leases))
 
     def _add(self, task: Task) -> bool:
         key = task.key
         if key in self._rows or key in self._failed or key in self._done:
             return False
         self._seq += 1
-        self._rows[key] = _Row(task, self._seq)
-        self._queue(key)
+        self._keep(_Row(task, self._seq))
         return True
 
     def _settle_open(self, receipt: Receipt) -> None:
         key = receipt.task.key
-        seq = self._rows[key].seq
+        row = self._rows[key]
         self._unqueue(key)
+        self._lanes[row.task.lane].leases.pop(key, None)
         del self._rows[key]
-        self._leases.pop(key, None)
-        if receipt.next is not None:
-            scheduled = receipt.reason.success
-            self._rows[key] = _Row(receipt.next, seq, scheduled, None, receipt.detail, receipt.at)
-            self._queue(key)
+        self._scheduled.discard(key)
+        if receipt.next is None:
+            self._close_key(receipt, row.seq)
         else:
-            self._close_key(receipt, seq)
+            again = receipt.reason.success
+            self._keep(_Row(receipt.next, row.seq, again, None, receipt.detail, receipt.at))
         for task in receipt.found:
             if not self._add(task):
                 self._lower_score(task)
@@ -185,17 +193,20 @@ class MemoryStore:
             return
         self._unqueue(key)
         row.task = replace(row.task, score=task.score)
-        if key not in self._leases:
-            self._queue(key)
+        self._keep(row)
 
-    def _queue(self, key: str) -> None:
-        row = self._rows[key]
-        lane = self._lanes.setdefault(row.task.lane, _Lane())
-        insort(lane.later if row.later else lane.ready, _place(row))
+    def _keep(self, row: _Row) -> None:
+        """Write a row and put it in its queue; a leased one stays out of it until given back."""
+        key = row.task.key
+        self._rows[key] = row
+        (self._scheduled.add if row.scheduled else self._scheduled.discard)(key)
+        if not self._is_leased(key):
+            lane = self._lanes.setdefault(row.task.lane, _Lane())
+            insort(lane.later if row.later else lane.ready, _place(row))
 
     def _unqueue(self, key: str) -> None:
         row = self._rows.get(key)
-        if row is None or key in self._leases:
+        if row is None or self._is_leased(key):
             return
         lane = self._lanes[row.task.lane]
         queue = lane.later if row.later else lane.ready
@@ -211,21 +222,27 @@ class MemoryStore:
 
     def _give_back(self, keys: Sequence[str]) -> None:
         for key in keys:
-            del self._leases[key]
-            self._queue(key)
+            row = self._rows[key]
+            del self._lanes[row.task.lane].leases[key]
+            self._keep(row)
+
+    def _is_leased(self, key: str) -> bool:
+        row = self._rows.get(key)
+        lane = None if row is None else self._lanes.get(row.task.lane)
+        return lane is not None and key in lane.leases
 
     def _is_open(self, key: str) -> bool:
-        row = self._rows.get(key)
-        return row is not None and (not row.scheduled or key in self._leases)
+        return key in self._rows and (key not in self._scheduled or self._is_leased(key))
 
     def _is_blocked(self, lane: str) -> bool:
         return self._lanes[lane].held == math.inf
 
     def _on_blocked_lanes(self, reason: Reason | None) -> list[_Row]:
-        if reason not in (None, Reason.BLOCKED):
+        blocked = {name for name, lane in self._lanes.items() if lane.held == math.inf}
+        if reason not in (None, Reason.BLOCKED) or not blocked:
             return []
-        open_rows = (row for key, row in self._rows.items() if self._is_open(key))
-        return [row for row in open_rows if self._is_blocked(row.task.lane)]
+        rows = (row for row in self._rows.values() if row.task.lane in blocked)
+        return [row for row in rows if self._is_open(row.task.key)]
 
     def _release_lane(self, name: str) -> None:
         if self._is_blocked(name):
