@@ -1,0 +1,220 @@
+"""How a crawl is doing at one instant: a value, computed from what the engine counts anyway."""
+
+from __future__ import annotations
+
+import math
+import resource
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from trawlnet.engine.control import Control
+from trawlnet.engine.gate import Gate, LaneState
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock, Counts, Store
+from trawlnet.observe.lanes import LaneCondition, condition, shown
+from trawlnet.observe.metrics import Timed
+
+
+class Phase(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DRAINING = "draining"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLook:
+    """One lane worth looking at; the name is already safe to show."""
+
+    lane: str
+    condition: LaneCondition
+    why: str  # The reason that parked it; empty if nothing did.
+    wait: float  # Seconds until it is let go; infinity when blocked, 0 when it is not held.
+    rate: float  # Requests per second that it gets now.
+    failures: int  # In a row.
+    longest: float  # Seconds that its oldest running task has taken so far.
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    crawler: str
+    phase: Phase
+    elapsed: float
+    done: int  # Keys with a last word, over all runs.
+    done_this_run: int
+    open: int
+    blocked: int
+    known: int
+    attempts: int  # Tries in this run.
+    rate: float  # Keys settled per second, lately.
+    eta: float | None  # Seconds; None while new work turns up as fast as it is done.
+    errors: Mapping[Reason, int]  # Tries of this run that were no success, most frequent first.
+    in_flight: int
+    workers: int
+    lanes: Mapping[LaneCondition, int]
+    held: Sequence[LaneLook]  # Parked and blocked lanes, those that wait longest first.
+    slow: Sequence[LaneLook]  # Lanes that keep a worker busy longest, or were slowed down.
+    memory: int  # Bytes in memory that are not mapped files; 0 where the system does not tell.
+
+
+class Progress:
+    """Takes snapshots; remembers the last minute, so that "now" means lately."""
+
+    def __init__(
+        self,
+        crawler: str,
+        control: Control,
+        gate: Gate,
+        store: Store,
+        clock: Clock,
+        timed: Timed | None = None,
+    ) -> None:
+        self._crawler = crawler
+        self._control = control
+        self._gate = gate
+        self._store = store
+        self._clock = clock
+        self._timed = timed
+        self._begun = clock.now()
+        self._past: deque[_Mark] = deque(maxlen=_MARKS)
+        self._lanes = _Lanes({}, (), (), -math.inf)
+        self.ended = False
+
+    async def snapshot(self) -> Snapshot:
+        now, counts = self._clock.now(), await self._store.counts()
+        control, mark = self._control, _mark(now, counts)
+        if not self._past or now - self._past[-1].at >= _MARK_EVERY:
+            self._past.append(mark)
+        if now >= self._lanes.stale_at:
+            running = self._timed.running if self._timed is not None else {}
+            self._lanes = _look_at_lanes(self._gate.states(), running, now)
+        rate, drain = _speeds(self._past[0], mark)
+        return Snapshot(
+            crawler=self._crawler,
+            phase=Phase.ENDED if self.ended else _phase(control),
+            elapsed=now - self._begun,
+            done=mark.done,
+            done_this_run=sum(control.settled.values()),
+            open=counts.open,
+            blocked=counts.blocked,
+            known=counts.known,
+            attempts=sum(control.tally.values()),
+            rate=rate,
+            eta=_eta(counts, drain) if control.source_dry else None,
+            errors={r: n for r, n in control.tally.most_common() if n and not r.success},
+            in_flight=control.in_flight,
+            workers=control.workers,
+            lanes=self._lanes.conditions,
+            held=self._lanes.held,
+            slow=self._lanes.slow,
+            memory=anonymous_bytes(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    at: float
+    done: int
+    open: int
+
+
+_MARK_EVERY = 1.0
+_MARKS = 60  # A minute is long enough to be steady and short enough to be now.
+
+
+def _mark(now: float, counts: Counts) -> _Mark:
+    return _Mark(now, sum(counts.settled.values()), counts.open - counts.blocked)
+
+
+def _speeds(before: _Mark, now: _Mark) -> tuple[float, float]:
+    """Per second: keys settled, and by how much the open ones became fewer."""
+    seconds = now.at - before.at
+    if seconds <= 0.0:
+        return 0.0, 0.0
+    return max(0, now.done - before.done) / seconds, (before.open - now.open) / seconds
+
+
+def _eta(counts: Counts, drain: float) -> float | None:
+    """From the net speed: a crawl that finds more than it does has no end in sight yet."""
+    left = counts.open - counts.blocked
+    if left <= 0:
+        return 0.0
+    return left / drain if drain > 0.0 else None
+
+
+def _phase(control: Control) -> Phase:
+    if control.ending:
+        return Phase.DRAINING
+    return Phase.PAUSED if control.paused else Phase.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    conditions: Mapping[LaneCondition, int]
+    held: Sequence[LaneLook]
+    slow: Sequence[LaneLook]
+    stale_at: float  # Looking costs time per lane: the more there are, the more seldom we look.
+
+
+_LANES_SHOWN = 5
+_LANES_PER_SECOND = 10_000  # Looked at; about one hundredth of a core.
+
+
+def _look_at_lanes(
+    states: Sequence[LaneState], running: Mapping[str, tuple[str, float]], now: float
+) -> _Lanes:
+    since: dict[str, float] = {}
+    for lane, begun in running.values():
+        since[lane] = min(begun, since.get(lane, now))
+    conditions = dict.fromkeys(LaneCondition, 0)
+    held: list[tuple[float, LaneState]] = []
+    slow: list[tuple[float, LaneState]] = []
+    for state in states:
+        word = condition(state, now)
+        conditions[word] += 1
+        if word in (LaneCondition.PARKED, LaneCondition.BLOCKED):
+            held.append((-state.parked, state))
+        elif word is LaneCondition.SLOWED or now - since.get(state.lane, now) >= _SLOW_AFTER:
+            slow.append((since.get(state.lane, now), state))
+    return _Lanes(
+        conditions,
+        [_look(state, since, now) for state in _first(held)],
+        [_look(state, since, now) for state in _first(slow)],
+        now + len(states) / _LANES_PER_SECOND,
+    )
+
+
+_SLOW_AFTER = 5.0  # Seconds that a task may take before its lane is worth a line.
+
+
+def _first(ranked: list[tuple[float, LaneState]]) -> list[LaneState]:
+    ranked.sort(key=lambda pair: (pair[0], pair[1].lane))
+    return [state for _, state in ranked[:_LANES_SHOWN]]
+
+
+def _look(state: LaneState, since: Mapping[str, float], now: float) -> LaneLook:
+    return LaneLook(
+        lane=shown(state.lane),
+        condition=condition(state, now),
+        why=state.why,
+        wait=max(0.0, state.parked - now),
+        rate=state.rate,
+        failures=state.failures,
+        longest=now - since.get(state.lane, now),
+    )
+
+
+_STATM = Path("/proc/self/statm")
+
+
+def anonymous_bytes() -> int:
+    """Memory that only this process uses. The pages of a mapped store are left out: they belong
+    to the system's cache, which takes them back when somebody needs them."""
+    try:
+        _, resident, shared, *_ = _STATM.read_bytes().split()
+    except OSError:
+        return 0
+    return (int(resident) - int(shared)) * resource.getpagesize()

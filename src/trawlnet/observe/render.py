@@ -1,0 +1,163 @@
+"""A snapshot as one plain line, as one JSON object, and as a block for a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from trawlnet.observe.lanes import LaneCondition
+from trawlnet.observe.progress import LaneLook, Phase, Snapshot
+
+_WORST = 4  # Reasons that fit on a line.
+
+
+def plain_line(snap: Snapshot) -> str:
+    """`repos running 1m05s: 1,200 done, 300 open, 18.5/s, eta 16s; 12/50 workers; errors …`"""
+    parts = [f"{snap.done:,} done, {snap.open:,} open, {_speed(snap)}"]
+    parts.append(f"{snap.in_flight}/{snap.workers} workers")
+    if errors := _errors(snap):
+        parts.append(f"errors: {errors}")
+    if lanes := _troubled(snap):
+        parts.append(f"hosts: {lanes}")
+    if snap.memory:
+        parts.append(size(snap.memory))
+    return f"{snap.crawler} {snap.phase} {duration(snap.elapsed)}: " + "; ".join(parts)
+
+
+def json_line(snap: Snapshot) -> str:
+    """One object; durations are seconds, and what is not known or has no end is null."""
+    return json.dumps(
+        {
+            "crawler": snap.crawler,
+            "state": snap.phase,
+            "elapsed_s": round(snap.elapsed, 3),
+            "done": snap.done,
+            "done_this_run": snap.done_this_run,
+            "open": snap.open,
+            "blocked": snap.blocked,
+            "known": snap.known,
+            "attempts": snap.attempts,
+            "rate_per_s": round(snap.rate, 3),
+            "eta_s": None if snap.eta is None else round(snap.eta, 1),
+            "errors": dict(snap.errors),
+            "in_flight": snap.in_flight,
+            "workers": snap.workers,
+            "lanes": dict(snap.lanes),
+            "held": [_lane_object(look) for look in snap.held],
+            "slow": [_lane_object(look) for look in snap.slow],
+            "memory_bytes": snap.memory,
+        },
+        allow_nan=False,
+    )
+
+
+def _lane_object(look: LaneLook) -> dict[str, object]:
+    return {
+        "lane": look.lane,
+        "state": look.condition,
+        "why": look.why or None,
+        "wait_s": round(look.wait, 1) if math.isfinite(look.wait) else None,
+        "rate_per_s": round(look.rate, 3) if math.isfinite(look.rate) else None,
+        "failures": look.failures,
+        "longest_s": round(look.longest, 1),
+    }
+
+
+def block(snap: Snapshot) -> RenderableType:
+    """For rich. Everything is a `Text`: nothing in it is read as markup."""
+    rows = [_headline(snap), _bar(snap)]
+    if errors := _errors(snap):
+        rows.append(Text(f"errors  {errors}", style="yellow"))
+    if lanes := _lane_table([*snap.held, *snap.slow]):
+        return Group(*rows, lanes)
+    return Group(*rows)
+
+
+def _headline(snap: Snapshot) -> Text:
+    colour = {Phase.RUNNING: "green", Phase.ENDED: "green"}.get(snap.phase, "yellow")
+    memory = f", {size(snap.memory)}" if snap.memory else ""
+    head = Text(f"{snap.crawler} ", style="bold")
+    head.append(snap.phase, style=colour)
+    head.append(f" {duration(snap.elapsed)}, {_speed(snap)}")
+    return head.append(f", {snap.in_flight}/{snap.workers} workers{memory}", style="dim")
+
+
+_BAR_WIDTH = 30
+
+
+def _bar(snap: Snapshot) -> Text:
+    total = snap.done + snap.open
+    filled = _BAR_WIDTH * snap.done // total if total else 0
+    bar = Text("━" * filled, style="green")
+    bar.append("━" * (_BAR_WIDTH - filled), style="bright_black")
+    return bar.append(f"  {snap.done:,} done, {snap.open:,} open")
+
+
+def _lane_table(looks: Sequence[LaneLook]) -> Table | None:
+    if not looks:
+        return None
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for look in looks:
+        table.add_row(Text(look.lane), Text(look.condition), Text(_lane_story(look), style="dim"))
+    return table
+
+
+def _lane_story(look: LaneLook) -> str:
+    match look.condition:
+        case LaneCondition.BLOCKED:
+            return f"{look.failures} failures in a row; waits for a retry"
+        case LaneCondition.PARKED:
+            return f"{look.why or 'held'}, for another {duration(look.wait)}"
+        case LaneCondition.SLOWED:
+            return f"{look.failures} failures in a row; {look.rate:.1f} requests/s"
+        case LaneCondition.HEALTHY:
+            return f"one task takes {duration(look.longest)} so far"
+
+
+def _speed(snap: Snapshot) -> str:
+    if snap.phase is Phase.ENDED:
+        return f"{snap.done_this_run / max(snap.elapsed, 1e-9):.1f}/s in this run"
+    eta = f", eta {duration(snap.eta)}" if snap.eta is not None and snap.open else ""
+    return f"{snap.rate:.1f}/s{eta}"
+
+
+def _errors(snap: Snapshot) -> str:
+    items = list(snap.errors.items())
+    words = [f"{reason} {count:,}" for reason, count in items[:_WORST]]
+    if others := sum(count for _, count in items[_WORST:]):
+        words.append(f"others {others:,}")
+    return ", ".join(words)
+
+
+def _troubled(snap: Snapshot) -> str:
+    return ", ".join(
+        f"{count} {word}"
+        for word, count in snap.lanes.items()
+        if count and word is not LaneCondition.HEALTHY
+    )
+
+
+def duration(seconds: float) -> str:
+    """`4s`, `1m05s`, `2h03m`, `3d04h`: two units are enough to look at."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+
+
+def size(count: int) -> str:
+    amount = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TB"
