@@ -134,7 +134,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
         self._say = say
         self._complained = False
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - The library's name.
+    def handleError(self, record: logging.LogRecord) -> None:
         if not self._complained:
             self._complained = True
             self._say(f"warning: cannot write the log {self.baseFilename}: {sys.exc_info()[1]}")

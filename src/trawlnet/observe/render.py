@@ -30,30 +30,31 @@ def plain_line(snap: Snapshot) -> str:
 
 
 def json_line(snap: Snapshot) -> str:
-    """One object; durations are seconds, and what is not known or has no end is null."""
-    return json.dumps(
-        {
-            "crawler": snap.crawler,
-            "state": snap.phase,
-            "elapsed_s": round(snap.elapsed, 3),
-            "done": snap.done,
-            "done_this_run": snap.done_this_run,
-            "open": snap.open,
-            "blocked": snap.blocked,
-            "known": snap.known,
-            "attempts": snap.attempts,
-            "rate_per_s": round(snap.rate, 3),
-            "eta_s": None if snap.eta is None else round(snap.eta, 1),
-            "errors": dict(snap.errors),
-            "in_flight": snap.in_flight,
-            "workers": snap.workers,
-            "lanes": dict(snap.lanes),
-            "held": [_lane_object(look) for look in snap.held],
-            "slow": [_lane_object(look) for look in snap.slow],
-            "memory_bytes": snap.memory,
-        },
-        allow_nan=False,
-    )
+    return json.dumps(as_object(snap), allow_nan=False)
+
+
+def as_object(snap: Snapshot) -> dict[str, object]:
+    """Plain JSON data; durations are seconds, and what is not known or has no end is null."""
+    return {
+        "crawler": snap.crawler,
+        "state": snap.phase,
+        "elapsed_s": round(snap.elapsed, 3),
+        "done": snap.done,
+        "done_this_run": snap.done_this_run,
+        "open": snap.open,
+        "blocked": snap.blocked,
+        "known": snap.known,
+        "attempts": snap.attempts,
+        "rate_per_s": round(snap.rate, 3),
+        "eta_s": None if snap.eta is None else round(snap.eta, 1),
+        "errors": dict(snap.errors),
+        "in_flight": snap.in_flight,
+        "workers": snap.workers,
+        "lanes": dict(snap.lanes),
+        "held": [_lane_object(look) for look in snap.held],
+        "slow": [_lane_object(look) for look in snap.slow],
+        "memory_bytes": snap.memory,
+    }
 
 
 def _lane_object(look: LaneLook) -> dict[str, object]:
