@@ -93,3 +93,103 @@ def redis_server() -> Iterator[RedisServer]:
             yield server
         finally:
             server.kill()
+
+
+@dataclass
+class RabbitServer:
+    """One RabbitMQ node whose data outlives its process, so that tests can kill it."""
+
+    program: str
+    port: int
+    epmd_port: int
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        with (self.folder / "out.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.program],
+                env=self._environment(),
+                cwd=self.folder,
+                user=_rabbit_user(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + RABBIT_START_SECONDS
+        while not self._answers():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise RuntimeError((self.folder / "out.log").read_text()[-2000:])
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """The node is a child of the start script: both are in the session's process group."""
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def stop_epmd(self) -> None:
+        """The port mapper that the node started outlives it."""
+        epmd = shutil.which("epmd")
+        if epmd:
+            command = [epmd, "-port", str(self.epmd_port), "-kill"]
+            subprocess.run(command, env=self._environment(), capture_output=True, check=False)
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+            "HOME": str(self.folder),  # Where the node keeps its cookie.
+            "ERL_EPMD_PORT": str(self.epmd_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_RELAXED_COMMAND_CHECK": "1",
+            "RABBITMQ_NODENAME": f"trawlnet{self.port}@localhost",
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_MNESIA_BASE": str(self.folder / "data"),
+            "RABBITMQ_LOG_BASE": str(self.folder / "log"),
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "none"),
+            "RABBITMQ_CONF_ENV_FILE": str(self.folder / "none-env"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            "RABBITMQ_PID_FILE": str(self.folder / "pid"),
+        }
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2.0) as probe:
+                probe.sendall(b"AMQP\x00\x00\x09\x01")
+                # A node that is up begins with a method frame.
+                return probe.recv(1) == b"\x01"
+        except OSError:
+            return False
+
+
+RABBIT_START_SECONDS = 90.0
+
+
+def _rabbit_user() -> str | None:
+    """Root may not run a node: the package's own user does."""
+    return "rabbitmq" if os.getuid() == 0 else None
+
+
+@contextmanager
+def rabbitmq_server() -> Iterator[RabbitServer]:
+    wrapper = require("rabbitmq-server")
+    # Debian's wrapper insists on its own directories; the script behind it does not.
+    direct = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+    program = str(direct) if direct.exists() else wrapper
+    with tempfile.TemporaryDirectory(prefix="trawlnet-rabbit-") as folder:
+        if user := _rabbit_user():
+            shutil.chown(folder, user)
+        server = RabbitServer(program, free_port(), free_port(), Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
+            server.stop_epmd()

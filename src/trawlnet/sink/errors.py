@@ -1,0 +1,42 @@
+"""What can go wrong in a sink, said once for the user and once for the exit code."""
+
+from __future__ import annotations
+
+import errno
+
+
+class SinkError(Exception):
+    """The run cannot go on: results have nowhere to go. Nothing already durable is affected."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} (hint: {self.hint})" if self.hint else self.message
+
+
+class SinkUnreachable(SinkError):
+    """A server we were told to use does not answer."""
+
+
+class SinkBusy(SinkError):
+    """Somebody else holds what only one process may hold."""
+
+
+def from_os_error(error: OSError, doing: str) -> SinkError:
+    """One line for the user out of an operating system error."""
+    hint = _HINTS.get(error.errno or 0, "check the disk and the directory, then run again")
+    return SinkError(f"{doing}: {error.strerror or error}", hint)
+
+
+_HINTS = {
+    errno.ENOSPC: "free some space, then run again: it continues where it stopped",
+    errno.EDQUOT: "raise the quota or free some space, then run again",
+    errno.EROFS: "the file system is read-only: remount it, or choose another directory",
+    errno.EACCES: "give this user write access to the directory, or choose another",
+    errno.EPERM: "give this user write access to the directory, or choose another",
+    errno.EMFILE: "raise the limit of open files (ulimit -n), then run again",
+    errno.EIO: "the disk reports errors: check it before you go on",
+}

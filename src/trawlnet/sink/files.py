@@ -1,0 +1,154 @@
+"""Durable file primitives: what is on disk after a power cut is what these returned from."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trawlnet.sink.errors import SinkBusy, from_os_error
+
+_TAIL_CHUNK = 64 * 1024  # How much of a file is read at a time when looking back for a newline.
+
+
+@contextmanager
+def disk_errors(doing: str) -> Iterator[None]:
+    """Operating system errors inside become one SinkError that says what was being done."""
+    try:
+        yield
+    except OSError as error:
+        raise from_os_error(error, doing) from error
+
+
+def fsync_directory(path: Path) -> None:
+    """Make the names in a directory durable: created, renamed and deleted ones."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: Path) -> None:
+    """Create a directory and its parents, each one's name durable in the one above."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    fsync_directory(path.parent)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """A new file whose content is durable; its name is durable after the directory's fsync."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Readers, and whoever comes after a crash, see the old content or the new, never a mix."""
+    temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temp.unlink(missing_ok=True)
+    write_new(temp, data)
+    temp.replace(path)
+    fsync_directory(path.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def truncate_torn_line(path: Path) -> int:
+    """Cut what follows the last newline: a line that a crash left unfinished. Returns its size."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        whole = _end_of_last_line(file.fileno(), size)
+        if whole < size:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+        return size - whole
+
+
+def _end_of_last_line(fd: int, size: int) -> int:
+    end = size
+    while end > 0:
+        start = max(0, end - _TAIL_CHUNK)
+        newline = os.pread(fd, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """One durable line in a file that several processes append to now and then."""
+    make_directory(path.parent)
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        truncate_torn_line(path)
+        write_all(fd, line + b"\n")
+        os.fsync(fd)
+        fsync_directory(path.parent)
+    finally:
+        os.close(fd)
+
+
+class Appender:
+    """One file that only grows, a batch at a time; each batch is durable when append returns."""
+
+    def __init__(self, path: Path, *, new: bool) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self.path = path
+        self._fd = os.open(path, flags | (os.O_EXCL if new else 0), 0o644)
+        fsync_directory(path.parent)
+        self.size = os.fstat(self._fd).st_size
+
+    def append(self, data: bytes) -> None:
+        """After an OSError the file is in an unknown state: close it and open it again."""
+        try:
+            write_all(self._fd, data)
+            os.fsync(self._fd)
+        except OSError:
+            self._undo()
+            raise
+        self.size += len(data)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _undo(self) -> None:
+        try:
+            os.ftruncate(self._fd, self.size)
+        except OSError:
+            pass  # The disk is in trouble already; an unfinished line is cut on the next opening.
+
+
+class FileLock:
+    """At most one holder of a file's lock on this machine; the kernel lets go when it dies."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise SinkBusy(
+                f"{what} is in use by pid {holder}", "wait, or stop that process"
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._fd)
