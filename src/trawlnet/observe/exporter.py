@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,12 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 
 class MetricsAddressError(Exception):
-    """The address cannot be used; the text says why and what to type instead."""
+    """The address cannot be used."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint  # What to type instead.
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -18,7 +24,8 @@ def parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535 or (colon and "/" in host):
         raise MetricsAddressError(
-            f"metrics address {text!r} is not HOST:PORT; write it like 127.0.0.1:9464"
+            f"metrics address {text!r} is not HOST:PORT",
+            "write it like --metrics-address 127.0.0.1:9464",
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 
@@ -51,8 +58,8 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
         raise MetricsAddressError(
-            f"cannot serve metrics on {host}:{port}: {error.strerror or error}; "
-            "give another --metrics-address, or port 0 to have one picked"
+            f"cannot serve metrics on {host}:{port}: {os.strerror(error.errno or 0).lower()}",
+            f"choose another port, or have one picked: --metrics-address {host}:0",
         ) from error
     bound_host, bound_port, *_ = runner.addresses[0]
     shown_host = f"[{bound_host}]" if ":" in bound_host else bound_host

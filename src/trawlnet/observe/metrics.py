@@ -13,9 +13,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.gate import Gate
+from trawlnet.engine.crawl import Parts
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.engine.ports import Clock, Counts, Handler, Sink, Store
+from trawlnet.engine.ports import Clock, Counts, Handler, Sink
 from trawlnet.engine.task import Task
 from trawlnet.observe.lanes import LaneCondition, condition
 
@@ -96,9 +96,9 @@ class Metrics:
     def weighed(self, sink: Sink) -> Weighed:
         return Weighed(sink, self)
 
-    def watch(self, control: Control, gate: Gate, store: Store) -> Scrape:
+    def watch(self, parts: Parts, control: Control) -> Scrape:
         """Connect the figures to a crawl about to run; once per `Metrics`."""
-        scrape = Scrape(self, control, gate, store, self._clock)
+        scrape = Scrape(self, parts, control)
         self.registry.register(scrape)
         return scrape
 
@@ -139,19 +139,15 @@ class Weighed:
 class Scrape(Collector):
     """Reads a running crawl and renders it in the Prometheus text format."""
 
-    def __init__(
-        self, metrics: Metrics, control: Control, gate: Gate, store: Store, clock: Clock
-    ) -> None:
+    def __init__(self, metrics: Metrics, parts: Parts, control: Control) -> None:
         self._metrics = metrics
+        self._parts = parts
         self._control = control
-        self._gate = gate
-        self._store = store
-        self._clock = clock
         self._counts = Counts()
 
     async def text(self) -> bytes:
         # The store answers asynchronously, the library collects synchronously: ask first.
-        self._counts = await self._store.counts()
+        self._counts = await self._parts.store.counts()
         return generate_latest(self._metrics.registry)
 
     def collect(self) -> Iterable[Metric]:
@@ -195,8 +191,8 @@ class Scrape(Collector):
         )
 
     def _lanes(self) -> Mapping[str, int]:
-        now = self._clock.now()
-        found = Counter(condition(state, now) for state in self._gate.states())
+        now = self._parts.clock.now()
+        found = Counter(condition(state, now) for state in self._parts.gate.states())
         return {each: found[each] for each in LaneCondition}
 
     def _counter(

@@ -11,9 +11,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.gate import Gate, LaneState
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.gate import LaneState
 from trawlnet.engine.outcome import Reason
-from trawlnet.engine.ports import Clock, Counts, Store
+from trawlnet.engine.ports import Counts
 from trawlnet.observe.lanes import LaneCondition, condition, shown
 from trawlnet.observe.metrics import Timed
 
@@ -63,34 +64,22 @@ class Snapshot:
 class Progress:
     """Takes snapshots; remembers the last minute, so that "now" means lately."""
 
-    def __init__(
-        self,
-        crawler: str,
-        control: Control,
-        gate: Gate,
-        store: Store,
-        clock: Clock,
-        timed: Timed | None = None,
-    ) -> None:
+    def __init__(self, crawler: str, parts: Parts, control: Control) -> None:
         self._crawler = crawler
+        self._parts = parts
         self._control = control
-        self._gate = gate
-        self._store = store
-        self._clock = clock
-        self._timed = timed
-        self._begun = clock.now()
+        self._begun = parts.clock.now()
         self._past: deque[_Mark] = deque(maxlen=_MARKS)
         self._lanes = _Lanes({}, (), (), -math.inf)
         self.ended = False
 
     async def snapshot(self) -> Snapshot:
-        now, counts = self._clock.now(), await self._store.counts()
+        counts, now = await self._parts.store.counts(), self._parts.clock.now()
         control, mark = self._control, _mark(now, counts)
         if not self._past or now - self._past[-1].at >= _MARK_EVERY:
             self._past.append(mark)
         if now >= self._lanes.stale_at:
-            running = self._timed.running if self._timed is not None else {}
-            self._lanes = _look_at_lanes(self._gate.states(), running, now)
+            self._lanes = _look_at_lanes(self._parts.gate.states(), self._running(), now)
         rate, drain = _speeds(self._past[0], mark)
         return Snapshot(
             crawler=self._crawler,
@@ -112,6 +101,10 @@ class Progress:
             slow=self._lanes.slow,
             memory=anonymous_bytes(),
         )
+
+    def _running(self) -> Mapping[str, tuple[str, float]]:
+        handler = self._parts.handler
+        return handler.running if isinstance(handler, Timed) else {}
 
 
 @dataclass(frozen=True, slots=True)
