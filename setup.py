@@ -1,0 +1,31 @@
+"""Builds the optional C accelerator; everything else about the package is in pyproject.toml."""
+
+import os
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+SOURCES = sorted(
+    str(path)
+    for path in Path("src/trawlnet/formats/native").glob("*.c")
+    if not path.name.startswith("fuzz_")
+)
+
+# CI sets TRAWLNET_NATIVE=require, so that a broken build fails there instead of falling back.
+REQUIRED = os.environ.get("TRAWLNET_NATIVE") == "require"
+
+FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"]
+SANITIZE = SANITIZERS if os.environ.get("TRAWLNET_SANITIZE") == "1" else []
+PORTABLE = ["-DTRAWLNET_PORTABLE"] if os.environ.get("TRAWLNET_PORTABLE") == "1" else []
+
+native = Extension(
+    "trawlnet.formats._native",
+    sources=SOURCES,
+    depends=["src/trawlnet/formats/native/repoblock.h"],
+    extra_compile_args=FLAGS + SANITIZE + PORTABLE,
+    extra_link_args=SANITIZE,
+    optional=not REQUIRED,
+)
+
+setup(ext_modules=[] if os.environ.get("TRAWLNET_NATIVE") == "0" else [native])

@@ -1,0 +1,222 @@
+/* CARv1: frames in, an index of blocks by digest out. */
+#include "repoblock.h"
+
+#include <stdlib.h>
+
+const uint8_t CID_PREFIX[4] = {0x01, 0x71, 0x12, 0x20}; /* v1, DAG-CBOR, SHA-256, 32 bytes */
+
+enum { VARINT_OK, VARINT_CUT, VARINT_BAD };
+
+/* Unsigned varints of at most nine bytes, in their only shortest form. */
+static int varint(cursor *c, uint64_t *value)
+{
+    uint64_t v = 0;
+    for (int shift = 0; shift < 63; shift += 7) {
+        if (c->at == c->end)
+            return VARINT_CUT;
+        uint8_t byte = *c->at++;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80)) {
+            *value = v;
+            return byte == 0 && shift ? VARINT_BAD : VARINT_OK;
+        }
+    }
+    return VARINT_BAD;
+}
+
+/* The length of the CIDv1 that `at` begins with, or 0. */
+size_t cid_parse(const uint8_t *at, size_t len, int *is_sha256)
+{
+    cursor c = {at, at + len};
+    uint64_t version, codec, hash, digest;
+    if (varint(&c, &version) || version != 1 || varint(&c, &codec) || varint(&c, &hash) || varint(&c, &digest))
+        return 0;
+    if (digest > MAX_CID || digest > (size_t)(c.end - c.at))
+        return 0;
+    size_t size = (size_t)(c.at - at) + (size_t)digest;
+    *is_sha256 = hash == 0x12 && digest == DIGEST;
+    return size <= MAX_CID ? size : 0;
+}
+
+static repo_error load_header(repo *r, cursor *c)
+{
+    const uint8_t *start = c->at, *key, *root = NULL;
+    uint64_t len, version = 0;
+    size_t key_len;
+    head h;
+
+    switch (varint(c, &len)) {
+    case VARINT_CUT: return repo_fail(r, REPO_TRUNCATED, "the header's length is cut", start);
+    case VARINT_BAD: return repo_fail(r, REPO_BAD_CAR, "the header's length is no varint", start);
+    }
+    if (len > (size_t)(c->end - c->at))
+        return repo_fail(r, REPO_TRUNCATED, "the header is cut", start);
+    cursor in = {c->at, c->at + len};
+    c->at = in.end;
+    if (!cbor_head(&in, &h) || h.major != 5)
+        return repo_fail(r, REPO_BAD_CAR, "the header is no map", start);
+    for (uint64_t n = h.arg; n; n--) {
+        head v;
+        if (!cbor_span(&in, 3, &key, &key_len))
+            return repo_fail(r, REPO_BAD_CAR, "a header key is no text", in.at);
+        cursor value = in;
+        if (!cbor_skip(&in, 1))
+            return repo_fail(r, REPO_BAD_CAR, "a header value is malformed", in.at);
+        if (key_len == 7 && memcmp(key, "version", 7) == 0) {
+            version = cbor_head(&value, &v) && v.major == 0 ? v.arg : 0;
+        } else if (key_len == 5 && memcmp(key, "roots", 5) == 0) {
+            if (!cbor_head(&value, &v) || v.major != 4 || v.arg == 0 || !cbor_sha256_link(&value, &root))
+                return repo_fail(r, REPO_BAD_CAR, "the first root is no DAG-CBOR SHA-256 link", value.at);
+        }
+    }
+    if (in.at != in.end)
+        return repo_fail(r, REPO_BAD_CAR, "bytes follow the header's map", in.at);
+    if (version != 1)
+        return repo_fail(r, REPO_BAD_CAR, "the CAR version is not 1", start);
+    if (!root)
+        return repo_fail(r, REPO_BAD_CAR, "the header has no roots", start);
+    memcpy(r->root, root, DIGEST);
+    return REPO_OK;
+}
+
+static repo_error append_block(repo *r, block b, const uint8_t *at)
+{
+    if (r->block_count == r->block_cap) {
+        /* Real repos average about 250 bytes a frame. */
+        size_t cap = r->block_cap ? r->block_cap * 2 : r->car_len / 256 + 16;
+        block *grown = cap > SIZE_MAX / sizeof *grown ? NULL : realloc(r->blocks, cap * sizeof *grown);
+        if (!grown)
+            return REPO_NO_MEMORY;
+        r->blocks = grown;
+        r->block_cap = cap;
+    }
+    r->blocks[r->block_count++] = b;
+    return repo_charge(r, FRAME_COST, at);
+}
+
+static repo_error load_frame(repo *r, cursor *c)
+{
+    const uint8_t *start = c->at;
+    uint64_t len;
+    int is_sha256 = 1;
+    size_t cid = CID_SIZE;
+
+    switch (varint(c, &len)) {
+    case VARINT_CUT: return repo_fail(r, REPO_TRUNCATED, "a frame's length is cut", start);
+    case VARINT_BAD: return repo_fail(r, REPO_BAD_CAR, "a frame's length is no varint", start);
+    }
+    if (len > (size_t)(c->end - c->at))
+        return repo_fail(r, REPO_TRUNCATED, "a frame is cut", start);
+    if (len > UINT32_MAX)
+        return repo_fail(r, REPO_OVER_LIMIT, "a frame of 4 GiB or more", start);
+    int indexed = len >= CID_SIZE && memcmp(c->at, CID_PREFIX, 4) == 0;
+    if (!indexed)
+        cid = cid_parse(c->at, (size_t)len, &is_sha256);
+    if (!cid)
+        return repo_fail(r, REPO_BAD_CAR, "a frame does not begin with a CIDv1", start);
+    block b = {
+        .start = (size_t)(c->at - r->car) + cid,
+        .len = (uint32_t)(len - cid),
+        .indexed = (uint8_t)indexed,
+        .hashed = (uint8_t)is_sha256,
+    };
+    c->at += len;
+    return append_block(r, b, start);
+}
+
+/* The product folded to 64 bits: every input bit reaches every output bit. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t index_hash(const repo *r, const uint8_t digest[DIGEST])
+{
+    uint64_t w[4];
+    const uint64_t *seed = r->options.seed;
+    memcpy(w, digest, DIGEST);
+    return fold(fold(w[0] ^ seed[0], w[1] ^ seed[1]) ^ seed[2], fold(w[2] ^ seed[2], w[3] ^ seed[3]) ^ seed[0]);
+}
+
+static inline const uint8_t *block_digest(const repo *r, const block *b)
+{
+    return r->car + b->start - DIGEST;
+}
+
+/* The slot that holds the digest, or the empty one where it would go. */
+static inline slot *probe(const repo *r, const uint8_t digest[DIGEST], uint32_t *tag)
+{
+    uint64_t hash = index_hash(r, digest);
+    size_t at = (size_t)hash & r->slot_mask;
+    *tag = (uint32_t)(hash >> 32);
+    for (;; at = (at + 1) & r->slot_mask) {
+        slot *s = &r->slots[at];
+        if (!s->number)
+            return s;
+        if (s->tag == *tag && memcmp(block_digest(r, &r->blocks[s->number - 1]), digest, DIGEST) == 0)
+            return s;
+    }
+}
+
+static repo_error build_index(repo *r)
+{
+    size_t size = 16;
+    uint32_t tag;
+    if (r->block_count >= UINT32_MAX)
+        return repo_fail(r, REPO_OVER_LIMIT, "too many frames", r->car);
+    while (size < r->block_count * 2)
+        size *= 2;
+    r->slots = calloc(size, sizeof *r->slots);
+    if (!r->slots)
+        return REPO_NO_MEMORY;
+    r->slot_mask = size - 1;
+    for (size_t i = 0; i < r->block_count; i++) {
+        if (!r->blocks[i].indexed)
+            continue;
+        slot *s = probe(r, block_digest(r, &r->blocks[i]), &tag);
+        /* A repeated block is legal; the first one counts. */
+        if (!s->number)
+            *s = (slot){tag, (uint32_t)i + 1};
+    }
+    return REPO_OK;
+}
+
+static repo_error verify_hashes(repo *r)
+{
+    uint8_t digest[DIGEST];
+    for (size_t i = 0; i < r->block_count; i++) {
+        const block *b = &r->blocks[i];
+        if (!b->hashed)
+            continue;
+        sha256(r->car + b->start, b->len, digest);
+        if (memcmp(digest, block_digest(r, b), DIGEST) != 0)
+            return repo_fail(r, REPO_HASH_MISMATCH, "a block's bytes do not hash to its CID", r->car + b->start);
+    }
+    return REPO_OK;
+}
+
+block *car_find(const repo *r, const uint8_t digest[DIGEST])
+{
+    uint32_t tag;
+    slot *s = probe(r, digest, &tag);
+    return s->number ? &r->blocks[s->number - 1] : NULL;
+}
+
+void car_prefetch(const repo *r, const uint8_t digest[DIGEST])
+{
+    __builtin_prefetch(&r->slots[(size_t)index_hash(r, digest) & r->slot_mask]);
+}
+
+repo_error car_load(repo *r)
+{
+    cursor c = {r->car, r->car + r->car_len};
+    repo_error error = load_header(r, &c);
+    while (!error && c.at != c.end)
+        error = load_frame(r, &c);
+    if (!error)
+        error = build_index(r);
+    if (!error && r->options.verify_hashes)
+        error = verify_hashes(r);
+    return error;
+}

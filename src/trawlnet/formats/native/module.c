@@ -1,0 +1,266 @@
+/* The Python face of the extraction: releases the GIL, and hands the output over without a copy. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdlib.h>
+
+#include "repoblock.h"
+
+typedef struct {
+    PyObject_HEAD
+    buffer content;
+} Payload;
+
+static int payload_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    Payload *p = (Payload *)self;
+    static char nothing;
+    void *data = p->content.len ? (void *)p->content.data : (void *)&nothing;
+    return PyBuffer_FillInfo(view, self, data, (Py_ssize_t)p->content.len, 1, flags);
+}
+
+static void payload_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    free(((Payload *)self)->content.data);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot payload_slots[] = {
+    {Py_tp_doc, "Bytes that the extraction allocated; read them through memoryview()."},
+    {Py_tp_dealloc, payload_free},
+    {Py_bf_getbuffer, payload_buffer},
+    {0, NULL},
+};
+
+static PyType_Spec payload_spec = {
+    .name = "trawlnet.formats._native.Payload",
+    .basicsize = sizeof(Payload),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = payload_slots,
+};
+
+typedef struct {
+    PyObject *payload_type;
+    uint64_t seed[4];
+} module_state;
+
+static PyObject *payload_take(PyObject *module, buffer *content)
+{
+    module_state *state = PyModule_GetState(module);
+    PyTypeObject *type = (PyTypeObject *)state->payload_type;
+    Payload *p = (Payload *)type->tp_alloc(type, 0);
+    if (!p)
+        return NULL;
+    /* What the buffer grew beyond its content goes back before Python holds it for long. */
+    if (content->cap - content->len > content->cap / 4) {
+        uint8_t *fitted = realloc(content->data, content->len ? content->len : 1);
+        if (fitted)
+            content->data = fitted;
+    }
+    p->content = *content;
+    memset(content, 0, sizeof *content);
+    return (PyObject *)p;
+}
+
+static PyObject *collections_list(const repo *r)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < r->collection_count; i++) {
+        const collection *c = &r->collections[i];
+        if (!c->records)
+            continue;
+        const char *name = (const char *)r->names.data + c->name;
+        PyObject *item = Py_BuildValue("(s#Inn)", name, (Py_ssize_t)c->name_len, (unsigned)c->records,
+                                       (Py_ssize_t)c->start, (Py_ssize_t)c->end);
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    /* Names are unique, so tuples sort by name alone; NSIDs are ASCII, so that is byte order. */
+    if (list && PyList_Sort(list) < 0)
+        Py_CLEAR(list);
+    return list;
+}
+
+static PyObject *dropped_tuple(const repo *r)
+{
+    PyObject *counts = PyTuple_New(DROP_COUNT);
+    for (int i = 0; counts && i < DROP_COUNT; i++) {
+        PyObject *n = PyLong_FromUnsignedLongLong(r->dropped[i]);
+        if (!n)
+            Py_CLEAR(counts);
+        else
+            PyTuple_SET_ITEM(counts, i, n);
+    }
+    return counts;
+}
+
+static PyObject *repo_result(PyObject *module, repo *r)
+{
+    PyObject *payload = payload_take(module, &r->out);
+    PyObject *list = collections_list(r), *dropped = dropped_tuple(r);
+    if (!payload || !list || !dropped) {
+        Py_XDECREF(payload);
+        Py_XDECREF(list);
+        Py_XDECREF(dropped);
+        return NULL;
+    }
+    return Py_BuildValue("(is#s#y#y#y#NNNKK)", REPO_OK, (const char *)r->did, (Py_ssize_t)r->did_len,
+                         (const char *)r->rev, (Py_ssize_t)r->rev_len, (const char *)r->root, (Py_ssize_t)DIGEST,
+                         (const char *)r->unsigned_commit.data, (Py_ssize_t)r->unsigned_commit.len,
+                         (const char *)r->signature, (Py_ssize_t)SIGNATURE, payload, list, dropped,
+                         (unsigned long long)r->records, (unsigned long long)r->filtered);
+}
+
+static int read_patterns(PyObject *names, pattern **patterns, size_t *count)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(names);
+    *patterns = calloc((size_t)n + 1, sizeof **patterns);
+    if (!*patterns) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Py_ssize_t len;
+        const char *text = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(names, i), &len);
+        if (!text)
+            return 0;
+        (*patterns)[i] = (pattern){text, (size_t)len};
+    }
+    *count = (size_t)n;
+    return 1;
+}
+
+PyDoc_STRVAR(extract_doc,
+"extract(car, verify_hashes, keep_cids, patterns, max_record, max_json, memory_limit)\n--\n\n"
+"Returns (0, did, rev, root, unsigned, signature, payload, collections, dropped, records, filtered),\n"
+"or (kind, detail, place) for a repo that must be refused.");
+
+static PyObject *extract(PyObject *module, PyObject *args)
+{
+    module_state *state = PyModule_GetState(module);
+    Py_buffer car;
+    PyObject *names, *result = NULL;
+    Py_ssize_t max_record, max_json, memory_limit;
+    pattern *patterns = NULL;
+    repo_options options = {0};
+    repo r = {0};
+
+    if (!PyArg_ParseTuple(args, "y*ppO!nnn", &car, &options.verify_hashes, &options.keep_cids, &PyTuple_Type, &names,
+                          &max_record, &max_json, &memory_limit))
+        return NULL;
+    if (max_record < 0 || max_json < 0 || max_json > UINT32_MAX || memory_limit < 0) {
+        PyErr_SetString(PyExc_ValueError, "limits must not be negative, and JSON must stay under 4 GiB");
+    } else if (read_patterns(names, &patterns, &options.pattern_count)) {
+        repo_error error;
+        options.patterns = patterns;
+        options.max_record = (size_t)max_record;
+        options.max_json = (size_t)max_json;
+        options.memory_limit = (size_t)memory_limit;
+        memcpy(options.seed, state->seed, sizeof options.seed);
+        Py_BEGIN_ALLOW_THREADS
+        error = repo_extract(&r, car.buf, (size_t)car.len, &options);
+        Py_END_ALLOW_THREADS
+        if (error == REPO_OK)
+            result = repo_result(module, &r);
+        else if (error == REPO_NO_MEMORY)
+            PyErr_NoMemory();
+        else
+            result = Py_BuildValue("(isn)", (int)error, r.detail, (Py_ssize_t)r.place);
+        repo_free(&r);
+    }
+    free(patterns);
+    PyBuffer_Release(&car);
+    return result;
+}
+
+static PyObject *digest_with(PyObject *data, void (*digest)(const uint8_t *, size_t, uint8_t *))
+{
+    Py_buffer view;
+    uint8_t out[DIGEST];
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    digest(view.buf, (size_t)view.len, out);
+    PyBuffer_Release(&view);
+    return PyBytes_FromStringAndSize((const char *)out, DIGEST);
+}
+
+static PyObject *py_sha256(PyObject *Py_UNUSED(module), PyObject *data) { return digest_with(data, sha256); }
+
+static PyObject *py_sha256_portable(PyObject *Py_UNUSED(module), PyObject *data)
+{
+    return digest_with(data, sha256_portable);
+}
+
+static PyObject *py_format_double(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    char text[32];
+    double value = PyFloat_AsDouble(number);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyUnicode_FromStringAndSize(text, (Py_ssize_t)json_double(value, text));
+}
+
+static PyMethodDef methods[] = {
+    {"extract", extract, METH_VARARGS, extract_doc},
+    {"sha256", py_sha256, METH_O, "The digest by the fastest code this processor runs."},
+    {"sha256_portable", py_sha256_portable, METH_O, "The digest by the portable code."},
+    {"format_double", py_format_double, METH_O, "A finite float as JSON."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int seed_from_os(uint64_t seed[4])
+{
+    PyObject *os = PyImport_ImportModule("os");
+    PyObject *bytes = os ? PyObject_CallMethod(os, "urandom", "i", 32) : NULL;
+    if (bytes)
+        memcpy(seed, PyBytes_AS_STRING(bytes), 32);
+    Py_XDECREF(os);
+    Py_XDECREF(bytes);
+    return bytes ? 0 : -1;
+}
+
+static int module_exec(PyObject *module)
+{
+    module_state *state = PyModule_GetState(module);
+    state->payload_type = PyType_FromSpec(&payload_spec);
+    if (!state->payload_type || seed_from_os(state->seed) < 0)
+        return -1;
+    if (PyModule_AddIntConstant(module, "ERROR_KINDS", REPO_ERROR_COUNT) < 0)
+        return -1;
+    if (PyModule_AddIntConstant(module, "DROP_REASONS", DROP_COUNT) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "SHA256_ACCELERATED", sha256_accelerated() ? Py_True : Py_False);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    Py_VISIT(((module_state *)PyModule_GetState(module))->payload_type);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    Py_CLEAR(((module_state *)PyModule_GetState(module))->payload_type);
+    return 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+    {0, NULL},
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_native",
+    .m_doc = "CAR bytes to per-collection JSON without a Python object per record.",
+    .m_size = sizeof(module_state),
+    .m_methods = methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+};
+
+PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

@@ -1,0 +1,135 @@
+/* One record: into its collection's run of the output, or counted as dropped. */
+#include "repoblock.h"
+
+#include <stdlib.h>
+
+static repo_error drop(repo *r, drop_reason why)
+{
+    r->dropped[why]++;
+    return REPO_OK;
+}
+
+static int is_wanted(const repo *r, const uint8_t *name, size_t len)
+{
+    for (size_t i = 0; i < r->options.pattern_count; i++)
+        if (pattern_matches(&r->options.patterns[i], (const char *)name, len))
+            return 1;
+    return r->options.pattern_count == 0;
+}
+
+static int is_current(const repo *r, const uint8_t *name, size_t len)
+{
+    if (!r->collection_count)
+        return 0;
+    const collection *c = &r->collections[r->collection_count - 1];
+    return c->name_len == len && memcmp(r->names.data + c->name, name, len) == 0;
+}
+
+static repo_error open_collection(repo *r, const uint8_t *name, size_t len, const uint8_t *at)
+{
+    if (r->collection_count == MAX_COLLECTIONS)
+        return repo_fail(r, REPO_OVER_LIMIT, "too many collections", at);
+    if (r->collection_count == r->collection_cap) {
+        size_t cap = r->collection_cap ? r->collection_cap * 2 : 16;
+        collection *grown = realloc(r->collections, cap * sizeof *grown);
+        if (!grown)
+            return REPO_NO_MEMORY;
+        r->collections = grown;
+        r->collection_cap = cap;
+    }
+    if (!buffer_reserve(&r->names, len))
+        return REPO_NO_MEMORY;
+    r->collections[r->collection_count++] =
+        (collection){.name = r->names.len, .name_len = (uint16_t)len, .start = r->out.len, .end = r->out.len};
+    memcpy(r->names.data + r->names.len, name, len);
+    r->names.len += len;
+    return repo_charge(r, COLLECTION_COST + len, at);
+}
+
+static void put_u16(uint8_t *at, size_t v)
+{
+    at[0] = (uint8_t)v;
+    at[1] = (uint8_t)(v >> 8);
+}
+
+static void put_u32(uint8_t *at, size_t v)
+{
+    put_u16(at, v & 0xffff);
+    put_u16(at + 2, v >> 16);
+}
+
+/* Appends [u16 rkey][u32 json]; on a drop the output is as it was. */
+static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, const block *b)
+{
+    buffer *out = &r->out;
+    size_t start = out->len;
+    if (b->len > r->options.max_record)
+        return DROP_TOO_LARGE;
+    if (!buffer_reserve(out, rkey_len + 6))
+        return DROP_NO_MEMORY;
+    put_u16(out->data + start, rkey_len);
+    memcpy(out->data + start + 2, rkey, rkey_len);
+    size_t json = start + rkey_len + 6;
+    out->len = json;
+    drop_reason why = json_from_cbor(r, r->car + b->start, b->len, out);
+    if (!why && out->len - json > r->options.max_json)
+        why = DROP_TOO_LARGE;
+    if (why)
+        out->len = start;
+    else
+        put_u32(out->data + json - 4, out->len - json);
+    return why;
+}
+
+/* The same block may stand under any number of keys, so reading blocks has a budget of its own. */
+static repo_error spend_work(repo *r, const block *b, const uint8_t *at)
+{
+    r->work += b->len;
+    if (r->work > r->car_len && r->work - r->car_len > r->options.memory_limit)
+        return repo_fail(r, REPO_OVER_LIMIT, "blocks are referenced too many times over", at);
+    return REPO_OK;
+}
+
+/* `b` is NULL when the tree names the record by a CID that is not DAG-CBOR under SHA-256. */
+repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b)
+{
+    const uint8_t *slash = memchr(key, '/', len);
+    const uint8_t *at = b ? r->car + b->start : r->car;
+    if (!slash)
+        return drop(r, DROP_BAD_PATH);
+    const uint8_t *rkey = slash + 1;
+    size_t name_len = (size_t)(slash - key), rkey_len = len - name_len - 1;
+    /* An open collection has passed both tests; keys come sorted, so each collection is one run. */
+    int current = is_current(r, key, name_len);
+    if (!current && !is_nsid(key, name_len))
+        return drop(r, DROP_BAD_COLLECTION);
+    if (!current && !is_wanted(r, key, name_len)) {
+        r->filtered++;
+        return REPO_OK;
+    }
+    if (!is_rkey(rkey, rkey_len))
+        return drop(r, DROP_BAD_RKEY);
+    if (!b)
+        return drop(r, DROP_BAD_CID);
+    if (b->dropped)
+        return drop(r, b->dropped);
+
+    repo_error error = current ? REPO_OK : open_collection(r, key, name_len, at);
+    if (!error)
+        error = spend_work(r, b, at);
+    if (error)
+        return error;
+    collection *c = &r->collections[r->collection_count - 1];
+    drop_reason why = append(r, rkey, rkey_len, b);
+    if (why == DROP_NO_MEMORY)
+        return REPO_NO_MEMORY;
+    if (why) {
+        b->dropped = (uint8_t)why;
+        return drop(r, why);
+    }
+    size_t before = c->end;
+    c->end = r->out.len;
+    c->records++;
+    r->records++;
+    return repo_charge(r, c->end - before, at);
+}

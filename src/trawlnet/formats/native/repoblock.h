@@ -1,0 +1,186 @@
+/* One extraction: CAR bytes in, one buffer of [rkey][json] entries out; nothing here but module.c knows Python. */
+#ifndef TRAWLNET_REPOBLOCK_H
+#define TRAWLNET_REPOBLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The enums below are mirrored in repocontent.py in the same order; a test compares them. */
+typedef enum {
+    REPO_OK = 0,
+    REPO_TRUNCATED,           /* the CAR ends inside its header or a frame */
+    REPO_BAD_CAR,             /* framing, header or a block's CID is malformed */
+    REPO_HASH_MISMATCH,       /* a block is not what its CID says */
+    REPO_MISSING_BLOCK,       /* the commit, a tree node or a record is not in the CAR */
+    REPO_BAD_COMMIT,
+    REPO_UNSUPPORTED_VERSION, /* a well-formed commit of another repo version */
+    REPO_BAD_TREE,
+    REPO_OVER_LIMIT,
+    REPO_ERROR_COUNT,
+    REPO_NO_MEMORY            /* becomes MemoryError, not a verdict on the repo */
+} repo_error;
+
+typedef enum {
+    DROP_NONE = 0,
+    DROP_BAD_PATH,       /* the key has no "/" */
+    DROP_BAD_COLLECTION, /* not an NSID */
+    DROP_BAD_RKEY,
+    DROP_BAD_CID,        /* a link that is no CIDv1; for the record itself: not DAG-CBOR under SHA-256 */
+    DROP_BAD_CBOR,
+    DROP_BAD_UTF8,
+    DROP_NOT_A_MAP,
+    DROP_DUPLICATE_KEY,
+    DROP_INT_RANGE,      /* below -2^63 */
+    DROP_TOO_DEEP,
+    DROP_TOO_LARGE,      /* record bytes, JSON bytes or entries of a container */
+    DROP_COUNT,
+    DROP_NO_MEMORY
+} drop_reason;
+
+enum {
+    MAX_NESTING = 32,
+    MAX_CONTAINER = 131072,
+    MAX_KEY = 1024,          /* longest legal key is 317 + 1 + 512 */
+    MAX_COLLECTIONS = 65535, /* the archive counts them in a u16 */
+    MAX_COMMIT_FIELDS = 23,
+    MAX_CID = 100,
+    MAX_LAYER = 128,         /* SHA-256 has 256 bits, a layer is two of them */
+    DIGEST = 32,
+    CID_SIZE = 36,
+    SIGNATURE = 64,
+    FRAME_COST = 64,         /* what one frame costs against memory_limit: its entry and its index slots */
+    COLLECTION_COST = 64
+};
+
+typedef struct {
+    uint8_t *data;
+    size_t len, cap;
+} buffer;
+
+typedef struct {
+    const char *text;
+    size_t len;
+} pattern;
+
+typedef struct {
+    int verify_hashes;
+    int keep_cids;
+    size_t max_record;
+    size_t max_json;
+    size_t memory_limit;
+    const pattern *patterns; /* none means every collection */
+    size_t pattern_count;
+    uint64_t seed[4];        /* keys the block index, so that nobody can aim for collisions */
+} repo_options;
+
+typedef struct {
+    size_t start;        /* of the data; the digest is the 32 bytes before it */
+    uint32_t len;
+    uint8_t indexed;     /* its CID is DAG-CBOR under SHA-256 */
+    uint8_t hashed;      /* its CID is under SHA-256, so the data can be checked */
+    uint8_t dropped;     /* the drop_reason an earlier reference ended in */
+} block;
+
+typedef struct {
+    size_t name;         /* offset in repo.names */
+    uint16_t name_len;
+    uint32_t records;
+    size_t start, end;   /* range of repo.out */
+} collection;
+
+typedef struct {
+    uint32_t tag;
+    uint32_t number;     /* block number + 1; 0 is an empty slot */
+} slot;
+
+typedef struct {
+    const uint8_t *car;
+    size_t car_len;
+    repo_options options;
+
+    block *blocks;
+    size_t block_count, block_cap;
+    slot *slots;
+    size_t slot_mask;
+
+    uint8_t root[DIGEST];
+    uint8_t data_root[DIGEST];
+    const uint8_t *did, *rev, *signature;
+    size_t did_len, rev_len;
+    buffer unsigned_commit;
+
+    buffer out;
+    buffer names;
+    collection *collections;
+    size_t collection_count, collection_cap;
+    uint64_t records, filtered, dropped[DROP_COUNT];
+    size_t cost, work;
+
+    const char *detail;  /* static text */
+    size_t place;        /* byte offset in the CAR */
+} repo;
+
+typedef struct {
+    const uint8_t *at, *end;
+} cursor;
+
+typedef struct {
+    uint64_t arg;
+    uint8_t major, info;
+} head;
+
+/* extract.c */
+repo_error repo_extract(repo *r, const uint8_t *car, size_t len, const repo_options *options);
+void repo_free(repo *r);
+repo_error repo_fail(repo *r, repo_error kind, const char *detail, const uint8_t *at);
+repo_error repo_charge(repo *r, size_t bytes, const uint8_t *at);
+int buffer_grow(buffer *b, size_t extra);
+int pattern_matches(const pattern *p, const char *name, size_t len);
+
+static inline int buffer_reserve(buffer *b, size_t extra)
+{
+    return b->cap - b->len >= extra || buffer_grow(b, extra);
+}
+
+/* car.c */
+repo_error car_load(repo *r);
+block *car_find(const repo *r, const uint8_t digest[DIGEST]);
+void car_prefetch(const repo *r, const uint8_t digest[DIGEST]);
+size_t cid_parse(const uint8_t *at, size_t len, int *is_sha256);
+extern const uint8_t CID_PREFIX[4];
+
+/* cbor.c */
+int cbor_head(cursor *c, head *h);
+int cbor_skip(cursor *c, int depth);
+int cbor_span(cursor *c, uint8_t major, const uint8_t **at, size_t *len);
+int cbor_link(cursor *c, const uint8_t **cid, size_t *len);
+int cbor_sha256_link(cursor *c, const uint8_t **digest);
+
+/* commit.c */
+repo_error commit_load(repo *r);
+
+/* mst.c */
+repo_error mst_walk(repo *r);
+
+/* record.c */
+repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b);
+
+/* cbor_json.c */
+drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer *out);
+
+/* float.c */
+size_t json_double(double value, char text[32]);
+
+/* syntax.c */
+int is_nsid(const uint8_t *s, size_t len);
+int is_rkey(const uint8_t *s, size_t len);
+int is_tid(const uint8_t *s, size_t len);
+int is_did(const uint8_t *s, size_t len);
+
+/* sha256.c */
+void sha256(const uint8_t *data, size_t len, uint8_t digest[DIGEST]);
+void sha256_portable(const uint8_t *data, size_t len, uint8_t digest[DIGEST]);
+int sha256_accelerated(void);
+
+#endif
