@@ -1,0 +1,203 @@
+"""What a server answers: a whole response, or a body that is read under limits as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from types import TracebackType
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.net.inflate import inflater_for
+from trawlnet.net.trouble import (
+    EXPECTED,
+    TooLarge,
+    Trouble,
+    reason_for_status,
+    trouble_from,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of one request. Deadlines count the waiting for servers, all hops together;
+    the wait for a turn at the gate and the reader's own work are not the server's fault."""
+
+    total: float = 300.0  # Seconds.
+    connect: float = 10.0  # Seconds, for each connection.
+    wire: int = 64 * 1024 * 1024  # Bytes of body as received.
+    inflated: int = 256 * 1024 * 1024  # Bytes of body after inflating.
+    header: int = 16 * 1024  # Bytes of one header, and of the status line.
+    error_body: int = 64 * 1024  # Bytes kept of the body that comes with an error status.
+    redirects: int = 5  # 0: a redirect is returned like any other response.
+    longest_wait: float = 3600.0  # Seconds that a server may ask us to stay away.
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    status: int
+    headers: CIMultiDictProxy[str]
+    body: bytes
+    url: str  # Where the answer came from, after redirects.
+    hops: tuple[str, ...]  # The URLs that led there.
+    elapsed: float  # Seconds of waiting for servers.
+    wire_bytes: int
+    wait: float | None  # The server's own word on when to come back.
+
+    @property
+    def reason(self) -> Reason:
+        return reason_for_status(self.status)
+
+
+def outcome_of(answer: Response | Trouble) -> Outcome:
+    """The outcome of a task whose request came to this and no more."""
+    detail = answer.detail if isinstance(answer, Trouble) else f"HTTP {answer.status}"
+    return Outcome(answer.reason, wait=answer.wait, detail=detail)
+
+
+class Patience:
+    """How long we still wait for servers: an `async with` around each wait uses some of it up."""
+
+    __slots__ = ("_begun", "_timeout", "left", "total")
+
+    def __init__(self, total: float) -> None:
+        self.total = total
+        self.left = total
+
+    @property
+    def spent(self) -> float:
+        return self.total - self.left
+
+    async def __aenter__(self) -> None:
+        self._timeout = asyncio.timeout(self.left)
+        self._begun = asyncio.get_running_loop().time()
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.left -= asyncio.get_running_loop().time() - self._begun
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise TimeoutError(f"no end within {self.total:g} s") from None
+
+
+class Stream:
+    """A response whose body is still on its way: `async for chunk in stream`.
+
+    A chunk is bytes, or, as the last one, the Trouble that cut the body off.
+    """
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        hops: tuple[str, ...],
+        limits: Limits,
+        patience: Patience,
+        wait: float | None,
+    ) -> None:
+        """Raises Garbled or TooLarge when the headers already say so."""
+        self.status = response.status
+        self.headers = response.headers
+        self.url = str(response.url)
+        self.hops = hops
+        self.wait = wait
+        self.wire_bytes = 0
+        self.inflated_bytes = 0
+        self._response = response
+        self._limits = limits
+        self._patience = patience
+        self._inflater = inflater_for(", ".join(response.headers.getall("Content-Encoding", ())))
+        self._pieces: Iterator[bytes] = iter(())
+        self._over = False
+
+    @property
+    def reason(self) -> Reason:
+        return reason_for_status(self.status)
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> bytes | Trouble:
+        if self._over:
+            raise StopAsyncIteration
+        try:
+            async with self._patience:
+                piece = await self._next_piece()
+        except EXPECTED as error:
+            self._over = True
+            return trouble_from(error, self.url, in_body=True)
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+    async def whole(self) -> Response | Trouble:
+        """The rest of the body at once, under the same limits."""
+        body = BytesIO()
+        try:
+            async with self._patience:
+                while piece := await self._next_piece():
+                    body.write(piece)
+                    if self.status >= 400 and self.inflated_bytes > self._limits.error_body:
+                        break
+        except EXPECTED as error:
+            # An error status is an answer, however badly its page is served.
+            if self.status < 400:
+                return trouble_from(error, self.url, in_body=True)
+        return self._response_with(body.getvalue())
+
+    def close(self) -> None:
+        """Let go of the connection; one with an unread body is not used again."""
+        self._response.close()
+
+    async def _next_piece(self) -> bytes:
+        """Empty at the end of the body."""
+        while True:
+            for piece in self._pieces:
+                # Inflating can go on for long without waiting for anything: let others run.
+                await asyncio.sleep(0)
+                if piece:
+                    return self._counted(piece)
+            chunk = await self._response.content.readany()
+            if not chunk:
+                return self._finished()
+            self.wire_bytes += len(chunk)
+            if self.wire_bytes > self._limits.wire:
+                raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
+            if self._inflater is None:
+                return self._counted(chunk)
+            self._pieces = self._inflater.feed(chunk)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self.inflated_bytes += len(piece)
+        if self.inflated_bytes > self._limits.inflated:
+            raise TooLarge(f"more than {self._limits.inflated} bytes inflated")
+        return piece
+
+    def _finished(self) -> bytes:
+        self._over = True
+        if self._inflater is not None:
+            self._inflater.finish()
+        return b""
+
+    def _response_with(self, body: bytes) -> Response:
+        if self.status >= 400:
+            body = body[: self._limits.error_body]
+        return Response(
+            status=self.status,
+            headers=self.headers,
+            body=body,
+            url=self.url,
+            hops=self.hops,
+            elapsed=self._patience.spent,
+            wire_bytes=self.wire_bytes,
+            wait=self.wait,
+        )

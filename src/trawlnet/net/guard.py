@@ -1,0 +1,173 @@
+"""Which URLs and addresses we may reach: explicit lists, one policy that is passed in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from yarl import URL
+
+
+class Refused(OSError):
+    """Our policy forbids it. An OSError, because the dialling code passes those on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The policy. The default reaches the public internet and nothing else."""
+
+    allow_private: bool = False  # Loopback and private networks, any port, plain http.
+    ports: frozenset[int] = frozenset({80, 443})
+    schemes: frozenset[str] = frozenset({"http", "https"})
+    # (address, port) pairs that are fine in spite of all lists: one service on a private network.
+    exempt: frozenset[tuple[str, int]] = frozenset()
+    longest_url: int = 8192  # Characters.
+
+    def destination(self, text: str) -> URL:
+        """The URL as it will be sent: its path and query untouched, its host in one spelling.
+
+        Raises Refused. The result is what gets dialled, so there is no second parser to fool.
+        """
+        if len(text) > self.longest_url:
+            raise Refused(f"URL longer than {self.longest_url} characters")
+        url = _parse(text)
+        self._check_host(url)
+        return url
+
+    def check_address(self, address: str, port: int) -> None:
+        """Raises Refused unless this resolved address may be connected to."""
+        why = self.refusal(address, port)
+        if why is not None:
+            raise Refused(f"{address} port {port}: {why}")
+
+    def refusal(self, address: str, port: int) -> str | None:
+        """Why this address and port are off limits; None when they are fine."""
+        if (address, port) in self.exempt:
+            return None
+        if not self.allow_private and port not in self.ports:
+            return "port not allowed"
+        return address_verdict(address, allow_private=self.allow_private)
+
+    def _check_host(self, url: URL) -> None:
+        host, port = url.raw_host or "", url.port or 0
+        if (host, port) in self.exempt:
+            return
+        schemes = _WEB if self.allow_private else self.schemes
+        if url.scheme not in schemes:
+            raise Refused(f"scheme {url.scheme!r} not allowed")
+        if port == 0 or not (self.allow_private or port in self.ports):
+            raise Refused(f"port {port} not allowed")
+        if ":" in host or _ends_in_number(host):
+            self.check_address(_literal(host), port)
+
+
+_WEB = frozenset({"http", "https"})
+_UNSENDABLE = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
+_LABEL = r"[a-z0-9_-]{1,63}"
+_AUTHORITY = re.compile(rf"(?:\[[0-9a-f:.]+\]|{_LABEL}(?:\.{_LABEL})*\.?)(?::[0-9]{{1,5}})?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LONGEST_NAME = 253  # Characters, as in the DNS.
+
+
+def _parse(text: str) -> URL:
+    if _UNSENDABLE.search(text):
+        raise Refused("URL with a space or a control character")
+    try:
+        url = URL(text)
+        exact = URL(text, encoded=True) if text.isascii() else url
+    except ValueError as error:
+        raise Refused(f"not a URL: {error}") from error
+    if url.scheme not in _WEB:
+        raise Refused(f"scheme {url.scheme!r} not allowed")
+    if "@" in exact.raw_authority or "@" in url.raw_authority:
+        raise Refused("URL with a user name or password")
+    if not _AUTHORITY.fullmatch(url.raw_authority) or len(url.raw_host or "") > _LONGEST_NAME:
+        raise Refused("URL without a proper host")
+    if exact.raw_authority == url.raw_authority:
+        return exact
+    return URL.build(
+        scheme=url.scheme,
+        authority=url.raw_authority,
+        path=exact.raw_path,
+        query_string=exact.raw_query_string,
+        encoded=True,
+    )
+
+
+def _ends_in_number(host: str) -> bool:
+    """Whether resolvers would read the name as an address: 2130706433, 0x7f.1, 127.0.0.1 ..."""
+    return _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
+
+
+def _literal(host: str) -> str:
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        raise Refused(f"{host}: an address in an unusual spelling") from None
+
+
+def address_verdict(address: str, *, allow_private: bool = False) -> str | None:
+    """Why an address may not be reached; None when it may."""
+    try:
+        ip = ip_address(address)
+    except ValueError:
+        return "not an address"
+    if isinstance(ip, IPv4Address):
+        return _ipv4_verdict(ip, allow_private)
+    return _ipv6_verdict(ip, allow_private)
+
+
+def _ipv4_verdict(ip: IPv4Address, allow_private: bool) -> str | None:
+    for network, kind in _PRIVATE_4:
+        if ip in network:
+            return None if allow_private else kind
+    return next((kind for network, kind in _NEVER_4 if ip in network), None)
+
+
+def _ipv6_verdict(ip: IPv6Address, allow_private: bool) -> str | None:
+    if ip.scope_id is not None:
+        return "bound to one network interface"
+    if ip.ipv4_mapped is not None:
+        return _ipv4_verdict(ip.ipv4_mapped, allow_private)
+    for network, kind in _PRIVATE_6:
+        if ip in network:
+            return None if allow_private else kind
+    if ip not in _GLOBAL_6:
+        return "outside of the global IPv6 range"
+    return next((kind for network, kind in _NEVER_6 if ip in network), None)
+
+
+# Opened by allow_private.
+_PRIVATE_4 = (
+    (IPv4Network("10.0.0.0/8"), "private"),
+    (IPv4Network("100.64.0.0/10"), "carrier-grade NAT"),
+    (IPv4Network("127.0.0.0/8"), "loopback"),
+    (IPv4Network("172.16.0.0/12"), "private"),
+    (IPv4Network("192.168.0.0/16"), "private"),
+)
+# Opened by nothing: link-local is where clouds keep their credentials.
+_NEVER_4 = (
+    (IPv4Network("0.0.0.0/8"), "this network"),
+    (IPv4Network("169.254.0.0/16"), "link-local"),
+    (IPv4Network("192.0.0.0/24"), "protocol assignments"),
+    (IPv4Network("192.0.2.0/24"), "documentation"),
+    (IPv4Network("192.88.99.0/24"), "6to4 relay"),
+    (IPv4Network("198.18.0.0/15"), "benchmarking"),
+    (IPv4Network("198.51.100.0/24"), "documentation"),
+    (IPv4Network("203.0.113.0/24"), "documentation"),
+    (IPv4Network("224.0.0.0/4"), "multicast"),
+    (IPv4Network("240.0.0.0/4"), "reserved"),
+)
+_PRIVATE_6 = (
+    (IPv6Network("::1/128"), "loopback"),
+    (IPv6Network("fc00::/7"), "private"),
+)
+# Everything else is refused: link-local, multicast, NAT64, IPv4-compatible, unassigned.
+_GLOBAL_6 = IPv6Network("2000::/3")
+_NEVER_6 = (
+    (IPv6Network("2001::/23"), "protocol assignments, Teredo"),
+    (IPv6Network("2001:db8::/32"), "documentation"),
+    (IPv6Network("2002::/16"), "6to4"),
+    (IPv6Network("3fff::/20"), "documentation"),
+)

@@ -1,0 +1,140 @@
+"""Trouble on the wire: the one place where library exceptions and statuses become Reasons."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import aiohttp
+from aiohttp.http_exceptions import LineTooLong
+
+from trawlnet.engine.outcome import Reason
+from trawlnet.net.guard import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why there is no answer. A value, so that a handler has to look at it."""
+
+    reason: Reason
+    detail: str = ""  # Cleaned: safe to log and to store.
+    wait: float | None = None
+    url: str = ""  # The hop at which it happened.
+
+
+class TooLarge(Exception):
+    """More bytes than the limits allow."""
+
+
+class Truncated(Exception):
+    """The body ended before its end."""
+
+
+class Garbled(Exception):
+    """The body is not in the coding that its header names."""
+
+
+class Circular(Exception):
+    """Redirects without end."""
+
+
+def trouble_from(error: Exception, url: str, *, in_body: bool = False) -> Trouble:
+    verdict = _verdict(error, in_body)
+    return Trouble(verdict.reason, clean(_detail(verdict.culprit)), url=clean(url))
+
+
+def reason_for(error: Exception, *, in_body: bool = False) -> Reason:
+    """The Reason for an exception out of the network. Once a body has begun, a connection that
+    breaks has cut the body short."""
+    return _verdict(error, in_body).reason
+
+
+# The first row that fits counts, so the narrow ones come first.
+_REASONS: tuple[tuple[type[Exception], Reason], ...] = (
+    (Refused, Reason.REFUSED),
+    (aiohttp.InvalidURL, Reason.REFUSED),
+    (Circular, Reason.LOOP),
+    (TooLarge, Reason.TOO_LARGE),
+    (LineTooLong, Reason.TOO_LARGE),
+    (Truncated, Reason.TRUNCATED),
+    (aiohttp.ClientPayloadError, Reason.TRUNCATED),
+    (Garbled, Reason.PARSE_ERROR),
+    (aiohttp.ClientConnectorDNSError, Reason.DNS_ERROR),
+    (TimeoutError, Reason.TIMEOUT),
+    (aiohttp.ClientError, Reason.CONNECTION_ERROR),
+    (OSError, Reason.CONNECTION_ERROR),
+)
+
+# What Http turns into Trouble; anything else is a bug, and the worker's to log.
+EXPECTED = tuple(kind for kind, _ in _REASONS)
+
+# Shortages of this machine: no host is to be blamed for them.
+_OURS = frozenset(
+    {
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOBUFS,
+        errno.ENOMEM,
+        errno.EADDRNOTAVAIL,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+    }
+)
+
+
+class _Verdict(NamedTuple):
+    reason: Reason
+    culprit: BaseException
+
+
+def _verdict(error: Exception, in_body: bool) -> _Verdict:
+    chain = list(_chain(error))
+    for link in chain:
+        if isinstance(link, OSError) and link.errno in _OURS:
+            return _Verdict(Reason.UNKNOWN, link)
+    for kind, reason in _REASONS:
+        for link in chain:
+            if isinstance(link, kind):
+                cut = in_body and reason is Reason.CONNECTION_ERROR
+                return _Verdict(Reason.TRUNCATED if cut else reason, link)
+    return _Verdict(Reason.UNKNOWN, error)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The exception and what caused it: libraries wrap ours on the way up."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _detail(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def reason_for_status(status: int) -> Reason:
+    if 200 <= status < 300:
+        return Reason.OK
+    if status >= 500:
+        return Reason.UNAVAILABLE
+    return _STATUSES.get(status, Reason.HTTP_ERROR)
+
+
+_STATUSES = {
+    304: Reason.NOT_MODIFIED,
+    404: Reason.NOT_FOUND,
+    410: Reason.NOT_FOUND,
+    429: Reason.RATE_LIMITED,
+}
+
+_LONGEST_TEXT = 200  # Characters of a remote's words that we repeat.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff]+"
+)
+
+
+def clean(text: str) -> str:
+    """A remote's words, fit for a log line, a table and a terminal."""
+    return _UNPRINTABLE.sub(" ", text[: 2 * _LONGEST_TEXT]).strip()[:_LONGEST_TEXT]
