@@ -96,7 +96,7 @@ def plain(found: Samples, name: str) -> float:
 
 
 def test_a_scrape_agrees_with_the_store_in_the_middle_and_at_the_end() -> None:
-    async def main() -> tuple[Samples, int, Samples, MemoryStore, Shelf, Control]:
+    async def main() -> tuple[Samples, int, Samples, MemoryStore, Shelf]:
         clock, store, shelf = SystemClock(), MemoryStore(), Shelf()
         figures = Metrics("toy", clock)
         handler = Pausing(half=60)
@@ -115,9 +115,9 @@ def test_a_scrape_agrees_with_the_store_in_the_middle_and_at_the_end() -> None:
             middle, tried = samples(await fetch(url)), sum((await store.counts()).attempts.values())
             handler.looked.set()
             await running
-            return middle, tried, samples(await fetch(url)), store, shelf, control
+            return middle, tried, samples(await fetch(url)), store, shelf
 
-    middle, tried, end, store, shelf, control = asyncio.run(main())
+    middle, tried, end, store, shelf = asyncio.run(main())
     assert sum(by_reason(middle, "trawlnet_attempts_total").values()) == tried == 60
     assert plain(middle, "trawlnet_in_flight") == 8
     assert plain(middle, "trawlnet_open_tasks") > 0

@@ -14,7 +14,7 @@ class MetricsAddressError(Exception):
     """The address cannot be used."""
 
     def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
+        super().__init__(f"{message}; {hint}")
         self.message = message
         self.hint = hint  # What to type instead.
 

@@ -20,6 +20,7 @@ from trawlnet.observe.lanes import shown
 class LogLimits:
     file_bytes: int = 50 << 20  # Then the file is rotated.
     rotated: int = 3  # Older files kept of one run.
+    runs: int = 20  # Runs of one crawler whose files are kept.
     per_kind: int = 100  # Lines of one event per minute; the rest is counted.
     value_chars: int = 500
     trace_chars: int = 4000
@@ -27,13 +28,18 @@ class LogLimits:
 
 @contextmanager
 def logging_to(
-    path: Path, say: Callable[[str], None], limits: LogLimits | None = None
-) -> Iterator[None]:
-    """Log to `path` inside the body; warnings go to `say`, too, as one short line.
+    folder: Path, name: str, say: Callable[[str], None], limits: LogLimits | None = None
+) -> Iterator[Path]:
+    """Log to `name`.log in the folder; warnings go to `say`, too, as one short line each.
+
+    The name is `<crawler>-<run>`, where runs sort by age: only the latest logs are kept.
 
     Takes in structlog and the standard library's loggers alike: the engine knows only the latter.
     """
     limits = limits or LogLimits()
+    folder.mkdir(parents=True, exist_ok=True)
+    _forget_old_runs(folder, name, limits.runs)
+    path = folder / f"{name}.log"
     handler = _RunHandler(path, say, limits)
     root = logging.getLogger()
     before = root.level, root.handlers[:]
@@ -45,7 +51,7 @@ def logging_to(
         wrapper_class=structlog.stdlib.BoundLogger,
     )
     try:
-        yield
+        yield path
     finally:
         root.setLevel(before[0])
         root.handlers[:] = before[1]
@@ -53,15 +59,11 @@ def logging_to(
         structlog.reset_defaults()
 
 
-def new_log_path(folder: Path, crawler: str, run: str, keep: int = 20) -> Path:
-    """Where a new run logs to. Of the crawler's older runs only the latest `keep` - 1 stay; `run`
-    names must sort by age."""
-    folder.mkdir(parents=True, exist_ok=True)
-    logs = sorted(folder.glob(f"{crawler}-*.log"))
+def _forget_old_runs(folder: Path, name: str, keep: int) -> None:
+    logs = sorted(folder.glob(f"{name.rpartition('-')[0]}-*.log"))
     for path in logs[: max(0, len(logs) - keep + 1)]:
         for part in [path, *folder.glob(f"{path.name}.*")]:
             part.unlink(missing_ok=True)
-    return folder / f"{crawler}-{run}.log"
 
 
 _PREPARE: list[structlog.typing.Processor] = [
