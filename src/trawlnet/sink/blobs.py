@@ -1,0 +1,225 @@
+"""A content-addressed store of bodies: each one once, under its sha256, whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from trawlnet.sink.errors import SinkError
+from trawlnet.sink.files import disk_errors, fsync_directory, make_directory, write_new
+
+_TEMPORARY = ".tmp"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_BODY_BYTES = 1024 * 1024 * 1024  # No body is read into memory beyond this.
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    sha256: str  # Of the body as it was given, not as it is stored.
+    size: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    path: Path
+    what: str
+
+
+class BlobStore:
+    """Bodies at `root/aa/bb/<sha256><suffix>`, with `.zst` added when they are compressed.
+
+    Several threads and processes may put into one root: the same content gets the same name.
+    """
+
+    def __init__(self, root: Path, suffix: str = "", zstd_level: int | None = None) -> None:
+        self._root = root
+        self._suffix = suffix if zstd_level is None else f"{suffix}.zst"
+        self._codec = None if zstd_level is None else _Zstd(zstd_level)
+        self._durable: set[Path] = set()  # Directories whose own names are known to be durable.
+        self._lock = threading.Lock()  # One batch at a time: compressor and set are shared.
+        self._serial = 0
+        with disk_errors(f"opening blob store {root}"):
+            make_directory(root / _TEMPORARY)
+            self._scratch = _Scratch(root / _TEMPORARY)
+
+    def path(self, sha256: str) -> Path:
+        if not _SHA256.fullmatch(sha256):
+            raise ValueError(f"not a sha256 in lower-case hex: {sha256[:80]!r}")
+        return self._root / sha256[:2] / sha256[2:4] / f"{sha256}{self._suffix}"
+
+    async def put(self, body: bytes) -> Blob:
+        return (await self.put_many([body]))[0]
+
+    async def put_many(self, bodies: Sequence[bytes]) -> list[Blob]:
+        """All durable on return; the disk works off the event loop."""
+        return await asyncio.to_thread(self.put_many_blocking, bodies)
+
+    def put_many_blocking(self, bodies: Sequence[bytes]) -> list[Blob]:
+        blobs = [self._blob(body) for body in bodies]
+        missing = {b.path: body for b, body in zip(blobs, bodies, strict=True)}
+        with self._lock, disk_errors(f"writing blobs to {self._root}"):
+            held = [path for path, body in missing.items() if self._holds(path, body)]
+            # A hit may be another writer's, renamed a moment ago and not durable yet.
+            self._make_names_durable(held)
+            for path in held:
+                del missing[path]
+            self._write(missing.items())
+        return blobs
+
+    async def get(self, sha256: str) -> bytes:
+        """The body, checked against its name."""
+        return await asyncio.to_thread(self._get, sha256)
+
+    def verify(self) -> Iterator[Damage]:
+        """Read every file; blocking, one file in memory at a time."""
+        for path in sorted(self._root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*")):
+            what = self._damage(path)
+            if what:
+                yield Damage(path, what)
+
+    def close(self) -> None:
+        self._scratch.close()
+
+    def _blob(self, body: bytes) -> Blob:
+        sha256 = hashlib.sha256(body).hexdigest()
+        return Blob(sha256, len(body), self.path(sha256))
+
+    def _holds(self, path: Path, body: bytes) -> bool:
+        """A file of the right length. One that a power cut left empty or torn is written again."""
+        try:
+            if self._codec is None:
+                return path.stat().st_size == len(body)
+            # A compressed file's own length says nothing; inflating it is cheap and exact.
+            return self._codec.inflate(path.read_bytes()) == body
+        except (FileNotFoundError, ValueError):
+            return False
+
+    def _write(self, bodies: Iterable[tuple[Path, bytes]]) -> None:
+        temporary: dict[Path, Path] = {}
+        try:
+            for path, body in bodies:
+                self._serial += 1
+                temporary[path] = self._scratch.path / str(self._serial)
+                write_new(temporary[path], self._codec.deflate(body) if self._codec else body)
+            for path in temporary:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            for path, temp in temporary.items():
+                temp.replace(path)
+        except OSError:
+            for temp in temporary.values():
+                temp.unlink(missing_ok=True)
+            raise
+        self._make_names_durable(temporary)
+
+    def _make_names_durable(self, paths: Iterable[Path]) -> None:
+        """Each touched directory once, and once in our life the ones above it."""
+        shards = {path.parent for path in paths}
+        for directory in shards:
+            fsync_directory(directory)
+        above = {d for shard in shards for d in (shard, shard.parent)} - self._durable
+        for parent in {directory.parent for directory in above}:
+            fsync_directory(parent)
+        self._durable |= above
+
+    def _get(self, sha256: str) -> bytes:
+        path = self.path(sha256)
+        try:
+            raw = path.read_bytes()
+            body = self._codec.inflate(raw) if self._codec else raw
+        except FileNotFoundError:
+            raise KeyError(sha256) from None
+        except ValueError as error:
+            raise SinkError(f"{path}: {error}", "fetch the page again to heal it") from None
+        if hashlib.sha256(body).hexdigest() != sha256:
+            raise SinkError(f"{path}: content does not match its name", "fetch the page again")
+        return body
+
+    def _damage(self, path: Path) -> str:
+        """What is wrong with a file; empty when nothing is."""
+        sha256 = path.name.split(".", 1)[0]
+        if not _SHA256.fullmatch(sha256) or path != self.path(sha256):
+            return "not a blob of this store"
+        try:
+            raw = path.read_bytes()
+            body = self._codec.inflate(raw) if self._codec else raw
+        except (OSError, ValueError) as error:
+            return str(error)
+        if hashlib.sha256(body).hexdigest() != sha256:
+            return f"content does not match its name ({len(body)} bytes)"
+        return ""
+
+
+class _Zstd:
+    """Reused: setting up a context costs more than compressing a small page."""
+
+    def __init__(self, level: int) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=level, write_content_size=True)
+
+    def deflate(self, body: bytes) -> bytes:
+        return self._compressor.compress(body)
+
+    def inflate(self, raw: bytes) -> bytes:
+        """ValueError when it is not one whole frame."""
+        try:
+            size = zstandard.frame_content_size(raw)
+            if not 0 <= size <= _BODY_BYTES:
+                raise ValueError("the zstd frame does not tell a plausible size")
+            # Not shared: verify and get may run in other threads than put.
+            inflate = zstandard.ZstdDecompressor().decompress
+            return inflate(raw, max_output_size=size, allow_extra_data=False)
+        except zstandard.ZstdError as error:
+            raise ValueError(f"not a whole zstd frame: {error}") from None
+
+
+class _Scratch:
+    """A directory of our own for unfinished files, locked while we live; those of the dead are
+    removed."""
+
+    def __init__(self, parent: Path) -> None:
+        for leftover in parent.iterdir():
+            fd = _lock_directory(leftover)
+            if fd is not None:
+                shutil.rmtree(leftover, ignore_errors=True)
+                os.close(fd)
+        self.path, self._fd = _make_locked_directory(parent)
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._fd)
+
+
+def _make_locked_directory(parent: Path) -> tuple[Path, int]:
+    while True:
+        path = Path(tempfile.mkdtemp(dir=parent))
+        fd = _lock_directory(path)
+        # Another process may have taken it for a leftover before we had the lock.
+        if fd is not None and path.exists():
+            return path, fd
+        if fd is not None:
+            os.close(fd)
+
+
+def _lock_directory(path: Path) -> int | None:
+    """An open, locked descriptor; None when somebody else holds it or it is gone."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
