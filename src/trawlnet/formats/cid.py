@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from base64 import b32decode, b32encode
+from base64 import b32decode
 from binascii import Error as BadBase32
 from dataclasses import dataclass
 from hashlib import sha256
+
+from libipld import encode_multibase
 
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.varint import read_varint
@@ -75,7 +77,8 @@ def read_cid(data: bytes, at: int) -> tuple[Cid, int]:
 
 
 def base32(data: bytes) -> str:
-    return b32encode(data).decode("ascii").rstrip("=").lower()
+    text: str = encode_multibase("b", data)
+    return text[1:]
 
 
 def debase32(text: str) -> bytes:

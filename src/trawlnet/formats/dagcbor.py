@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import lru_cache
 from typing import Any
 
 from trawlnet.formats.cid import Cid, decode_cid
@@ -95,17 +96,18 @@ def _encode(value: Value, put: Any, depth: int) -> None:
 def _encode_map(value: dict[str, Value], put: Any, depth: int) -> None:
     _check_depth(depth)
     put(head(5, len(value)))
-    # Shorter keys first, then by their bytes: the same as ordering the encoded keys.
-    items = [(key.encode(), item) for key, item in value.items()]
-    items.sort(key=_map_order)
-    for key, item in items:
-        put(head(3, len(key)))
-        put(key)
-        _encode(item, put, depth + 1)
+    for key, encoded in _in_order(tuple(value)):
+        put(encoded)
+        _encode(value[key], put, depth + 1)
 
 
-def _map_order(item: tuple[bytes, Value]) -> tuple[int, bytes]:
-    return len(item[0]), item[0]
+# Records have few shapes, and ordering their keys costs more than writing them.
+@lru_cache(maxsize=1024)
+def _in_order(keys: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    """Keys with their encoded form: shorter ones first, then by their bytes."""
+    encoded = [(key.encode(), key) for key in keys]
+    encoded.sort(key=lambda pair: (len(pair[0]), pair[0]))
+    return [(key, head(3, len(raw)) + raw) for raw, key in encoded]
 
 
 def _check_depth(depth: int) -> None:

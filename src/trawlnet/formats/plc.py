@@ -68,7 +68,12 @@ def operation_cid(operation: Operation) -> Cid:
 
 
 def did_of_genesis(operation: Operation) -> str:
-    return "did:plc:" + base32(sha256(encode(dict(operation))).digest())[:24]
+    return did_of_signed(encode(dict(operation)))
+
+
+def did_of_signed(genesis: bytes) -> str:
+    """The DID that a signed first operation, in DAG-CBOR, brings into being."""
+    return "did:plc:" + base32(sha256(genesis).digest())[:24]
 
 
 def parse_log_line(row: Any) -> LogEntry:
