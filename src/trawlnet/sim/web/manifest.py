@@ -1,0 +1,182 @@
+"""The manifest of a simulated web: what a crawl that obeys the rules must find, as JSON lines.
+
+The first line describes the world, then comes a line for each host, then one for each page:
+
+- `{"type": "world", "seed", "version", "agent", "port", "seeds", "traps", "tracking"}`; `traps` are
+  path prefixes without end, `tracking` are query parameters that change nothing.
+- `{"type": "host", "host", "base", "habit", "recovers", "robots", "crawl_delay", "sitemap"}`;
+  `robots` names the shape of robots.txt, `sitemap` is a URL or null.
+- `{"type": "page", "url", "host", "status", "hop", "content_type", "location", "sha256", "length",
+  "allowed", "noindex", "nofollow", "depth", "via"}`.
+
+`url` has no fragment and no tracking parameters. `allowed` is the verdict of robots.txt. `sha256`
+and `length` are of the body without content coding, null when digests were not asked for. `via`
+is how a page can be found by somebody who fetches allowed pages only and enters no trap: `link`;
+`sitemap` when sitemaps are needed; `nofollow` when nofollow links or pages must be followed, too;
+null for not at all. `depth` is the least number of links from a seed (or from the sitemap or the
+nofollow link that was needed); a redirect counts as none.
+So the pages to expect on healthy hosts are those with `allowed`, status 200 and `via` `link`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trawlnet.sim.web.links import hops, links, redirect
+from trawlnet.sim.web.page import answer, status_of, wording
+from trawlnet.sim.web.plan import TRACKING, TRAPS, Kind, Node, Site
+from trawlnet.sim.web.robots import robots, shape
+from trawlnet.sim.web.sitemap import INDEX, listed
+
+_SEEDS = 3
+
+
+def seeds(site: Site) -> list[Node]:
+    return [Node(host, 0) for host in site.good[:_SEEDS]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    via: str
+    depth: int
+
+
+def reach(site: Site) -> dict[Node, Reach]:
+    """How every node can be found: first by links, then with sitemaps, then by nofollow, too."""
+    denied = [robots(site, host).denied for host in range(len(site.hosts))]
+    found: dict[Node, Reach] = {}
+    _spread(site, denied, found, "link", seeds(site))
+    visited = {node.host for node in found}
+    _spread(site, denied, found, "sitemap", (n for h in sorted(visited) for n in listed(site, h)))
+    held_back = sorted(_held_back(site, denied, found))
+    _spread(site, denied, found, "nofollow", held_back)
+    return found
+
+
+def _spread(
+    site: Site,
+    denied: list[frozenset[Kind]],
+    found: dict[Node, Reach],
+    via: str,
+    starts: Iterable[Node],
+) -> None:
+    """Breadth first, redirects at no cost; forbidden pages are found but never opened."""
+    queue = deque((node, 0) for node in starts if node not in found)
+    while queue:
+        node, depth = queue.popleft()
+        if node in found:
+            continue
+        found[node] = Reach(via, depth)
+        kind = site.kind(node.host, node.n)
+        if kind in denied[node.host]:
+            continue
+        if kind is Kind.MOVED:
+            target = redirect(site, node).target
+            if target is not None and target not in found:
+                queue.appendleft((target, depth))
+        elif kind.html:
+            for target in _leads_to(site, node, all_links=via == "nofollow"):
+                if target not in found:
+                    queue.append((target, depth + 1))
+
+
+def _leads_to(site: Site, node: Node, *, all_links: bool) -> Iterator[Node]:
+    if not all_links and wording(site, node.host, node.n).nofollow:
+        return
+    for link in links(site, node.host, node.n):
+        if all_links or not link.nofollow:
+            yield link.target
+
+
+def _held_back(site: Site, denied: list[frozenset[Kind]], found: dict[Node, Reach]) -> set[Node]:
+    """What the pages found so far name only in links that ask not to be followed."""
+    return {
+        link.target
+        for node in found
+        if (kind := site.kind(node.host, node.n)).html and kind not in denied[node.host]
+        for link in links(site, node.host, node.n)
+        if link.target not in found
+    }
+
+
+def rows(site: Site, *, digests: bool = True) -> Iterator[dict[str, Any]]:
+    found = reach(site)
+    yield {
+        "type": "world",
+        "seed": site.seed,
+        "version": site.version,
+        "agent": site.agent,
+        "port": site.port,
+        "seeds": [site.url(node) for node in seeds(site)],
+        "traps": list(TRAPS),
+        "tracking": list(TRACKING),
+    }
+    for host in range(len(site.hosts)):
+        yield _host_row(site, host)
+    for host in range(len(site.hosts)):
+        denied = robots(site, host).denied
+        for n in range(site.pages_on(host)):
+            further = hops(site, host, n) if site.kind(host, n) is Kind.MOVED else 0
+            for hop in range(further + 1):
+                node = Node(host, n, hop)
+                allowed = site.kind(host, n) not in denied
+                yield _page_row(site, node, found.get(node), allowed=allowed, digests=digests)
+
+
+def _host_row(site: Site, host: int) -> dict[str, Any]:
+    rules = robots(site, host)
+    return {
+        "type": "host",
+        "host": site.hosts[host],
+        "base": site.base(host),
+        "habit": site.habits[host].value,
+        "recovers": site.habits[host].recovers,
+        "robots": shape(site, host).value,
+        "crawl_delay": rules.crawl_delay,
+        "sitemap": f"{site.base(host)}{INDEX}" if rules.sitemap else None,
+    }
+
+
+def _page_row(
+    site: Site, node: Node, reached: Reach | None, *, allowed: bool, digests: bool
+) -> dict[str, Any]:
+    made = answer(site, node) if digests else None
+    said = wording(site, node.host, node.n)
+    moved = site.kind(node.host, node.n) is Kind.MOVED
+    return {
+        "type": "page",
+        "url": site.url(node),
+        "host": site.hosts[node.host],
+        "status": status_of(site, node),
+        "hop": node.hop,
+        "content_type": made.content_type if made else None,
+        "location": redirect(site, node).location if moved else None,
+        "sha256": hashlib.sha256(made.body).hexdigest() if made else None,
+        "length": len(made.body) if made else None,
+        "allowed": allowed,
+        "noindex": said.noindex,
+        "nofollow": said.nofollow,
+        "depth": reached.depth if reached else None,
+        "via": reached.via if reached else None,
+    }
+
+
+def write_manifest(site: Site, path: Path, *, digests: bool = True) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        for row in rows(site, digests=digests):
+            file.write(json.dumps(row) + "\n")
+    partial.replace(path)
+
+
+def read_manifest(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
