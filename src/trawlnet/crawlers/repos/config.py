@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
-
+from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
-
-_UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?B?)", re.IGNORECASE)
-
-
-def parse_size(value: object) -> object:
-    """`100MB` or `1.5 gb` as bytes (1 KB is 1024 bytes); anything but text is left to pydantic."""
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
-        raise ValueError(f"{value!r} is not a size: write it like 500KB, 100MB or 2GB")
-    unit = match[2].upper()
-    return int(float(match[1]) * _UNITS[unit if unit in _UNITS else unit + "B"])
-
-
-Size = Annotated[int, BeforeValidator(parse_size)]
 
 
 class ReposConfig(BaseModel):
@@ -52,14 +33,14 @@ class ReposConfig(BaseModel):
         10, ge=1, description="Failures in a row after which a PDS is left alone for this run."
     )
     attempts: int = Field(5, ge=1, le=100, description="Tries per repository, the first included.")
-    retry_base: float = Field(
+    retry_base: Seconds = Field(
         2.0, gt=0, description="Seconds before the first retry; each further one doubles."
     )
     max_repo_size: Size = Field(
         100 << 20, ge=1, description="Largest repository to keep (bytes, or 100MB)."
     )
-    request_timeout: float = Field(300.0, gt=0, description="Seconds for one whole request.")
-    connect_timeout: float = Field(15.0, gt=0, description="Seconds to get a connection.")
+    request_timeout: Seconds = Field(300.0, gt=0, description="Seconds for one whole request.")
+    connect_timeout: Seconds = Field(15.0, gt=0, description="Seconds to get a connection.")
     store_url: str = Field(
         "", description="Where the crawl remembers: redis://HOST:PORT/DB, or empty for LMDB."
     )
@@ -71,7 +52,7 @@ class ReposConfig(BaseModel):
         "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
     )
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many tasks.")
-    max_seconds: float | None = Field(None, gt=0, description="Stop after so many seconds.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
 
     @field_validator("relay", "skip_pds", mode="before")
     @classmethod

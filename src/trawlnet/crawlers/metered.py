@@ -1,0 +1,72 @@
+"""Requests that are counted: a wrapper around `Http` with the same way to ask."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import Protocol
+
+from trawlnet.net.answer import Limits, Response, Stream
+from trawlnet.net.http import Http
+from trawlnet.net.trouble import Trouble
+from trawlnet.observe.metrics import HttpMeter
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Getter(Protocol):
+    """What a handler needs of the network: `Http`, or one that also counts."""
+
+    async def get(
+        self,
+        url: str,
+        *,
+        lane: str | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        limits: Limits | None = None,
+    ) -> Response | Trouble: ...
+
+
+class MeteredHttp:
+    def __init__(self, http: Http, meter: HttpMeter) -> None:
+        self._http = http
+        self._meter = meter
+
+    async def get(
+        self,
+        url: str,
+        *,
+        lane: str | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        limits: Limits | None = None,
+    ) -> Response | Trouble:
+        async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
+            return answer if isinstance(answer, Trouble) else await answer.whole()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        url: str,
+        *,
+        lane: str | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        limits: Limits | None = None,
+    ) -> AsyncIterator[Stream | Trouble]:
+        async with self._http.stream(url, lane=lane, headers=headers, limits=limits) as answer:
+            try:
+                yield answer
+            finally:
+                # After the body, and also when reading it failed: those bytes came, too.
+                self._count(answer)
+
+    def _count(self, answer: Stream | Trouble) -> None:
+        if isinstance(answer, Trouble):
+            self._meter.request_ended(None, 0, 0)
+            return
+        for _ in answer.hops:
+            self._meter.request_ended(_REDIRECT, 0, 0)
+        self._meter.request_ended(answer.status, answer.wire_bytes, answer.inflated_bytes)
+
+
+_REDIRECT = 302  # Only its class is counted.

@@ -1,0 +1,136 @@
+"""What a page of a listing tells: pure, and suspicious of pages that lead nowhere."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.task import Task
+from trawlnet.formats.syntax import is_did
+
+PAGE_BYTES = 4 << 20  # A full page takes a tenth of this.
+_CURSOR_CHARS = 2000
+_PAGES = 50_000  # The largest PDS known lists 22 million accounts, 1000 to a page.
+_IDLE_PAGES = 20  # In a row; servers that filter their pages send empty ones now and then.
+_REMEMBERED = 8  # Pages; a server that goes in circles mostly goes in small ones.
+
+
+@dataclass(frozen=True, slots=True)
+class HostRules:
+    """Which of the hosts that a relay names are visited, and how."""
+
+    allow_private: bool = False
+    skip: frozenset[str] = frozenset()  # Lanes.
+
+
+def listing_url(listing: Listing) -> str:
+    method = "listHosts" if listing.what is Listed.HOSTS else "listRepos"
+    after = f"&cursor={quote(listing.cursor, safe='')}" if listing.cursor else ""
+    return f"{listing.server}/xrpc/com.atproto.sync.{method}?limit=1000{after}"
+
+
+def read_page(listing: Listing, body: bytes, rules: HostRules) -> Outcome:
+    """Everything that the page names, and the page after it, as one outcome."""
+    page = _parse(body, listing.what)
+    if page is None:
+        return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
+    to_tasks = _host_tasks if listing.what is Listed.HOSTS else _repo_tasks
+    found = to_tasks(page.rows, listing.server, rules)
+    skipped = f", {len(page.rows) - len(found)} left out" if len(found) < len(page.rows) else ""
+    detail = f"{len(found)} {listing.what}{skipped}"
+    if not page.cursor:
+        return Outcome(Reason.OK, found=found, detail=detail)
+    after = _page_after(listing, page)
+    if isinstance(after, str):
+        # What the page names is kept: only its promise of more is not believed.
+        return Outcome(Reason.LOOP, found=found, detail=after)
+    return Outcome(Reason.OK, found=[*found, after.task()], detail=detail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    rows: Sequence[Any]
+    cursor: str
+
+
+def _parse(body: bytes, what: Listed) -> _Page | None:
+    try:
+        page = orjson.loads(body)
+    except ValueError:
+        return None
+    if not isinstance(page, dict):
+        return None
+    rows, cursor = page.get(str(what)), page.get("cursor") or ""
+    if not isinstance(rows, list) or not isinstance(cursor, str) or len(cursor) > _CURSOR_CHARS:
+        return None
+    return _Page(rows, cursor)
+
+
+def _page_after(listing: Listing, page: _Page) -> Listing | str:
+    """The next page, or why there is none in spite of a cursor."""
+    digest = zlib.crc32(orjson.dumps(page.rows))
+    idle = listing.idle + 1 if not page.rows or digest in listing.recent else 0
+    if page.cursor == listing.cursor:
+        return "the cursor repeats"
+    if idle >= _IDLE_PAGES:
+        return f"{idle} pages in a row with nothing new"
+    if listing.number >= _PAGES:
+        return f"more than {_PAGES} pages"
+    return replace(
+        listing,
+        cursor=page.cursor,
+        number=listing.number + 1,
+        idle=idle,
+        recent=(*listing.recent, digest)[-_REMEMBERED:],
+    )
+
+
+def _host_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task]:
+    tasks = []
+    for row in rows:
+        name = row.get("hostname") if isinstance(row, dict) else None
+        # Offline and idle hosts may answer today; a banned one the relay's people know better.
+        if not isinstance(name, str) or row.get("status") == "banned":
+            continue
+        url = _pds_url(name, rules)
+        if url is not None and (task := Listing(Listed.REPOS, url).task()).lane not in rules.skip:
+            tasks.append(task)
+    return tasks
+
+
+_HOST = re.compile(r"(?P<host>[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::(?P<port>\d{1,5}))?")
+
+
+def _pds_url(name: str, rules: HostRules) -> str | None:
+    match = _HOST.fullmatch(name)
+    if match is None or int(match["port"] or 1) not in range(1, 65536):
+        return None
+    # Relays name hosts without a scheme. Private worlds have no certificates.
+    plain = rules.allow_private and (_is_address(match["host"]) or match["host"] == "localhost")
+    return f"{'http' if plain else 'https'}://{name.lower()}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _repo_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task]:
+    # An entry without a word on it is active.
+    return [
+        RepoVisit(row["did"], server, inactive=row.get("active") is False).task()
+        for row in rows
+        if isinstance(row, dict) and isinstance(row.get("did"), str) and is_did(row["did"])
+    ]

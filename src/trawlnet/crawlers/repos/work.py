@@ -1,0 +1,76 @@
+"""The two kinds of work in this crawl, and how each is written down as a task.
+
+A page of a listing is a task like any other: what it names and the page after it go into one
+receipt, so that a listing is retried, polite and resumable without code of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from trawlnet.engine.task import Task
+from trawlnet.net.lane import lane_of
+
+_LISTINGS_FIRST = -1.0  # Score: how much there is to do should be known early.
+
+
+class Listed(StrEnum):
+    HOSTS = "hosts"  # A relay's PDS hosts.
+    REPOS = "repos"  # A PDS's repositories.
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of what a server lists."""
+
+    what: Listed
+    server: str  # URL without a path.
+    cursor: str = ""  # Empty: the first page.
+    number: int = 1  # Of the page.
+    idle: int = 0  # Pages before it, in a row, that told nothing new.
+    recent: tuple[int, ...] = ()  # Digests of the pages before it.
+
+    def task(self) -> Task:
+        payload = {
+            "what": str(self.what),
+            "server": self.server,
+            "cursor": self.cursor,
+            "number": self.number,
+            "idle": self.idle,
+            "recent": list(self.recent),
+        }
+        key = f"list:{self.what}:{self.server}:{self.cursor}"
+        return Task(key, lane_of(self.server), payload, score=_LISTINGS_FIRST)
+
+
+@dataclass(frozen=True, slots=True)
+class RepoVisit:
+    """One repository to fetch from one PDS."""
+
+    did: str
+    pds: str
+    # Listed as inactive here. An account that moved is inactive at its old PDS and active at its
+    # new one: under one key, whichever is listed first would hide the other.
+    inactive: bool = False
+
+    def task(self) -> Task:
+        lane = lane_of(self.pds)
+        key = f"{self.did}@{lane}" if self.inactive else self.did
+        return Task(key, lane, {"did": self.did, "pds": self.pds})
+
+
+def read_task(task: Task) -> Listing | RepoVisit:
+    """Payloads are our own writing: one that does not fit is a bug and raises."""
+    payload: dict[str, Any] = task.payload
+    if "what" not in payload:
+        return RepoVisit(payload["did"], payload["pds"], inactive=task.key != payload["did"])
+    return Listing(
+        Listed(payload["what"]),
+        payload["server"],
+        payload["cursor"],
+        payload["number"],
+        payload["idle"],
+        tuple(payload["recent"]),
+    )
