@@ -1,0 +1,45 @@
+"""A crawler as the command line sees it: what each shared verb needs to know about one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from trawlnet.engine.crawl import Limits, Parts
+from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.engine.rules import Manners
+
+if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
+    from trawlnet.observe.metrics import Metrics
+
+C = TypeVar("C", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a crawl may use, read from its config."""
+
+    workers: int
+    manners: Manners
+    limits: Limits
+    metrics_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crawler(Generic[C]):
+    name: str
+    config: type[C]
+    plan: Callable[[C], Plan]
+    # The parts of a crawl over a workspace; what they hold is let go of at the end.
+    open: Callable[[C, Path, Clock, Metrics], AbstractAsyncContextManager[Parts]]
+    # The store alone, in its state folder, to look back and to put work back.
+    ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
+    forget: Callable[[C], Coroutine[Any, Any, None]]  # Delete state that is not in the workspace.
+    outputs: tuple[str, ...]  # Folders of the workspace that only this crawler fills.
+    example: str  # Flags of an example of `crawl`.
+    live: frozenset[str]  # Config keys that can change while a crawl runs.

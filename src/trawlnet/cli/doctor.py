@@ -1,0 +1,154 @@
+"""`trawlnet doctor`: what is installed, compiled and possible on this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from trawlnet import __version__
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.talk import emit, size
+
+_NATIVE = "trawlnet.formats._native"
+_LIBRARIES = ("aiohttp", "lmdb", "uvloop", "zstandard", "cryptography", "libipld", "pydantic")
+_EXTRAS = (("redis", "redis"), ("aio_pika", "rabbitmq"))
+_SERVERS = (("redis-server", "a store for several machines"), ("rabbitmq-server", "a queue"))
+_LOW_DISK = 5 << 30
+_LOW_FILES = 1024  # Fifty workers and a store fit well below; sockets to many hosts may not.
+
+
+class Mark(StrEnum):
+    OK = "ok"
+    MISSING = "missing"  # Not there, and not needed unless you want it.
+    BAD = "bad"  # Needed, and not in order.
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    mark: Mark
+    detail: str
+    hint: str = ""  # What to type.
+
+
+def examine(*, workspace: Folder, json: Json = False) -> int:
+    """Show what this machine has, and what to type for the rest."""
+    findings = list(_findings(workspace))
+    for finding in findings:
+        if json:
+            emit(asdict(finding))
+        else:
+            print(f"{finding.mark:<8} {finding.what:<16} {finding.detail}")
+            if finding.hint:
+                print(f"{'':<8} {'':<16} hint: {finding.hint}")
+    return Exit.ERROR if any(one.mark is Mark.BAD for one in findings) else Exit.DONE
+
+
+def _findings(workspace: Path) -> Iterator[Finding]:
+    yield Finding("trawlnet", Mark.OK, __version__)
+    yield _python()
+    yield _native()
+    yield from (_library(name) for name in _LIBRARIES)
+    yield from (_extra(module, extra) for module, extra in _EXTRAS)
+    yield from (_server(program, use) for program, use in _SERVERS)
+    folder = _nearest(workspace)
+    yield _file_system(folder)
+    yield _disk(folder)
+    yield _open_files()
+
+
+def _python() -> Finding:
+    where = f"{platform.system()} {platform.machine()}"
+    return Finding("python", Mark.OK, f"{platform.python_version()} on {where}")
+
+
+def _native() -> Finding:
+    if importlib.util.find_spec(_NATIVE) is None:
+        detail = "not compiled; plain Python does its work, more slowly"
+        hint = "install a C compiler (apt install gcc python3-dev), then: pip install ."
+        return Finding("native code", Mark.MISSING, detail, hint)
+    try:
+        importlib.import_module(_NATIVE)
+    except ImportError as error:
+        return Finding("native code", Mark.BAD, f"does not load: {error}", "pip install . again")
+    return Finding("native code", Mark.OK, "compiled")
+
+
+def _library(name: str) -> Finding:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        return Finding(name, Mark.BAD, f"does not load: {error}", f"pip install {name}")
+    return Finding(name, Mark.OK, _version(name))
+
+
+def _extra(module: str, extra: str) -> Finding:
+    if importlib.util.find_spec(module) is None:
+        hint = f"pip install 'trawlnet[{extra}]'"
+        return Finding(f"extra {extra}", Mark.MISSING, f"{module} is not installed", hint)
+    return Finding(f"extra {extra}", Mark.OK, f"{module} {_version(module)}")
+
+
+def _version(module: str) -> str:
+    try:
+        return importlib.metadata.version(module.replace("_", "-"))
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown version"
+
+
+def _server(program: str, use: str) -> Finding:
+    # Debian keeps servers where a user's PATH does not look.
+    places = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
+    if found := shutil.which(program, path=places):
+        return Finding(program, Mark.OK, found)
+    return Finding(program, Mark.MISSING, f"not found; only for {use}", f"apt install {program}")
+
+
+def _nearest(path: Path) -> Path:
+    """The workspace, or the folder that it would be created in."""
+    path = path.absolute()
+    while not path.is_dir():
+        path = path.parent
+    return path
+
+
+def _file_system(folder: Path) -> Finding:
+    """Durability and exclusion are promises of the file system: try both."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
+            file.write(b"x")
+            file.flush()
+            os.fsync(file.fileno())
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        hint = "choose a directory on a local disk that you may write to: -w DIR"
+        return Finding("file system", Mark.BAD, f"{folder}: {os.strerror(error.errno or 0)}", hint)
+    return Finding("file system", Mark.OK, f"{folder}: writable, syncs, locks")
+
+
+def _disk(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free
+    if free < _LOW_DISK:
+        hint = "free some space, or choose another disk with -w DIR"
+        return Finding("free disk", Mark.MISSING, f"{size(free)} is little for a crawl", hint)
+    return Finding("free disk", Mark.OK, size(free))
+
+
+def _open_files() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _LOW_FILES:
+        hint = f"ulimit -n {hard if hard > 0 else 65536}"
+        return Finding("open files", Mark.MISSING, f"only {soft} at once", hint)
+    return Finding("open files", Mark.OK, f"{soft} at once")

@@ -1,0 +1,232 @@
+"""Running a crawl: put its parts together, steer it, show it, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Generic
+
+import uvloop
+
+from trawlnet.cli.crawler import C, Crawler, Plan
+from trawlnet.cli.errors import CliError, Exit, UsageTrouble
+from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
+from trawlnet.cli.settings import Settings
+from trawlnet.cli.status import status_row
+from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.ports import Counts
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
+from trawlnet.observe.logs import logging_to
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.progress import Progress
+from trawlnet.observe.render import duration, plain_line
+from trawlnet.observe.view import Style, showing
+
+log = logging.getLogger(__name__)
+
+_SNAPSHOT_EVERY = 2.0  # Seconds; how old the figures of `status` may be while a crawl runs.
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[C]):
+    crawler: Crawler[C]
+    workspace: Workspace
+    settings: Settings[C]
+    reload: Callable[[], Settings[C]]  # Reads the config again.
+    as_json: bool
+
+
+def run_crawl(job: Job[C]) -> int:
+    """Start or continue the crawl of a workspace; returns the exit code."""
+    plan = job.crawler.plan(job.settings.config)
+    if plan.metrics_address:
+        _check_address(plan.metrics_address)
+    name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    with locked(job.workspace), logging_to(job.workspace.logs, name, say) as log_file:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
+                return runner.run(_Run(job, plan).whole())
+        except asyncio.CancelledError:
+            return Exit.INTERRUPTED  # Twice told to stop before the crawl had begun.
+        except Exception as error:
+            log.error("the crawl ended", extra={"error": repr(error)}, exc_info=error)
+            raise
+
+
+class _Run(Generic[C]):
+    """What the coroutines around one crawl share."""
+
+    def __init__(self, job: Job[C], plan: Plan) -> None:
+        self.job = job
+        self.plan = plan
+        self.config = job.settings.config
+        self.clock = SystemClock()
+        self.begun = self.clock.now()
+        self.control = Control(plan.workers)
+        self.metrics = Metrics(job.crawler.name, self.clock)
+        self.parts: Parts | None = None
+
+    async def whole(self) -> int:
+        job, control = self.job, self.control
+        files = ControlFiles(job.workspace, control)
+        files.look()
+        with steered_by_signals(control, self.reload) as asked:
+            opened = job.crawler.open(self.config, job.workspace.path, self.clock, self.metrics)
+            async with opened as parts:
+                self.parts = parts
+                ending = await self.crawl(parts, asked, files)
+                counts = await parts.store.counts()
+                await self.snapshot(parts)
+        code = exit_code(ending, counts)
+        self.sum_up(ending, counts, code)
+        return code
+
+    async def crawl(self, parts: Parts, asked: asyncio.Event, files: ControlFiles) -> Ending:
+        metrics = self.metrics
+        parts = replace(
+            parts, handler=metrics.timed(parts.handler), sink=metrics.weighed(parts.sink)
+        )
+        progress = Progress(self.job.crawler.name, parts, self.control)
+
+        async def answer() -> str:
+            return plain_line(await progress.snapshot())
+
+        scrape = metrics.watch(parts, self.control)
+        style = _style(self.job.as_json)
+        out = sys.stdout if style is Style.JSON else sys.stderr
+        await self.snapshot(parts)
+        try:
+            async with (
+                _exporting(scrape.text, self.plan.metrics_address),
+                beside(files.watch(), answering(asked, answer), self.snapshots(parts)),
+                showing(progress, style, out),
+            ):
+                return await crawl(parts, self.plan.limits, self.control)
+        except asyncio.CancelledError:
+            # The second signal: the crawl has let go of everything, we only say how it ended.
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            return Ending.DRAINED
+
+    async def snapshots(self, parts: Parts) -> None:
+        while True:
+            await asyncio.sleep(_SNAPSHOT_EVERY)
+            await self.snapshot(parts)
+
+    async def snapshot(self, parts: Parts) -> None:
+        """Leave the figures where `status` finds them; a full disk is the sink's to tell."""
+        row = status_row(self.job.crawler.name, await parts.store.counts())
+        now = self.clock.now()
+        row |= {
+            "cursor": await parts.store.cursor(),
+            "workers": self.control.workers,
+            "rate": round(self.control.window.rate(now), 2),
+        }
+        try:
+            write_snapshot(self.job.workspace, row)
+        except OSError as error:
+            log.warning("status not written", extra={"error": str(error)})
+
+    def reload(self) -> None:
+        """Apply what can change while running; say what cannot."""
+        try:
+            fresh = self.job.reload().config
+        except (CliError, OSError) as error:
+            say(f"config not reloaded, the old one stays: {error}")
+            return
+        changed = _changes(self.config.model_dump(), fresh.model_dump())
+        live = {key: change for key, change in changed.items() if key in self.job.crawler.live}
+        if live:
+            plan = self.job.crawler.plan(fresh)
+            self.control.workers = plan.workers
+            if self.parts is not None:
+                self.parts.gate.retune(plan.manners)
+            self.config = self.config.model_copy(update={key: getattr(fresh, key) for key in live})
+        say(_reloaded(live, sorted(changed.keys() - live.keys())))
+
+    def sum_up(self, ending: Ending, counts: Counts, code: Exit) -> None:
+        control, seconds = self.control, self.clock.now() - self.begun
+        given_up = given_up_on(counts)
+        if self.job.as_json:
+            row = {"event": "summary", "ending": ending, "exit_code": code}
+            row |= {"seconds": round(seconds, 3), "given_up": given_up, "fed": control.fed}
+            row |= {"run": {"attempts": control.tally, "settled": control.settled}}
+            emit(row | status_row(self.job.crawler.name, counts))
+            return
+        what, where = self.job.crawler.name, shown(self.job.workspace.path)
+        say(f"{_ENDINGS[ending]} after {duration(seconds)}: {listed(control.settled)}")
+        if left := counts.open - counts.blocked:
+            say(f"hint: {left:,} tasks are left; go on with: trawlnet {what} crawl -w {where}")
+        if given_up:
+            say(f"hint: {given_up:,} were given up on: trawlnet {what} failures -w {where}")
+
+
+_ENDINGS = {
+    Ending.DONE: "done",
+    Ending.LIMIT: "stopped at a limit",
+    Ending.DRAINED: "interrupted, saved,",
+}
+
+
+def exit_code(ending: Ending, counts: Counts) -> Exit:
+    match ending:
+        case Ending.DRAINED:
+            return Exit.INTERRUPTED
+        case Ending.LIMIT:
+            return Exit.LIMIT
+        case _:
+            return Exit.GIVEN_UP if given_up_on(counts) else Exit.DONE
+
+
+def given_up_on(counts: Counts) -> int:
+    """Keys without an answer that nobody will ask for again until somebody says so."""
+    return counts.blocked + sum(
+        count for reason, count in counts.settled.items() if not reason.answer
+    )
+
+
+def _style(as_json: bool) -> Style:
+    if as_json:
+        return Style.JSON
+    return Style.LIVE if sys.stderr.isatty() else Style.PLAIN
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    return {key: f"{old[key]} -> {new[key]}" for key in new if old[key] != new[key]}
+
+
+def _reloaded(live: Mapping[str, str], dead: Sequence[str]) -> str:
+    words = [f"{key} {change}" for key, change in live.items()]
+    if dead:
+        words.append(f"after a restart only: {', '.join(dead)}")
+    return "config reloaded: " + ("; ".join(words) or "nothing changed")
+
+
+def _check_address(address: str) -> None:
+    try:
+        parse_address(address)
+    except MetricsAddressError as error:
+        raise UsageTrouble(error.message, error.hint) from None
+
+
+@asynccontextmanager
+async def _exporting(scrape: Callable[[], Awaitable[bytes]], address: str) -> AsyncIterator[None]:
+    if not address:
+        yield
+        return
+    try:
+        async with serving_metrics(scrape, address) as url:
+            say(f"metrics on {url}")
+            yield
+    except MetricsAddressError as error:
+        raise CliError(error.message, error.hint) from None

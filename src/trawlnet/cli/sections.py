@@ -1,0 +1,24 @@
+"""The sections that trawlnet.yaml may have: one for each crawler there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from trawlnet.cli.settings import C, Settings, load
+from trawlnet.cli.workspace import Workspace
+from trawlnet.crawlers.repos.config import ReposConfig
+
+SECTIONS: Mapping[str, type[BaseModel]] = {"repos": ReposConfig}
+
+
+def load_section(
+    workspace: Workspace, model: type[C], flags: Mapping[str, Any] | None = None
+) -> Settings[C]:
+    """The effective config of the workspace's crawler, read now."""
+    return load(
+        workspace.crawler, model, workspace.config_file, os.environ, flags or {}, list(SECTIONS)
+    )

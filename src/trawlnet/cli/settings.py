@@ -1,0 +1,202 @@
+"""The effective config of one crawler: defaults, trawlnet.yaml, variables, flags, in that order."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from trawlnet.cli.errors import UsageTrouble
+from trawlnet.cli.workspace import shown
+
+C = TypeVar("C", bound=BaseModel)
+
+DEFAULT = "default"
+# Flags that are no config keys, yet have a variable too.
+PLAIN_FLAGS = ("workspace", "json", "reason", "limit", "yes")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Generic[C]):
+    config: C
+    sources: Mapping[str, str]  # Per key: `default`, the file, the variable or the flag.
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    value: Any
+    source: str
+    path: str  # The key as the source spells it.
+
+
+def load(
+    crawler: str,
+    model: type[C],
+    config_file: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    sections: Iterable[str],
+) -> Settings[C]:
+    given = _from_file(crawler, model, config_file, sections)
+    given |= _from_variables(crawler, model, environ)
+    given |= {
+        key: _Given(value, flag_of(key), flag_of(key))
+        for key, value in flags.items()
+        if value is not None
+    }
+    try:
+        config = model.model_validate({key: one.value for key, one in given.items()})
+    except ValidationError as error:
+        raise _wrong_value(error.errors()[0], given, crawler) from None
+    return Settings(config, _sources(model, given))
+
+
+def flag_of(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def variable_of(crawler: str, key: str) -> str:
+    return f"TRAWLNET_{crawler}_{key}".upper()
+
+
+def is_list(model: type[BaseModel], key: str) -> bool:
+    return get_origin(model.model_fields[key].annotation) in (tuple, list)
+
+
+def suggestion(word: str, known: Iterable[str], label: str) -> str:
+    """A hint for a word that is not in a closed set."""
+    known = list(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"{label}: {', '.join(known)}"
+
+
+def _sources(model: type[BaseModel], given: Mapping[str, _Given]) -> Mapping[str, str]:
+    return {key: given[key].source if key in given else DEFAULT for key in model.model_fields}
+
+
+def _from_file(
+    crawler: str, model: type[BaseModel], path: Path, sections: Iterable[str]
+) -> dict[str, _Given]:
+    if not path.exists():
+        return {}
+    document = _mapping(_read_yaml(path), path, "the file")
+    _refuse_unknown(document, sections, path, "")
+    section = _mapping(document.get(crawler), path, crawler)
+    _refuse_unknown(section, model.model_fields, path, f"{crawler}.")
+    source = shown(path)
+    # A key that is left empty (`relay:`) is as good as not there.
+    return {
+        key: _Given(value, source, f"{source}: {crawler}.{key}")
+        for key, value in section.items()
+        if value is not None
+    }
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader.
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        problem = f"{shown(path)}{line}: {error.problem or 'not YAML'}"
+    except yaml.YAMLError as error:
+        problem = f"{shown(path)}: {str(error).splitlines()[0]}"
+    raise UsageTrouble(problem, "write keys as `workers: 50`, indented under their section")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Says so when a key is there twice, where YAML would quietly take the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                problem = f"the key {key.value} is there twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value if isinstance(key.value, str) else "")
+        return super().construct_mapping(node, deep)
+
+
+def _mapping(value: Any, path: Path, name: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageTrouble(
+            f"{shown(path)}: {name} must be keys with values, got {_quoted(value)}",
+            "write keys as `workers: 50`, indented under their section",
+        )
+    return {str(key): item for key, item in value.items()}
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str], path: Path, under: str) -> None:
+    names = [f"{under}{key}" for key in known]
+    for key in given:
+        if f"{under}{key}" not in names:
+            raise UsageTrouble(
+                f"{shown(path)}: unknown key {under}{key}",
+                suggestion(f"{under}{key}", names, "known keys"),
+            )
+
+
+def _from_variables(
+    crawler: str, model: type[BaseModel], environ: Mapping[str, str]
+) -> dict[str, _Given]:
+    keys = {variable_of(crawler, key): key for key in model.model_fields}
+    others = [variable_of(crawler, flag) for flag in PLAIN_FLAGS]
+    given: dict[str, _Given] = {}
+    for name in sorted(environ):
+        if key := keys.get(name):
+            text = environ[name]
+            value = [one for one in text.split(",") if one] if is_list(model, key) else text
+            given[key] = _Given(value, name, name)
+        elif name.startswith(variable_of(crawler, "")) and name not in others:
+            raise UsageTrouble(
+                f"unknown variable {name}", suggestion(name, keys, "known variables")
+            )
+    return given
+
+
+def _wrong_value(error: ErrorDetails, given: Mapping[str, _Given], crawler: str) -> UsageTrouble:
+    key, *inner = (str(part) for part in error["loc"] or ("",))
+    source = given[key].path if key in given else f"{crawler}.{key}"
+    where = ".".join([source, *inner])
+    return UsageTrouble(
+        f"{where}: expected {_expected(error)}, got {_quoted(error['input'])}",
+        f"see every key with: trawlnet {crawler} crawl --help",
+    )
+
+
+def _expected(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    match error["type"].split("_"):
+        case ["int", *_]:
+            return "a whole number"
+        case ["float", *_] | ["finite", *_]:
+            return "a number"
+        case ["bool", *_]:
+            return "true or false"
+        case ["string", *_]:
+            return "text"
+        case ["tuple" | "list", *_]:
+            return "a list"
+        case ["greater", "than", "equal"]:
+            return f"at least {context['ge']}"
+        case ["greater", "than"]:
+            return f"more than {context['gt']}"
+        case ["less", "than", "equal"]:
+            return f"at most {context['le']}"
+        case ["value", "error"]:
+            return str(context["error"])
+        case _:
+            return error["msg"].removeprefix("Input should be ")
+
+
+def _quoted(value: Any) -> str:
+    """What was given, short enough for one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,54 @@
+"""How a crawl stands: from the running process if there is one, else from its store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from trawlnet.cli.talk import listed
+from trawlnet.cli.workspace import Workspace, holder, read_snapshot, shown
+from trawlnet.engine.ports import Counts
+
+_COUNTS = ("open", "leased", "waiting", "blocked", "scheduled", "known")
+_FIRST_SNAPSHOT = 3.0  # Seconds that a crawl which has just started gets to leave its figures.
+
+
+def status_row(crawler: str, counts: Counts) -> dict[str, Any]:
+    row: dict[str, Any] = {"crawler": crawler}
+    row |= {name: getattr(counts, name) for name in _COUNTS}
+    row["settled"] = {str(reason): count for reason, count in counts.settled.items() if count}
+    row["attempts"] = {str(reason): count for reason, count in counts.attempts.items() if count}
+    return row
+
+
+def of_running(workspace: Workspace) -> dict[str, Any] | None:
+    """The figures that the process at work has left for us; None when nobody works here."""
+    deadline = time.monotonic() + _FIRST_SNAPSHOT
+    while (pid := holder(workspace)) is not None:
+        snapshot = read_snapshot(workspace)
+        if snapshot is not None and snapshot.get("pid") == pid:
+            return snapshot
+        if time.monotonic() > deadline:
+            return {"pid": pid}
+        time.sleep(0.1)
+    return None
+
+
+def status_text(row: Mapping[str, Any], workspace: Workspace) -> str:
+    pid, name = row["running"], workspace.crawler
+    lines = [
+        f"{name} in {shown(workspace.path)}: "
+        + (f"running, pid {pid}, {row['rate']:g} tries/s" if pid else "not running"),
+        f"  known     {row['known']:>12,}",
+        f"  open      {row['open']:>12,}  ({_parts_of_open(row)})",
+        f"  scheduled {row['scheduled']:>12,}",
+        f"  settled   {sum(row['settled'].values()):>12,}  ({listed(row['settled'])})",
+        f"  attempts  {sum(row['attempts'].values()):>12,}  ({listed(row['attempts'])})",
+        f"  cursor    {row['cursor'] or 'none'}",
+    ]
+    return "\n".join(lines)
+
+
+def _parts_of_open(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {row[name]:,}" for name in ("leased", "waiting", "blocked"))

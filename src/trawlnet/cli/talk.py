@@ -1,0 +1,48 @@
+"""stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+
+def say(text: str) -> None:
+    """One line for people. A terminal that has gone away is no reason to stop a crawl."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        pass
+
+
+def emit(row: Mapping[str, Any]) -> None:
+    """One object for programs."""
+    print(json.dumps(row), flush=True)
+
+
+def iso(instant: float) -> str | None:
+    """ISO 8601 UTC; None for an instant that never was."""
+    if instant <= 0.0:
+        return None
+    text = datetime.fromtimestamp(instant, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")
+
+
+def listed(counts: Mapping[Any, int]) -> str:
+    """`ok 1,200, timeout 3`: the most frequent first."""
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], str(pair[0])))
+    return ", ".join(f"{name} {count:,}" for name, count in ranked if count) or "none"
+
+
+def size(count: int) -> str:
+    """`1.5 MB`; 1 KB is 1024 bytes."""
+    if count < 1024:
+        return f"{count} bytes"
+    amount, unit = count / 1024, "KB"
+    for bigger in ("MB", "GB", "TB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, bigger
+    return f"{amount:.1f} {unit}"
