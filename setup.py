@@ -15,7 +15,13 @@ SOURCES = sorted(
 REQUIRED = os.environ.get("TRAWLNET_NATIVE") == "require"
 
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"]
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"]
+SANITIZERS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-g",
+    "-O1",
+]
 SANITIZE = SANITIZERS if os.environ.get("TRAWLNET_SANITIZE") == "1" else []
 PORTABLE = ["-DTRAWLNET_PORTABLE"] if os.environ.get("TRAWLNET_PORTABLE") == "1" else []
 

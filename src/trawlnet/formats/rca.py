@@ -1,0 +1,288 @@
+"""The repo archive format (.rca): header, repo blocks, index and footer, as bytes and values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+from zlib import crc32
+
+import zstandard
+
+from trawlnet.formats.malformed import Malformed
+
+Buffer = bytes | bytearray | memoryview
+
+MAGIC = b"REPOARCH"
+VERSION = 1
+HEADER_SIZE = 64
+FOOTER_SIZE = 32
+MAX_DECOMPRESSED = 4 << 30  # Bytes of one collection; a damaged size must not become an allocation.
+
+_HEADER = struct.Struct("<8sHHqIq32x")
+_FOOTER = struct.Struct("<qIII4x8s")
+_U16 = struct.Struct("<H")
+_U32 = struct.Struct("<I")
+_SIZE = _U32
+_AFTER_NAMES = struct.Struct("<qHI")  # crawled at, collections, CRC
+_AFTER_COLLECTION = struct.Struct("<II")  # records, compressed size
+_AFTER_DID = struct.Struct("<qII")  # offset, size, CRC
+_U16_MAX = 0xFFFF
+_U32_MAX = 0xFFFFFFFF
+_STREAM_CHUNK = 1 << 20
+
+
+class RcaError(Malformed):
+    """Damage, and where: `offset` counts from the start of the bytes that were looked at."""
+
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(f"{what} (at byte {offset})")
+        self.offset = offset
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    created_at_us: int
+    repo_count: int  # Zero until the segment is finalised.
+    index_offset: int  # Zero until the segment is finalised.
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    index_offset: int
+    index_size: int
+    repo_count: int
+    index_crc: int
+
+
+class IndexEntry(NamedTuple):
+    did: str
+    offset: int
+    size: int
+    crc: int  # Of the whole block.
+
+
+class PackedCollection(NamedTuple):
+    name: str
+    records: int
+    compressed: Buffer
+
+
+class CollectionEntry(NamedTuple):
+    name: str
+    records: int
+    start: int  # Of the compressed data, from the start of the block.
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHead:
+    size: int
+    did: str
+    pds: str
+    rev: str
+    crawled_at_us: int
+    crc: int  # Of everything behind this field.
+    crc_end: int
+    collections: Sequence[CollectionEntry]
+
+
+class RecordEntry(NamedTuple):
+    rkey: str
+    json: bytes
+
+
+def encode_header(header: Header) -> bytes:
+    flags = 0
+    return _HEADER.pack(
+        MAGIC, VERSION, flags, header.created_at_us, header.repo_count, header.index_offset
+    )
+
+
+def parse_header(data: Buffer) -> Header:
+    if len(data) < HEADER_SIZE:
+        raise RcaError(0, f"a header of {len(data)} bytes, expected {HEADER_SIZE}")
+    magic, version, _flags, created, count, index_offset = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise RcaError(0, "not an archive: the magic bytes are missing")
+    if version != VERSION:
+        raise RcaError(8, f"format version {version}, expected {VERSION}")
+    if index_offset and index_offset < HEADER_SIZE:
+        raise RcaError(24, f"an index at {index_offset}, inside the header")
+    return Header(created, count, index_offset)
+
+
+def encode_footer(footer: Footer) -> bytes:
+    return _FOOTER.pack(
+        footer.index_offset, footer.index_size, footer.repo_count, footer.index_crc, MAGIC
+    )
+
+
+def parse_footer(data: Buffer) -> Footer:
+    if len(data) < FOOTER_SIZE:
+        raise RcaError(0, f"a footer of {len(data)} bytes, expected {FOOTER_SIZE}")
+    offset, size, count, crc, magic = _FOOTER.unpack_from(data)
+    if magic != MAGIC:
+        raise RcaError(24, "no footer: the magic bytes are missing")
+    if offset < HEADER_SIZE:
+        raise RcaError(0, f"an index at {offset}, inside the header")
+    return Footer(offset, size, count, crc)
+
+
+def encode_block(
+    did: str, pds: str, rev: str, crawled_at_us: int, collections: Sequence[PackedCollection]
+) -> bytes:
+    """One repository. Collections are sorted by name here; empty ones are the caller's to omit."""
+    if len(collections) > _U16_MAX:
+        raise ValueError(f"{len(collections)} collections, the format counts to {_U16_MAX}")
+    ordered = sorted(collections, key=lambda collection: collection.name.encode())
+    body: list[Buffer] = [
+        part
+        for name, records, compressed in ordered
+        for part in (_string(name), _AFTER_COLLECTION.pack(records, len(compressed)))
+    ]
+    body.extend(collection.compressed for collection in ordered)
+    crc = 0
+    for part in body:
+        crc = crc32(part, crc)
+    names = _string(did) + _string(pds) + _string(rev)
+    size = _SIZE.size + len(names) + _AFTER_NAMES.size + sum(map(len, body))
+    if size > _U32_MAX:
+        raise ValueError(f"a block of {size} bytes, the format counts to {_U32_MAX}")
+    numbers = _AFTER_NAMES.pack(crawled_at_us, len(ordered), crc)
+    return b"".join((_SIZE.pack(size), names, numbers, *body))
+
+
+def block_size(data: Buffer, at: int = 0) -> int:
+    """The size that the block at `at` claims; enough to step over it."""
+    if len(data) - at < _SIZE.size:
+        raise RcaError(at, "the size of a block is cut")
+    (size,) = _SIZE.unpack_from(data, at)
+    if size < _SIZE.size + 3 * _U16.size + _AFTER_NAMES.size:
+        raise RcaError(at, f"a block of {size} bytes, too few for its fixed fields")
+    return int(size)
+
+
+def parse_block(block: Buffer) -> BlockHead:
+    """The fields and table of contents of one whole block; sizes are checked, CRCs are not."""
+    view = memoryview(block)
+    size = block_size(view)
+    if size != len(view):
+        raise RcaError(0, f"a block that claims {size} bytes and has {len(view)}")
+    did, at = _read_string(view, _SIZE.size)
+    pds, at = _read_string(view, at)
+    rev, at = _read_string(view, at)
+    (crawled_at_us, count, crc), crc_end = _read(view, at, _AFTER_NAMES)
+    at = crc_end
+    toc = []
+    for _ in range(count):
+        name, at = _read_string(view, at)
+        (records, compressed), at = _read(view, at, _AFTER_COLLECTION)
+        toc.append((name, records, compressed))
+    collections = []
+    for name, records, compressed in toc:
+        collections.append(CollectionEntry(name, records, at, at + compressed))
+        at += compressed
+    if at != size:
+        raise RcaError(crc_end, f"collections that end at {at} in a block of {size} bytes")
+    return BlockHead(size, did, pds, rev, crawled_at_us, crc, crc_end, collections)
+
+
+def check_block(block: Buffer) -> BlockHead:
+    """The same, with the CRC over contents and data compared."""
+    head = parse_block(block)
+    found = crc32(memoryview(block)[head.crc_end :])
+    if found != head.crc:
+        raise RcaError(head.crc_end, f"block CRC {found:08x}, expected {head.crc:08x}")
+    return head
+
+
+def decompress(block: Buffer, collection: CollectionEntry, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """The entries of one collection; raises RcaError where they are no zstd or exceed `limit`."""
+    data = memoryview(block)[collection.start : collection.end]
+    try:
+        declared = zstandard.frame_content_size(data)
+        if declared > limit:
+            raise RcaError(collection.start, f"{declared} bytes, more than {limit}")
+        return _decompress_bounded(data, limit)
+    except zstandard.ZstdError as error:
+        raise RcaError(collection.start, f"no readable zstd: {error}") from None
+
+
+def _decompress_bounded(data: memoryview, limit: int) -> bytes:
+    # Read as a stream: the declared size of damaged data is not believed, here or by the library.
+    out = bytearray()
+    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=False) as reader:
+        while chunk := reader.read(_STREAM_CHUNK):
+            out += chunk
+            if len(out) > limit:
+                raise zstandard.ZstdError(f"more than {limit} bytes come out")
+    return bytes(out)
+
+
+def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:
+    """The records of a decompressed collection, exactly `count` of them."""
+    view = memoryview(entries)
+    at = 0
+    for _ in range(count):
+        rkey, at = _read_string(view, at)
+        (size,), at = _read(view, at, _U32)
+        if size > len(view) - at:
+            raise RcaError(at, f"JSON of {size} bytes where {len(view) - at} are left")
+        yield RecordEntry(rkey, bytes(view[at : at + size]))
+        at += size
+    if at != len(view):
+        raise RcaError(at, f"{len(view) - at} bytes behind the last of {count} records")
+
+
+def encode_index(entries: Sequence[IndexEntry]) -> bytes:
+    """Sorted by DID here. Two blocks of one DID keep their order: the later one is the newer."""
+    ordered = sorted(entries, key=lambda entry: entry.did.encode())
+    parts = [_U32.pack(len(ordered))]
+    for did, offset, size, crc in ordered:
+        parts += (_string(did), _AFTER_DID.pack(offset, size, crc))
+    return b"".join(parts)
+
+
+def iter_index(index: Buffer) -> Iterator[IndexEntry]:
+    """Every entry of an index section, one at a time; raises RcaError at the first damaged one."""
+    view = memoryview(index)
+    (count,), at = _read(view, 0, _U32)
+    for _ in range(count):
+        entry, at = _read_entry(view, at)
+        yield entry
+    if at != len(view):
+        raise RcaError(at, f"{len(view) - at} bytes behind the last of {count} index entries")
+
+
+def _read_entry(view: memoryview, at: int) -> tuple[IndexEntry, int]:
+    did, at = _read_string(view, at)
+    (offset, size, crc), end = _read(view, at, _AFTER_DID)
+    if offset < HEADER_SIZE:
+        raise RcaError(at, f"a block at {offset}, inside the header")
+    return IndexEntry(did, offset, size, crc), end
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    if len(raw) > _U16_MAX:
+        raise ValueError(f"a text of {len(raw)} bytes, the format counts to {_U16_MAX}")
+    return _U16.pack(len(raw)) + raw
+
+
+def _read_string(view: memoryview, at: int) -> tuple[str, int]:
+    (size,), start = _read(view, at, _U16)
+    if size > len(view) - start:
+        raise RcaError(at, f"a text of {size} bytes where {len(view) - start} are left")
+    try:
+        return str(view[start : start + size], "utf-8"), start + size
+    except UnicodeDecodeError:
+        raise RcaError(at, "a text that is not UTF-8") from None
+
+
+def _read(view: memoryview, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
+    if len(view) - at < layout.size:
+        raise RcaError(at, "the data end inside a field")
+    return layout.unpack_from(view, at), at + layout.size

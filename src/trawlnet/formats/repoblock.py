@@ -1,0 +1,102 @@
+"""From a repository's CAR to its archive block: in C where that was built, else in plain Python."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from types import ModuleType
+
+import zstandard
+
+from trawlnet.formats import rca, repoblock_plain
+from trawlnet.formats.cborread import SHA256_LINK
+from trawlnet.formats.repocontent import (
+    DROP_REASONS,
+    ERROR_KINDS,
+    CollectionContent,
+    ExtractOptions,
+    RepoContent,
+    RepoError,
+)
+
+Buffer = bytes | bytearray | memoryview
+
+DEFAULT_OPTIONS = ExtractOptions()
+_per_thread = threading.local()
+
+
+def _load_native() -> ModuleType | None:
+    if os.environ.get("TRAWLNET_NATIVE") == "0":
+        return None
+    try:
+        return importlib.import_module("trawlnet.formats._native")
+    except ImportError:
+        return None
+
+
+_native = _load_native()
+
+
+def backend() -> str:
+    return "plain" if _native is None else "native"
+
+
+def extract(car: Buffer, options: ExtractOptions = DEFAULT_OPTIONS) -> RepoContent:
+    """The records of a repository by collection. Raises RepoError for one that must be refused.
+
+    Of the commit only the form is checked: whose it is and whether its signature holds is for the
+    caller to ask, with `did`, `unsigned_commit` and `signature`.
+    """
+    if _native is None:
+        return repoblock_plain.extract(car, options)
+    return _extract_native(_native, car, options)
+
+
+def encode_content(content: RepoContent, *, pds: str, crawled_at_us: int, zstd_level: int) -> bytes:
+    """The finished archive block of a repository."""
+    compress = _compressor(zstd_level).compress
+    packed = [
+        rca.PackedCollection(collection.name, collection.records, compress(collection.data))
+        for collection in content.collections
+    ]
+    return rca.encode_block(content.did, pds, content.rev, crawled_at_us, packed)
+
+
+def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) -> RepoContent:
+    result = native.extract(
+        car,
+        options.verify_hashes,
+        options.keep_cids,
+        options.collections,
+        options.max_record,
+        options.max_json,
+        options.memory_limit,
+    )
+    if result[0]:
+        kind, detail, place = result
+        raise RepoError(ERROR_KINDS[kind - 1], detail, place)
+    _, did, rev, root, unsigned, signature, payload, runs, dropped, records, filtered = result
+    view = memoryview(payload)
+    return RepoContent(
+        did=did,
+        rev=rev,
+        root=SHA256_LINK + root,
+        unsigned_commit=unsigned,
+        signature=signature,
+        collections=[
+            CollectionContent(name, count, view[start:end]) for name, count, start, end in runs
+        ],
+        records=records,
+        filtered=filtered,
+        dropped={DROP_REASONS[i - 1]: n for i, n in enumerate(dropped) if n},
+    )
+
+
+def _compressor(level: int) -> zstandard.ZstdCompressor:
+    """One compressor per thread and level: making one costs more than a small repository."""
+    compressors: dict[str, zstandard.ZstdCompressor] = _per_thread.__dict__
+    key = f"level {level}"
+    if key not in compressors:
+        compressors[key] = zstandard.ZstdCompressor(level=level)
+    return compressors[key]

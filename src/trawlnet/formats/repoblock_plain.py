@@ -1,0 +1,314 @@
+"""The plain twin of the C extraction: the same output, the same counts, the same refusals."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from trawlnet.formats.cborjson import Dropped, record_json
+from trawlnet.formats.cborread import (
+    ARRAY,
+    BYTES,
+    MAP,
+    SHA256_LINK,
+    TEXT,
+    read_head,
+    read_sha256_link,
+    read_span,
+    skip,
+)
+from trawlnet.formats.cid import read_cid
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.plaintree import StoredBlock, walk
+from trawlnet.formats.repocontent import (
+    COLLECTION_COST,
+    FRAME_COST,
+    MAX_COLLECTIONS,
+    CollectionContent,
+    DropReason,
+    ExtractOptions,
+    RepoContent,
+    RepoError,
+    RepoErrorKind,
+)
+from trawlnet.formats.syntax import is_did, is_nsid, is_record_key, is_tid
+
+_MAX_COMMIT_FIELDS = 23
+_SIGNATURE = 64
+_SHA_256 = b"\x12\x20"
+
+
+@dataclass(slots=True)
+class _Run:
+    """The records of one collection; keys come sorted, so each collection is one run."""
+
+    name: str
+    records: int = 0
+    data: bytearray = field(default_factory=bytearray)
+
+
+@dataclass(slots=True)
+class _Extraction:
+    car: bytes
+    options: ExtractOptions
+    wanted: re.Pattern[str]
+    blocks: dict[bytes, StoredBlock] = field(default_factory=dict)
+    cost: int = 0
+    work: int = 0
+    runs: list[_Run] = field(default_factory=list)
+    filtered: int = 0
+    dropped: dict[DropReason, int] = field(default_factory=dict)
+
+    def charge(self, amount: int, place: int) -> None:
+        if self.cost + amount > self.options.memory_limit:
+            raise RepoError(RepoErrorKind.OVER_LIMIT, "the memory limit is reached", place)
+        self.cost += amount
+
+    def drop(self, reason: DropReason) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+
+def extract(car: bytes | bytearray | memoryview, options: ExtractOptions) -> RepoContent:
+    x = _Extraction(bytes(car), options, _any_of(options.collections))
+    root = _load_car(x)
+    commit = _load_commit(x, root)
+    for key, block in walk(x.blocks, commit.data):
+        _add_record(x, key, block)
+    full = sorted((run for run in x.runs if run.records), key=lambda run: run.name)
+    return RepoContent(
+        did=commit.did,
+        rev=commit.rev,
+        root=SHA256_LINK + root,
+        unsigned_commit=commit.unsigned,
+        signature=commit.signature,
+        collections=[
+            CollectionContent(run.name, run.records, memoryview(run.data).toreadonly())
+            for run in full
+        ],
+        records=sum(run.records for run in full),
+        filtered=x.filtered,
+        dropped=x.dropped,
+    )
+
+
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    texts = [".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns or ("*",)]
+    return re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL)
+
+
+# The CAR: header, frames, index.
+
+
+def _load_car(x: _Extraction) -> bytes:
+    root, at = _read_header(x)
+    hashed = []
+    while at < len(x.car):
+        start = at
+        length, at = _length(x, at)
+        frame = x.car[at : at + length]
+        at += length
+        try:
+            cid, end = read_cid(frame, 0)
+        except Malformed:
+            raise RepoError(RepoErrorKind.BAD_CAR, "no CIDv1 begins a frame", start) from None
+        x.charge(FRAME_COST, start)
+        block = StoredBlock(at - length + end, frame[end:])
+        digest = cid.raw[-32:]
+        if _is_sha256(cid.raw):
+            hashed.append((digest, block))
+        if cid.raw[:4] == SHA256_LINK:
+            # A repeated block is legal; the first one counts.
+            x.blocks.setdefault(digest, block)
+    if x.options.verify_hashes:
+        _verify_hashes(hashed)
+    return root
+
+
+def _is_sha256(cid: bytes) -> bool:
+    # Version and codec are varints: the hash's code and length must be all that follows them.
+    codec_end = 1
+    while cid[codec_end] & 0x80:
+        codec_end += 1
+    return cid[codec_end + 1 : -32] == _SHA_256
+
+
+def _length(x: _Extraction, at: int) -> tuple[int, int]:
+    """The length before a header or frame, whose bytes are all there, and where they begin."""
+    value = 0
+    for taken in range(9):
+        if at + taken >= len(x.car):
+            raise RepoError(RepoErrorKind.TRUNCATED, "a length is cut", at)
+        byte = x.car[at + taken]
+        value |= (byte & 0x7F) << (7 * taken)
+        if byte < 0x80:
+            break
+    if byte >= 0x80 or (byte == 0 and taken):
+        raise RepoError(RepoErrorKind.BAD_CAR, "a length is no varint", at)
+    start = at + taken + 1
+    if value > len(x.car) - start:
+        raise RepoError(RepoErrorKind.TRUNCATED, "a frame is cut", at)
+    return value, start
+
+
+def _read_header(x: _Extraction) -> tuple[bytes, int]:
+    length, start = _length(x, 0)
+    try:
+        return _header_root(x.car[start : start + length]), start + length
+    except Malformed as error:
+        raise RepoError(RepoErrorKind.BAD_CAR, str(error), start) from None
+
+
+def _header_root(header: bytes) -> bytes:
+    head = read_head(header, 0)
+    if head.major != MAP:
+        raise Malformed("the header is no map")
+    at, version, root = head.end, 0, None
+    for _ in range(head.argument):
+        key, value = read_span(header, at, TEXT)
+        at = skip(header, value, 1)
+        item = read_head(header, value)
+        if key == b"version":
+            version = item.argument if item.major == 0 else 0
+        elif key == b"roots":
+            if item.major != ARRAY or item.argument == 0:
+                raise Malformed("the roots are no list with something in it")
+            root, _ = read_sha256_link(header, item.end)
+    if at != len(header) or version != 1 or root is None:
+        raise Malformed("the header is not that of a CARv1")
+    return root
+
+
+def _verify_hashes(hashed: list[tuple[bytes, StoredBlock]]) -> None:
+    for digest, block in hashed:
+        if sha256(block.data).digest() != digest:
+            raise RepoError(RepoErrorKind.HASH_MISMATCH, "bytes do not hash to the CID", block.at)
+
+
+# The commit.
+
+
+@dataclass(frozen=True, slots=True)
+class _CommitFields:
+    did: str
+    rev: str
+    data: bytes
+    signature: bytes
+    unsigned: bytes
+
+
+def _load_commit(x: _Extraction, root: bytes) -> _CommitFields:
+    block = x.blocks.get(root)
+    if block is None:
+        raise RepoError(RepoErrorKind.MISSING_BLOCK, "the commit is not in the CAR", 0)
+    try:
+        fields, unsigned = _commit_fields(block.data)
+    except Malformed as error:
+        raise RepoError(RepoErrorKind.BAD_COMMIT, str(error), block.at) from None
+    if "version" not in fields:
+        raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit has no version", block.at)
+    if fields["version"] != 3:
+        raise RepoError(RepoErrorKind.UNSUPPORTED_VERSION, "not version 3", block.at)
+    match fields:
+        case {"did": str(did), "rev": str(rev), "data": bytes(data), "sig": bytes(signature)}:
+            return _CommitFields(did, rev, data, signature, unsigned)
+    raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit lacks a field", block.at)
+
+
+def _commit_fields(data: bytes) -> tuple[dict[str, object], bytes]:
+    head = read_head(data, 0)
+    if head.major != MAP or head.argument > _MAX_COMMIT_FIELDS:
+        raise Malformed("the commit is no small map")
+    fields: dict[str, object] = {}
+    unsigned = [bytes((MAP << 5 | max(head.argument - 1, 0),))]
+    at = head.end
+    for _ in range(head.argument):
+        start = at
+        raw, value = read_span(data, at, TEXT)
+        at = skip(data, value, 1)
+        name = raw.decode("latin-1")
+        if name in ("did", "rev", "sig", "data", "version"):
+            if name in fields:
+                raise Malformed(f"the commit has {name} twice")
+            fields[name] = _commit_field(name, data, value)
+        if name != "sig":
+            unsigned.append(data[start:at])
+    if at != len(data):
+        raise Malformed("bytes follow the commit")
+    return fields, b"".join(unsigned)
+
+
+def _commit_field(name: str, data: bytes, at: int) -> object:
+    if name == "version":
+        head = read_head(data, at)
+        if head.major != 0:
+            raise Malformed("the commit's version is no number")
+        return head.argument
+    if name == "data":
+        return read_sha256_link(data, at)[0]
+    if name == "sig":
+        signature, _ = read_span(data, at, BYTES)
+        if len(signature) != _SIGNATURE:
+            raise Malformed("the signature does not have 64 bytes")
+        return signature
+    text = read_span(data, at, TEXT)[0].decode("latin-1")
+    if not (is_did(text) if name == "did" else is_tid(text)):
+        raise Malformed(f"the commit's {name} is malformed")
+    return text
+
+
+# The records.
+
+
+def _add_record(x: _Extraction, key: bytes, block: StoredBlock | None) -> None:
+    name, slash, rkey = key.decode("latin-1").partition("/")
+    if not slash:
+        return x.drop(DropReason.BAD_PATH)
+    is_open = bool(x.runs) and x.runs[-1].name == name
+    if not is_open and not is_nsid(name):
+        return x.drop(DropReason.BAD_COLLECTION)
+    if not is_open and not x.wanted.fullmatch(name):
+        x.filtered += 1
+        return None
+    if not is_record_key(rkey):
+        return x.drop(DropReason.BAD_RKEY)
+    if block is None:
+        return x.drop(DropReason.BAD_CID)
+    if block.dropped is not None:
+        return x.drop(block.dropped)
+    if not is_open:
+        _open_run(x, name, block.at)
+    _spend_work(x, block)
+    try:
+        json = _checked_json(x.options, block.data)
+    except Dropped as drop:
+        block.dropped = drop.reason
+        return x.drop(drop.reason)
+    run = x.runs[-1]
+    entry = len(rkey).to_bytes(2, "little") + rkey.encode() + len(json).to_bytes(4, "little") + json
+    run.data += entry
+    run.records += 1
+    return x.charge(len(entry), block.at)
+
+
+def _open_run(x: _Extraction, name: str, place: int) -> None:
+    if len(x.runs) == MAX_COLLECTIONS:
+        raise RepoError(RepoErrorKind.OVER_LIMIT, "too many collections", place)
+    x.runs.append(_Run(name))
+    x.charge(COLLECTION_COST + len(name), place)
+
+
+def _spend_work(x: _Extraction, block: StoredBlock) -> None:
+    # The same block may stand under any number of keys, so reading blocks has its own budget.
+    x.work += len(block.data)
+    if x.work > len(x.car) + x.options.memory_limit:
+        raise RepoError(RepoErrorKind.OVER_LIMIT, "blocks are referenced too often", block.at)
+
+
+def _checked_json(options: ExtractOptions, data: bytes) -> bytes:
+    if len(data) > options.max_record:
+        raise Dropped(DropReason.TOO_LARGE)
+    json = record_json(data, keep_cids=options.keep_cids)
+    if len(json) > options.max_json:
+        raise Dropped(DropReason.TOO_LARGE)
+    return json
