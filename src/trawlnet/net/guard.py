@@ -82,8 +82,11 @@ def _parse(text: str) -> URL:
         raise Refused(f"scheme {url.scheme!r} not allowed")
     if "@" in exact.raw_authority or "@" in url.raw_authority:
         raise Refused("URL with a user name or password")
-    if not _AUTHORITY.fullmatch(url.raw_authority) or len(url.raw_host or "") > _LONGEST_NAME:
+    host = url.raw_host or ""
+    if not _AUTHORITY.fullmatch(url.raw_authority) or len(host) > _LONGEST_NAME:
         raise Refused("URL without a proper host")
+    if ("[" in exact.raw_authority) != (":" in host):
+        raise Refused("URL with brackets around what is no IPv6 address")
     if exact.raw_authority == url.raw_authority:
         return exact
     return URL.build(

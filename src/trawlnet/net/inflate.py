@@ -123,9 +123,11 @@ class _Brotli:
         self._begun = True
         if self._stream.is_finished():
             return
-        yield self._process(data)
-        while not self._stream.can_accept_more_data():
-            yield self._process(b"")
+        piece = self._process(data)
+        # Output may wait inside even after all input has been taken.
+        while piece or not self._stream.can_accept_more_data():
+            yield piece
+            piece = self._process(b"")
 
     def finish(self) -> None:
         if self._begun and not self._stream.is_finished():

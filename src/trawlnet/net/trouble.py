@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import aiohttp
-from aiohttp.http_exceptions import LineTooLong
+from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.guard import Refused
@@ -95,6 +95,9 @@ def _verdict(error: Exception, in_body: bool) -> _Verdict:
     for link in chain:
         if isinstance(link, OSError) and link.errno in _OURS:
             return _Verdict(Reason.UNKNOWN, link)
+        # The library has no type of its own for this one.
+        if isinstance(link, BadHttpMessage) and link.message.startswith("Too many headers"):
+            return _Verdict(Reason.TOO_LARGE, link)
     for kind, reason in _REASONS:
         for link in chain:
             if isinstance(link, kind):
