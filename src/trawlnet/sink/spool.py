@@ -66,8 +66,9 @@ class Spool:
     async def close(self) -> None:
         if self._reader:
             await self._reader.close()
-        if self._writer:
-            await self._in_thread(self._writer.close)
+        writer, self._writer = self._writer, None
+        if writer:
+            await self._in_thread(writer.close)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _wait_for_room(self) -> None:

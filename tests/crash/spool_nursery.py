@@ -1,0 +1,125 @@
+"""Forks producers and consumers of a spool on request, so that a test can kill many of them.
+
+One command per line on stdin, one answer per line on stdout:
+`start ROLE FOLDER` answers with a pid, `kill PID` when the process is gone, `wait PID` likewise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import zlib
+from contextlib import aclosing
+from pathlib import Path
+
+from trawlnet.sink import files, spool_reader
+from trawlnet.sink.queue import Delivery, QueueOptions
+from trawlnet.sink.spool import Spool
+
+OPTIONS = QueueOptions(segment_bytes=20_000, backlog_bytes=60_000, poll=0.002)
+
+
+async def produce(folder: Path) -> None:
+    """Batch after batch; what is about to be published and what was is noted in two logs."""
+    files.write_all = write_in_pieces
+    spool = Spool(folder / "finds", "finds", OPTIONS)
+    first = 1 + max(read_log(folder / "attempted"), default=-1)
+    while True:
+        keys = range(first, first + random.randint(1, 6))
+        first = keys.stop
+        note(folder / "attempted", keys)
+        await spool.publish([message(key) for key in keys])
+        note(folder / "published", keys)
+
+
+async def consume(folder: Path, drain: bool = False, eager: bool = False) -> None:
+    """Work and then ack, out of order; the eager one acks and then works."""
+    spool_reader.SAVE_EVERY = 1
+    spool = Spool(folder / "finds", "finds", OPTIONS)
+    held: list[Delivery] = []
+    async with aclosing(spool.consume(drain=drain)) as deliveries:
+        async for delivery in deliveries:
+            held.append(delivery)
+            if len(held) == 3 or drain:
+                random.shuffle(held)
+                for each in held:
+                    await settle(folder, each, eager)
+                held.clear()
+
+
+async def settle(folder: Path, delivery: Delivery, eager: bool) -> None:
+    if eager:
+        await delivery.ack()
+    await asyncio.sleep(0.0005)
+    whole = delivery.body == message(delivery.body["key"])
+    note(folder / ("worked" if whole else "broken"), [delivery.body["key"]])
+    if not eager:
+        await delivery.ack()
+
+
+def message(key: int) -> dict[str, object]:
+    return {"key": key, "body": f"{zlib.crc32(str(key).encode()):08x}" * (key % 50)}
+
+
+def write_in_pieces(fd: int, data: bytes) -> None:
+    """The kernel may take a write in parts: with small ones a kill leaves torn lines often."""
+    for at in range(0, len(data), 97):
+        os.write(fd, data[at : at + 97])
+
+
+def note(path: Path, keys: object) -> None:
+    """In the page cache at once, so it survives the death of the process that wrote it."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(fd, "".join(f"{key}\n" for key in keys).encode())  # type: ignore[attr-defined]
+    os.close(fd)
+
+
+def read_log(path: Path) -> list[int]:
+    return [int(line) for line in path.read_bytes().split()] if path.exists() else []
+
+
+ROLES = {
+    "producer": produce,
+    "consumer": consume,
+    "eager": lambda folder: consume(folder, eager=True),
+    "last": lambda folder: consume(folder, drain=True),
+}
+
+
+def start(role: str, folder: str) -> int:
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(2, 1)  # Answers are the nursery's; a child's log lines go to stderr.
+        random.seed(os.getpid())
+        try:
+            asyncio.run(ROLES[role](Path(folder)))
+            os._exit(0)
+        except BaseException as error:
+            os.write(2, f"{role}: {error!r}\n".encode())
+            os._exit(1)
+    return pid
+
+
+def main() -> None:
+    alive: set[int] = set()
+    for line in sys.stdin:
+        verb, *details = line.split()
+        if verb == "start":
+            answer = start(*details)
+            alive.add(answer)
+        else:
+            pid = int(details[0])
+            if verb == "kill":
+                os.kill(pid, signal.SIGKILL)
+            answer = os.waitpid(pid, 0)[1]
+            alive.remove(pid)
+        print(answer, flush=True)
+    for pid in alive:  # The test has failed half-way.
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

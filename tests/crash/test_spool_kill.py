@@ -1,0 +1,123 @@
+"""SIGKILL for producers and consumers of a spool, at any instant: no published message is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+HERE = Path(__file__).parent
+KILLS = 40
+
+
+class Nursery:
+    """The other side of spool_nursery.py."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "spool_nursery.py")],
+            env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, *words: object) -> int:
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def start(self, role: str) -> int:
+        return self.ask("start", role, self.folder)
+
+    def kill(self, pid: int) -> None:
+        status = self.ask("kill", pid)
+        assert os.WTERMSIG(status) == signal.SIGKILL, "it had died of something else before"
+
+    def noted(self, log: str) -> set[int]:
+        path = self.folder / log
+        return {int(line) for line in path.read_bytes().split()} if path.exists() else set()
+
+
+@pytest.fixture
+def nursery(tmp_path: Path) -> Iterator[Nursery]:
+    nursery = Nursery(tmp_path)
+    yield nursery
+    assert nursery.process.stdin
+    nursery.process.stdin.close()
+    nursery.process.wait(timeout=20)
+
+
+def torture(nursery: Nursery, consumer: str, kills: int, seed: int) -> list[int]:
+    """Kill one of the two again and again. Returns keys the bookmark had passed without work."""
+    dice = random.Random(seed)
+    passed: list[int] = []
+    running = {role: nursery.start(role) for role in ("producer", consumer)}
+    for _ in range(kills):
+        time.sleep(dice.uniform(0.005, 0.08))
+        role = dice.choice(["producer", consumer])
+        nursery.kill(running.pop(role))
+        if role == consumer:
+            passed += sorted(behind_bookmark(nursery) - nursery.noted("worked"))
+        running[role] = nursery.start(role)
+    for pid in running.values():
+        nursery.kill(pid)
+    return passed
+
+
+def behind_bookmark(nursery: Nursery) -> set[int]:
+    """Published keys before the place where the next consumer will begin."""
+    spool = nursery.folder / "finds"
+    file = spool / "finds.bookmark.json"
+    if not file.exists():
+        return set()
+    place = orjson.loads(file.read_bytes())
+    # The log is read first: what is published later is behind no bookmark yet.
+    published = nursery.noted("published")
+    for path in sorted(spool.glob("finds-*.jsonl")):
+        if path.name < place["file"]:
+            continue
+        start = place["offset"] if path.name == place["file"] else 0
+        for line in path.read_bytes()[start:].splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                next_key = orjson.loads(line)["key"]
+                return {key for key in published if key < next_key}
+    return set()
+
+
+def finish(nursery: Nursery) -> None:
+    assert nursery.ask("wait", nursery.start("last")) == 0
+
+
+def test_no_published_message_is_lost_over_forty_kills(nursery: Nursery) -> None:
+    passed = torture(nursery, "consumer", KILLS, seed=1)
+    finish(nursery)
+    published, worked = nursery.noted("published"), nursery.noted("worked")
+    assert len(published) > KILLS, "the producers got somewhere between the kills"
+    assert published - worked == set(), "published but never worked on"
+    assert worked - nursery.noted("attempted") == set(), "worked on what nobody published"
+    assert nursery.noted("broken") == set(), "a torn message was consumed"
+    assert passed == [], "the bookmark ran ahead of the work"
+    assert not (nursery.folder / "finds" / "finds.poison.jsonl").exists()
+
+
+def test_acking_before_the_work_is_caught_as_loss(nursery: Nursery) -> None:
+    """The check above has teeth: this consumer saves its bookmark first, and loses messages."""
+    passed: list[int] = []
+    for seed in range(6):
+        passed += torture(nursery, "eager", 10, seed)
+        if passed:
+            break
+    finish(nursery)
+    assert passed, "the bookmark was ahead of the work, and nobody noticed"
+    assert nursery.noted("published") - nursery.noted("worked"), "messages were lost for good"
