@@ -107,8 +107,8 @@ class _Floor:
         return max(free, 0)
 
     def note(self, lane: str, due: float) -> None:
-        """The lane has work at `due`: look at it when the gate would let it through, too."""
-        self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane)))
+        """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
+        self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - self.limits.ahead))
 
 
 async def _feed(floor: _Floor) -> None:
@@ -150,12 +150,13 @@ async def _dispatch(floor: _Floor) -> None:
 def _pick(floor: _Floor) -> dict[str, int]:
     """How many tasks to lease from which lanes: those due, fairly, as far as workers are free."""
     free, gate = floor.free, floor.parts.gate
-    horizon = floor.parts.clock.now() + floor.limits.ahead
+    now = floor.parts.clock.now()
+    horizon = now + floor.limits.ahead
     room: dict[str, int] = {}
-    lanes = floor.schedule.take(horizon)
+    lanes = floor.schedule.take(now)
     while len(room) < free and (lane := next(lanes, None)) is not None:
-        if (ready := gate.ready_at(lane)) > horizon:
-            floor.schedule.add(lane, ready)
+        if gate.ready_at(lane) > horizon + _TICK:
+            floor.note(lane, now)
         elif (places := gate.room(lane) - floor.busy[lane]) > 0:
             room[lane] = min(places, max(1, gate.allowance(lane, horizon)))
         else:
@@ -258,9 +259,7 @@ async def _take_batch(queue: asyncio.Queue[_Done | None], most: int) -> list[_Do
 
 async def _finished(floor: _Floor) -> bool:
     control, limits = floor.control, floor.limits
-    if limits.most_tasks is not None and floor.begun >= limits.most_tasks:
-        control.drain(Ending.LIMIT)
-    if floor.parts.clock.now() >= floor.deadline:
+    if not control.ending and _limit_reached(floor):
         control.drain(Ending.LIMIT)
     if floor.held:
         return False
@@ -275,14 +274,21 @@ async def _finished(floor: _Floor) -> bool:
     return counts.open == counts.blocked
 
 
+def _limit_reached(floor: _Floor) -> bool:
+    most = floor.limits.most_tasks
+    return (most is not None and floor.begun >= most) or (floor.parts.clock.now() >= floor.deadline)
+
+
 def _next_look(floor: _Floor) -> float:
     """When to look again if nothing happens before."""
+    if floor.control.ending:
+        return math.inf
     if floor.free == 0:
         return floor.deadline
     # An empty schedule with open tasks: another process has them leased, and may have died.
-    idle = math.inf if floor.held else floor.parts.clock.now() + floor.limits.lease / 4
-    due = floor.schedule.next()
-    return min(due - floor.limits.ahead if due < math.inf else idle, floor.deadline)
+    alone = floor.held or len(floor.schedule)
+    idle = math.inf if alone else floor.parts.clock.now() + floor.limits.lease / 4
+    return min(floor.schedule.next(), idle, floor.deadline)
 
 
 async def _until(floor: _Floor, when: float) -> None:

@@ -88,6 +88,13 @@ class Gate:
         """Give one lane manners of its own (its size, its Crawl-delay)."""
         self._lane(lane).manners = manners
 
+    def retune(self, manners: Manners) -> None:
+        """New manners for all lanes, except those that have been given their own."""
+        for state in self._lanes.values():
+            if state.manners == self._manners:
+                state.manners = manners
+        self._manners = manners
+
     def manners(self, lane: str) -> Manners:
         return self._lane(lane).manners
 
@@ -172,7 +179,7 @@ class _Lane:
 
     def reserve(self, now: float) -> float:
         """Take the next free start; returns the instant at which to go."""
-        start = max(now, self.next_start())
+        start = max(now, self.next_start(), self.parked)
         self.promised = max(0, self.promised - 1)
         self.book = max(self.book, start) + self.interval
         return start
@@ -209,6 +216,7 @@ class _Lane:
 
 _UNBOUNDED = 1 << 30
 _ROUNDING = 1e-9  # A start that is due to within rounding is due.
+_INSTANT = 1e-6  # Seconds; Unix time as a float does not tell shorter ones apart.
 
 
 class Turn:
@@ -253,13 +261,15 @@ class Turn:
 
     async def _wait_for_start(self) -> None:
         lane = self._lane
-        self._refuse_if_parked()
-        start = lane.reserve(self._clock.now())
-        # Loop: a clock may wake a sleeper a little early, and the lane may be parked meanwhile.
-        while (delay := max(start, lane.parked) - self._clock.now()) > 0.0:
+        while True:
             self._refuse_if_parked()
-            await self._clock.sleep(delay)
-        self._refuse_if_parked()
+            start = lane.reserve(self._clock.now())
+            # Loop: a clock may wake a sleeper a little early.
+            while (delay := start - self._clock.now()) > _INSTANT:
+                await self._clock.sleep(delay)
+            if lane.parked <= start:
+                return
+            # Parked meanwhile: whoever waited takes a new place, or all would start as one.
 
     def _refuse_if_parked(self) -> None:
         if self._lane.parked > self._clock.now() + self._patience:

@@ -18,11 +18,10 @@ class RetryPolicy:
     cap: float = 3600.0
     jitter: float = 0.25  # Spread around the delay, so that a batch does not come back as one.
 
-    def delay(self, task: Task) -> float:
-        tries = task.attempt + task.waits
+    def delay(self, key: str, tries: int) -> float:
         plain = min(self.cap, self.base * 2.0 ** min(tries, 40))
         # Jitter comes from the key: spread over a crowd of tasks, yet the same on every run.
-        unit = zlib.crc32(f"{task.key}\0{tries}".encode("utf-8", "surrogatepass")) / 0xFFFFFFFF
+        unit = zlib.crc32(f"{key}\0{tries}".encode("utf-8", "surrogatepass")) / 0xFFFFFFFF
         return plain * (1.0 + self.jitter * (2.0 * unit - 1.0))
 
 
@@ -41,12 +40,13 @@ def judge(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Rece
 def _next_try(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Task | None:
     if outcome.again_in is not None:
         return task.revisited(now + outcome.again_in)
-    due = now + max(min(outcome.wait or 0.0, policy.cap), policy.delay(task))
+    told = min(outcome.wait or 0.0, policy.cap)
     match outcome.reason.again:
         case Again.COUNTED if task.attempt + 1 < policy.attempts:
-            return task.retried(due)
+            return task.retried(now + max(told, policy.delay(task.key, task.attempt)))
         case Again.PATIENT if task.waits < policy.patience:
-            return task.postponed(due)
+            # Whoever names a time is taken at their word; the doubling is for those who do not.
+            return task.postponed(now + (told or policy.delay(task.key, task.waits)))
         case _:
             return None
 

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trawlnet.engine.schedule import Schedule
+
+
+def test_lanes_come_when_their_instant_has_come_and_only_once():
+    schedule = Schedule(10)
+    schedule.add("a", 5.0)
+    schedule.add("b", 1.0)
+    assert list(schedule.take(0.5)) == []
+    assert schedule.next() == 1.0
+    assert list(schedule.take(5.0)) == ["b", "a"]
+    assert list(schedule.take(9.0)) == [] and schedule.next() == math.inf
+
+
+def test_an_earlier_instant_wins_and_a_later_one_changes_nothing():
+    schedule = Schedule(10)
+    schedule.add("a", 5.0)
+    schedule.add("a", 2.0)
+    schedule.add("a", 8.0)
+    assert list(schedule.take(2.0)) == ["a"] and len(schedule) == 0
+
+
+def test_equal_instants_go_round():
+    schedule = Schedule(10)
+    for lane in "abc":
+        schedule.add(lane, 0.0)
+    order = []
+    for _ in range(6):
+        lane = next(schedule.take(0.0))
+        order.append(lane)
+        schedule.add(lane, 0.0)
+    assert "".join(order) == "abcabc"
+
+
+def test_a_full_schedule_says_so_instead_of_growing():
+    schedule = Schedule(2)
+    for lane in "abc":
+        schedule.add(lane, 0.0)
+    assert len(schedule) == 2 and schedule.overflowed
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(0, 100))))
+def test_it_agrees_with_a_dictionary_of_earliest_instants(adds):
+    schedule, model = Schedule(100), {}
+    for lane, when in adds:
+        schedule.add(lane, when)
+        model[lane] = min(when, model.get(lane, math.inf))
+    assert schedule.next() == min(model.values(), default=math.inf)
+    assert sorted(schedule.take(50.0)) == sorted(n for n, when in model.items() if when <= 50.0)
