@@ -105,7 +105,7 @@ class _Shorten:
             return value
         if isinstance(value, int | float) and abs(value) < 1 << 63:
             return value
-        text = value if isinstance(value, str) else repr(value)
+        text = value if isinstance(value, str) else _text_of(value)
         if key == "exception":
             # The end of a trace names the error; the beginning names only our own loop.
             return text[-self._limits.trace_chars :]
@@ -113,6 +113,11 @@ class _Shorten:
 
 
 _FIELDS = 30
+
+
+def _text_of(value: object) -> str:
+    # The interpreter refuses to write very large integers in decimal.
+    return hex(value) if isinstance(value, int) else repr(value)
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,0 +1,157 @@
+"""Logs are JSON lines that stay small, whatever servers say and however often."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.ports import Page
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.engine.task import Task
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.logs import LogLimits, logging_to
+from trawlnet.store.memory import MemoryStore
+
+HOSTILE = "\x1b[2J\r\n{}%s\u202e\ud800" + "z" * 100_000
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    yield []
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_both_ways_of_logging_end_in_the_same_file(tmp_path: Path, said: list[str]) -> None:
+    with logging_to(tmp_path / "logs", "toy-1", said.append) as path:
+        structlog.get_logger("ours").info("page listed", lane="a", count=3)
+        logging.getLogger("engine").warning("lane %s held", "b", extra={"lane": "b", "until": 2.5})
+    first, second = lines(path)
+    assert path == tmp_path / "logs" / "toy-1.log"
+    assert (first["event"], first["lane"], first["count"]) == ("page listed", "a", 3)
+    assert (first["level"], first["logger"]) == ("info", "ours")
+    assert (second["event"], second["lane"], second["until"]) == ("lane b held", "b", 2.5)
+    assert first["at"].endswith("Z")
+    assert said == ["warning: lane b held lane=b"]
+
+
+class Broken:
+    async def __call__(self, task: Task) -> Outcome:
+        raise RuntimeError("no such thing as " + HOSTILE)
+
+
+class One:
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        yield Page([Task(HOSTILE[:200].replace("\ud800", ""), "a")], "end")
+
+
+class Nowhere:
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        return None
+
+
+def test_a_bug_in_a_handler_leaves_its_trace_in_the_file_and_one_line_on_the_terminal(
+    tmp_path: Path, said: list[str]
+) -> None:
+    async def main() -> None:
+        clock = SystemClock()
+        parts = Parts(One(), MemoryStore(), Broken(), Nowhere(), Gate(clock, Manners()), clock)
+        await crawl(parts, Limits(retry=RetryPolicy(attempts=1)), Control(1))
+
+    with logging_to(tmp_path, "toy-1", said.append) as path:
+        asyncio.run(main())
+    (line,) = lines(path)
+    assert line["event"] == "handler failed"
+    assert len(line["exception"]) <= LogLimits().trace_chars
+    assert len(path.read_bytes()) < 20_000
+    assert len(said) == 1
+    assert said[0].startswith("error: handler failed key=")
+    assert said[0].isprintable()
+    assert len(said[0]) < 500
+
+
+def test_a_line_is_bounded_whatever_it_is_given(tmp_path: Path, said: list[str]) -> None:
+    with logging_to(tmp_path, "toy-1", said.append) as path:
+        log = structlog.get_logger()
+        log.warning(HOSTILE, **{f"field{n}": HOSTILE for n in range(100)}, lane=HOSTILE)
+        log.info("odd", big=10**5000, nan=float("nan"), nested={"a": [HOSTILE] * 50}, key=b"\xff")
+        logging.getLogger("lib").error("%d items", "not a number")
+    assert all(len(line) < 100_000 for line in path.read_bytes().splitlines())
+    assert all(text.isprintable() and len(text) < 1000 for text in said)
+    assert lines(path)[1]["event"] == "odd"
+
+
+def test_an_event_that_repeats_is_counted_instead_of_told(tmp_path: Path, said: list[str]) -> None:
+    limits = LogLimits(per_kind=3)
+    with logging_to(tmp_path, "toy-1", said.append, limits) as path:
+        log = structlog.get_logger("x")
+        for n in range(50):
+            log.warning("host lies", lane=f"host{n}")
+        log.info("something else")
+    told = lines(path)
+    assert [line["event"] for line in told] == ["host lies"] * 3 + ["something else", "suppressed"]
+    assert (told[-1]["kind"], told[-1]["count"]) == ("x: host lies", 47)
+    assert len(said) == 3
+
+
+def test_a_new_minute_tells_again(tmp_path: Path, said: list[str]) -> None:
+    with logging_to(tmp_path, "toy-1", said.append, LogLimits(per_kind=1)) as path:
+        handler = logging.getLogger().handlers[0]
+        for at in (1000.0, 1001.0, 1002.0, 1061.0):
+            record = logging.LogRecord("x", logging.INFO, "", 0, "tick", None, None)
+            record.created = at
+            handler.handle(record)
+    assert [line["event"] for line in lines(path)] == ["tick", "suppressed", "tick"]
+    assert lines(path)[1]["count"] == 2
+
+
+def test_events_without_end_of_kinds_share_one_allowance(tmp_path: Path, said: list[str]) -> None:
+    with logging_to(tmp_path, "toy-1", said.append, LogLimits(per_kind=2)) as path:
+        for n in range(5000):
+            structlog.get_logger("x").info(f"kind {n}")
+    told = lines(path)
+    assert len(told) <= 210
+    assert (told[-1]["kind"], told[-1]["event"]) == ("other events", "suppressed")
+
+
+def test_files_are_rotated_and_old_runs_forgotten(tmp_path: Path, said: list[str]) -> None:
+    limits = LogLimits(file_bytes=2000, rotated=2, runs=3, per_kind=10_000)
+    for run in range(5):
+        with logging_to(tmp_path, f"toy-{run}", said.append, limits):
+            for _ in range(100):
+                structlog.get_logger().info("page", text="x" * 100)
+    (tmp_path / "other-1.log").touch()
+    names = sorted(path.name for path in tmp_path.glob("toy-*"))
+    assert names == [
+        f"toy-{run}.log{part}" for run in (2, 3, 4) for part in ("", ".1", ".2")
+    ]  # fmt: skip
+    assert all(path.stat().st_size <= 2000 for path in tmp_path.glob("toy-*"))
+
+
+def test_a_log_that_cannot_be_written_is_said_once(tmp_path: Path, said: list[str]) -> None:
+    (tmp_path / "toy-1.log").mkdir()
+    with logging_to(tmp_path, "toy-1", said.append):
+        for _ in range(3):
+            structlog.get_logger().info("page")
+    assert len(said) == 1
+    assert said[0].startswith("warning: cannot write the log")
+
+
+def test_afterwards_logging_is_as_it_was_before(tmp_path: Path, said: list[str]) -> None:
+    before = logging.getLogger().handlers[:], logging.getLogger().level
+    with logging_to(tmp_path, "toy-1", said.append):
+        pass
+    assert (logging.getLogger().handlers, logging.getLogger().level) == before
