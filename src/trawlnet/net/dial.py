@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from trawlnet.net.guard import Guard, Refused
@@ -30,18 +29,6 @@ class Pools:
     lookups: int = 32  # Names looked up at a time.
 
 
-def connector(guard: Guard, pools: Pools, resolver: AbstractResolver) -> aiohttp.TCPConnector:
-    return aiohttp.TCPConnector(
-        limit=pools.total,
-        limit_per_host=pools.per_host,
-        keepalive_timeout=pools.idle,
-        ttl_dns_cache=pools.names_for,
-        dns_cache_max_size=pools.names,
-        resolver=resolver,
-        socket_factory=_guarded_socket(guard),
-    )
-
-
 class Dialled:
     """Whether a request opened a connection, or went over one that was kept."""
 
@@ -55,7 +42,7 @@ class Dialled:
 dialled: ContextVar[Dialled] = ContextVar("dialled")
 
 
-def _guarded_socket(guard: Guard) -> Callable[[Any], socket.socket]:
+def guarded_socket(guard: Guard) -> Callable[[Any], socket.socket]:
     """Sees the final address, also that of a URL with an address in it, which no resolver sees."""
 
     def make(info: Any) -> socket.socket:

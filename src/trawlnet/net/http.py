@@ -8,17 +8,16 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Protocol
 
 import aiohttp
-from aiohttp import ClientHandlerType
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.agent import require_contact
 from trawlnet.net.answer import Limits, Patience, Response, Stream
-from trawlnet.net.dial import Dialled, GuardedResolver, Pools, connector, dialled
+from trawlnet.net.dial import Dialled, GuardedResolver, Pools, dialled
 from trawlnet.net.guard import Guard
-from trawlnet.net.inflate import ACCEPTED
 from trawlnet.net.ratelimit import wait_from
 from trawlnet.net.redirect import Leg, first_leg, is_redirect, next_leg
+from trawlnet.net.session import open_session
 from trawlnet.net.trouble import EXPECTED, TooLarge, Trouble, trouble_from
 
 
@@ -59,15 +58,7 @@ class Http:
 
     async def __aenter__(self) -> Http:
         self._resolver = GuardedResolver(self._guard, self._pools, self._limits.connect)
-        self._session = aiohttp.ClientSession(
-            connector=connector(self._guard, self._pools, self._resolver),
-            headers={"User-Agent": self._agent, "Accept-Encoding": ACCEPTED},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            response_class=_WatchedResponse,
-            middlewares=(_sent_once,),
-        )
+        self._session = open_session(self._guard, self._pools, self._resolver, self._agent)
         return self
 
     async def __aexit__(
@@ -195,29 +186,3 @@ class _KeptHosts:
             if self._until[host] > now:
                 return
             del self._until[host]
-
-
-class _WatchedResponse(aiohttp.ClientResponse):
-    async def start(self, connection: Any) -> aiohttp.ClientResponse:
-        # What came before we asked cannot be the answer: the last response ran over its length.
-        if connection.protocol.should_close:
-            raise aiohttp.ServerDisconnectedError("bytes left over from an earlier response")
-        if self.request_info.headers.get("Connection") == "close":
-            connection.protocol.force_close()
-        return await super().start(connection)
-
-
-class _Dropped(aiohttp.ClientError):
-    """The connection broke before there was an answer."""
-
-
-async def _sent_once(
-    request: aiohttp.ClientRequest, send: ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """The library would repeat a request by itself, without a turn: this hides from it why."""
-    try:
-        return await send(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _Dropped(str(error)) from error
