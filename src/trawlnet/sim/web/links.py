@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trawlnet.sim.habits import PRIVATE_TARGETS, Habit
 from trawlnet.sim.web.plan import TRACKING, Kind, Node, Site
@@ -16,8 +17,7 @@ _REPEATS = 4  # Links that a page has twice, spelt in another way.
 LONG_CHAIN = 40  # Hops, more than any client should follow.
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     target: Node
     nofollow: bool = False
 

@@ -24,7 +24,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,60 +49,49 @@ class Reach:
 
 def reach(site: Site) -> dict[Node, Reach]:
     """How every node can be found: first by links, then with sitemaps, then by nofollow, too."""
-    denied = [robots(site, host).denied for host in range(len(site.hosts))]
-    found: dict[Node, Reach] = {}
-    _spread(site, denied, found, "link", seeds(site))
-    visited = {node.host for node in found}
-    _spread(site, denied, found, "sitemap", (n for h in sorted(visited) for n in listed(site, h)))
-    held_back = sorted(_held_back(site, denied, found))
-    _spread(site, denied, found, "nofollow", held_back)
-    return found
+    search = _Search(site, [robots(site, host).denied for host in range(len(site.hosts))])
+    search.spread("link", seeds(site))
+    visited = sorted({node.host for node in search.found})
+    search.spread("sitemap", [node for host in visited for node in listed(site, host)])
+    search.spread("nofollow", sorted(search.held_back))
+    return search.found
 
 
-def _spread(
-    site: Site,
-    denied: list[frozenset[Kind]],
-    found: dict[Node, Reach],
-    via: str,
-    starts: Iterable[Node],
-) -> None:
-    """Breadth first, redirects at no cost; forbidden pages are found but never opened."""
-    queue = deque((node, 0) for node in starts if node not in found)
-    while queue:
-        node, depth = queue.popleft()
-        if node in found:
-            continue
-        found[node] = Reach(via, depth)
-        kind = site.kind(node.host, node.n)
-        if kind in denied[node.host]:
-            continue
-        if kind is Kind.MOVED:
-            target = redirect(site, node).target
-            if target is not None and target not in found:
-                queue.appendleft((target, depth))
-        elif kind.html:
-            for target in _leads_to(site, node, all_links=via == "nofollow"):
-                if target not in found:
+@dataclass(slots=True)
+class _Search:
+    site: Site
+    denied: list[frozenset[Kind]]
+    found: dict[Node, Reach] = field(default_factory=dict)
+    held_back: set[Node] = field(default_factory=set)  # Named in links not to be followed.
+
+    def spread(self, via: str, starts: Iterable[Node]) -> None:
+        """Breadth first, redirects at no cost; forbidden pages are found but never opened."""
+        queue = deque((node, 0) for node in starts)
+        while queue:
+            node, depth = queue.popleft()
+            if node in self.found:
+                continue
+            self.found[node] = Reach(via, depth)
+            kind = self.site.kind(node.host, node.n)
+            if kind in self.denied[node.host]:
+                continue
+            if kind is Kind.MOVED:
+                target = redirect(self.site, node).target
+                if target is not None:
+                    queue.appendleft((target, depth))
+            elif kind.html:
+                for target in self._leads_to(node, all_links=via == "nofollow"):
                     queue.append((target, depth + 1))
 
-
-def _leads_to(site: Site, node: Node, *, all_links: bool) -> Iterator[Node]:
-    if not all_links and wording(site, node.host, node.n).nofollow:
-        return
-    for link in links(site, node.host, node.n):
-        if all_links or not link.nofollow:
-            yield link.target
-
-
-def _held_back(site: Site, denied: list[frozenset[Kind]], found: dict[Node, Reach]) -> set[Node]:
-    """What the pages found so far name only in links that ask not to be followed."""
-    return {
-        link.target
-        for node in found
-        if (kind := site.kind(node.host, node.n)).html and kind not in denied[node.host]
-        for link in links(site, node.host, node.n)
-        if link.target not in found
-    }
+    def _leads_to(self, node: Node, *, all_links: bool) -> Iterator[Node]:
+        closed = wording(self.site, node.host, node.n).nofollow
+        for target, nofollow in links(self.site, node.host, node.n):
+            if target in self.found:
+                continue
+            if all_links or not (closed or nofollow):
+                yield target
+            else:
+                self.held_back.add(target)
 
 
 def rows(site: Site, *, digests: bool = True) -> Iterator[dict[str, Any]]:
