@@ -78,11 +78,13 @@ def _parse(body: bytes, what: Listed) -> _Page | None:
 def _page_after(listing: Listing, page: _Page) -> Listing | str:
     """The next page, or why there is none in spite of a cursor."""
     digest = zlib.crc32(orjson.dumps(page.rows))
-    idle = listing.idle + 1 if not page.rows or digest in listing.recent else 0
+    idle = 0 if page.rows else listing.idle + 1
     if page.cursor == listing.cursor:
         return "the cursor repeats"
+    if page.rows and digest in listing.recent:
+        return "the same page again"
     if idle >= _IDLE_PAGES:
-        return f"{idle} pages in a row with nothing new"
+        return f"{idle} empty pages in a row"
     if listing.number >= _PAGES:
         return f"more than {_PAGES} pages"
     return replace(
@@ -128,9 +130,9 @@ def _is_address(host: str) -> bool:
 
 
 def _repo_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task]:
-    # An entry without a word on it is active.
+    # Inactive ones, too: what their server says when asked is the reason on record.
     return [
-        RepoVisit(row["did"], server, inactive=row.get("active") is False).task()
+        RepoVisit(row["did"], server).task()
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("did"), str) and is_did(row["did"])
     ]

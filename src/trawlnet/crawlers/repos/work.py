@@ -29,7 +29,7 @@ class Listing:
     server: str  # URL without a path.
     cursor: str = ""  # Empty: the first page.
     number: int = 1  # Of the page.
-    idle: int = 0  # Pages before it, in a row, that told nothing new.
+    idle: int = 0  # Empty pages before it, in a row.
     recent: tuple[int, ...] = ()  # Digests of the pages before it.
 
     def task(self) -> Task:
@@ -47,25 +47,26 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class RepoVisit:
-    """One repository to fetch from one PDS."""
+    """One repository to fetch from one PDS.
+
+    Its key names both, because any server can list any account: one that moved is still listed,
+    as inactive, where it came from, and a liar lists whom it likes. Under the DID alone, the first
+    to list it would speak for all. (A directory that says who may speak for a DID ends this.)
+    """
 
     did: str
     pds: str
-    # Listed as inactive here. An account that moved is inactive at its old PDS and active at its
-    # new one: under one key, whichever is listed first would hide the other.
-    inactive: bool = False
 
     def task(self) -> Task:
         lane = lane_of(self.pds)
-        key = f"{self.did}@{lane}" if self.inactive else self.did
-        return Task(key, lane, {"did": self.did, "pds": self.pds})
+        return Task(f"{self.did}@{lane}", lane, {"did": self.did, "pds": self.pds})
 
 
 def read_task(task: Task) -> Listing | RepoVisit:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: dict[str, Any] = task.payload
     if "what" not in payload:
-        return RepoVisit(payload["did"], payload["pds"], inactive=task.key != payload["did"])
+        return RepoVisit(payload["did"], payload["pds"])
     return Listing(
         Listed(payload["what"]),
         payload["server"],
