@@ -42,11 +42,9 @@ async def open_parts(
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
     source, agent = RelaySource(_relays(config)), _agent(config)
     rules = HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
-    # Known across restarts, so that what a killed process had leased is free at once.
-    owner = f"{socket.gethostname()}:{workspace.resolve()}"
     async with AsyncExitStack() as stack:
         store = await open_store(
-            config.store_url or workspace / "state" / "repos" / "store", owner=owner
+            config.store_url or workspace / "state" / "repos" / "store", owner=_owner(workspace)
         )
         stack.push_async_callback(store.close)
         blobs = BlobStore(workspace / CARS, suffix=".car")
@@ -67,6 +65,11 @@ async def open_ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]
         yield store
     finally:
         await store.close()
+
+
+def _owner(workspace: Path) -> str:
+    """Known across restarts, so that what a killed process had leased is free at once."""
+    return f"{socket.gethostname()}:{workspace.resolve()}"
 
 
 def _http(config: ReposConfig, gate: Gate, clock: Clock, agent: str) -> Http:
