@@ -25,11 +25,14 @@ class Repo:
     blocks: Sequence[Block]  # Records in path order, tree nodes, the commit; each block once.
 
     def car(self, order: random.Random | None = None, duplicates: int = 0) -> bytes:
-        """As a CAR; with `order`, blocks are shuffled and some of them told again."""
+        """As a CAR. With `order`, blocks are shuffled, some of them told again, and the commit is
+        never the first."""
         blocks = list(self.blocks)
         if order is not None:
             blocks += order.choices(blocks, k=duplicates)
             order.shuffle(blocks)
+            while blocks[0].cid == self.head:
+                blocks.append(blocks.pop(0))
         return write_car([self.head], blocks)
 
 

@@ -1,0 +1,89 @@
+"""How a lying server answers for a repository: each lie is caught by one check and no other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+
+from trawlnet.formats.car import Block, read_frames, read_header, write_car
+from trawlnet.formats.cid import cid_of
+from trawlnet.formats.commit import parse_commit
+from trawlnet.formats.keys import ORDER
+from trawlnet.sim.atproto.accounts import Account
+from trawlnet.sim.atproto.population import Population
+from trawlnet.sim.atproto.shelf import Shelf
+
+
+class Lie(StrEnum):
+    OTHER_REPO = "other_repo"  # A true repository, of somebody else.
+    WRONG_SIGNATURE = "wrong_signature"  # All true, signed by a key that is not the account's.
+    HIGH_S = "high_s"  # The true signature's twin, which must not be accepted.
+    WRONG_HASH = "wrong_hash"  # One byte of one block changed.
+    MISSING_BLOCK = "missing_block"  # Cut between two blocks: it parses, but is not whole.
+
+
+def lie_about(account: Account) -> Lie:
+    """Which lie a lying server tells about this account."""
+    return tuple(Lie)[account.index % len(Lie)]
+
+
+def lying_car(shelf: Shelf, population: Population, account: Account) -> bytes:
+    return _TELLERS[lie_about(account)](shelf, population, account)
+
+
+def _other_repo(shelf: Shelf, population: Population, account: Account) -> bytes:
+    victim = (account.index + 1) % population.plan.accounts
+    if victim == account.index:
+        return _wrong_signature(shelf, population, account)
+    return shelf.car(population.account(victim))
+
+
+def _wrong_signature(shelf: Shelf, population: Population, account: Account) -> bytes:
+    stranger = next(key for key in population.keyring if key not in account.keys)
+    repo = shelf.volume(account).repo
+    commit = parse_commit(dict(repo.blocks)[repo.head]).signed(stranger).encode()
+    return _with_commit(shelf, account, commit)
+
+
+def _high_s(shelf: Shelf, population: Population, account: Account) -> bytes:
+    repo = shelf.volume(account).repo
+    commit = parse_commit(dict(repo.blocks)[repo.head])
+    key = account.keys[0]
+    s = ORDER[key.secret.curve] - int.from_bytes(commit.sig[32:], "big")
+    return _with_commit(
+        shelf, account, replace(commit, sig=commit.sig[:32] + s.to_bytes(32, "big")).encode()
+    )
+
+
+def _with_commit(shelf: Shelf, account: Account, commit: bytes) -> bytes:
+    repo = shelf.volume(account).repo
+    head = Block(cid_of(commit), commit)
+    others = [block for block in repo.blocks if block.cid != repo.head]
+    return write_car([head.cid], [*others, head])
+
+
+def _wrong_hash(shelf: Shelf, population: Population, account: Account) -> bytes:
+    car = bytearray(shelf.car(account))
+    frames = list(read_frames(bytes(car), read_header(bytes(car)).end))
+    frame = random.Random(account.index).choice(frames)
+    car[frame.end - 1] ^= 1
+    return bytes(car)
+
+
+def _missing_block(shelf: Shelf, population: Population, account: Account) -> bytes:
+    repo = shelf.volume(account).repo
+    commit = parse_commit(dict(repo.blocks)[repo.head])
+    # The root of the tree is in every repository, so that even an empty one can lack a block.
+    kept = [block for block in repo.blocks if block.cid != commit.data]
+    return write_car([repo.head], kept)
+
+
+_TELLERS: dict[Lie, Callable[[Shelf, Population, Account], bytes]] = {
+    Lie.OTHER_REPO: _other_repo,
+    Lie.WRONG_SIGNATURE: _wrong_signature,
+    Lie.HIGH_S: _high_s,
+    Lie.WRONG_HASH: _wrong_hash,
+    Lie.MISSING_BLOCK: _missing_block,
+}

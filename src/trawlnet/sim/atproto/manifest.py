@@ -1,0 +1,73 @@
+"""The manifest of a simulated world: what is true there, for whoever must check a crawl of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trawlnet.sim.atproto.accounts import Account, Status, Story
+from trawlnet.sim.atproto.history import endpoint_of
+from trawlnet.sim.atproto.lies import lie_about
+from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.population import Population
+from trawlnet.sim.atproto.records import record_counts
+from trawlnet.sim.habits import Habit
+
+
+def write_manifest(path: Path, population: Population, plc: str, relay: str) -> None:
+    """One JSON object, written account by account and one line each: `dids` maps every DID to its
+    PDS, status and records per collection; `hosts` every PDS to its habit."""
+    plan = population.plan
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        world = {"seed": plan.seed, "accounts": len(population), "plc": plc, "relay": relay}
+        file.write(orjson.dumps(world)[:-1])
+        hosts = {host.url: _host_row(population, host) for host in plan.hosts}
+        file.write(b',\n"hosts": ' + orjson.dumps(hosts) + b',\n"dids": {')
+        for number, (did, row) in enumerate(_rows(population)):
+            file.write(
+                (b",\n" if number else b"\n") + orjson.dumps(did) + b": " + orjson.dumps(row)
+            )
+        file.write(b"\n}}\n")
+
+
+def _rows(population: Population) -> Iterator[tuple[str, dict[str, Any]]]:
+    for index, did in enumerate(population.dids):
+        yield did, _row(population, population.account(index))
+
+
+def _row(population: Population, account: Account) -> dict[str, Any]:
+    plan = population.plan
+    host = plan.hosts[account.host]
+    is_listed = account.story is not Story.UNLISTED
+    named = endpoint_of(plan, account) if account.status is Status.JUNK else host.url
+    row: dict[str, Any] = {
+        "pds": None if account.status is Status.TOMBSTONED else named,
+        "status": account.status.value,
+        "records": record_counts(account) if account.lives_on_host else {},
+        "in_plc": is_listed,
+        "archivable": is_archivable(host, account),
+    }
+    if account.former_host is not None:
+        row["former_pds"] = plan.hosts[account.former_host].url
+    if host.habit is Habit.LYING and account.status is Status.ACTIVE:
+        row["lie"] = lie_about(account).value
+    return row
+
+
+def is_archivable(host: Host, account: Account) -> bool:
+    """Whether a patient crawler must end up with this repository; of the others it may get some."""
+    serves_repos = host.habit.recovers or host.habit is Habit.ENDLESS_CURSOR
+    return account.status is Status.ACTIVE and serves_repos
+
+
+def _host_row(population: Population, host: Host) -> dict[str, Any]:
+    return {
+        "habit": host.habit.value,
+        "accounts": len(population.members[host.index]),
+        "on_relay": host.on_relay,
+        "nameless_errors": host.nameless_errors,
+    }

@@ -1,0 +1,98 @@
+"""Repositories, built when somebody asks: a few are kept at hand, of the rest only the heads."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from trawlnet.formats.car import write_car
+from trawlnet.formats.cid import Cid
+from trawlnet.formats.repo import Repo, build_repo
+from trawlnet.sim.atproto.accounts import Account
+from trawlnet.sim.atproto.population import Population
+from trawlnet.sim.atproto.records import Writings, write_records
+
+_BLOCKS_AT_HAND = 30_000  # Some 40 MB, whether in many small repositories or few large ones.
+_CID_SIZE = 36
+_DUPLICATES_SHARE = 0.25  # Of repositories whose export tells some blocks twice.
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    account: Account
+    did: str
+    writings: Writings
+    repo: Repo
+
+
+class Shelf:
+    def __init__(self, population: Population, blocks_at_hand: int = _BLOCKS_AT_HAND) -> None:
+        self._population = population
+        self._seed = population.plan.seed
+        self._limit = blocks_at_hand
+        self._blocks = 0
+        self._volumes: OrderedDict[int, Volume] = OrderedDict()
+        # Listings tell head and rev of every repository; 49 bytes each save building it again.
+        self._heads: dict[int, bytes] = {}
+
+    def volume(self, account: Account) -> Volume:
+        kept = self._volumes.get(account.index)
+        if kept is not None:
+            self._volumes.move_to_end(account.index)
+            return kept
+        made = self._build(account)
+        self._volumes[account.index] = made
+        self._heads[account.index] = made.repo.head.raw + made.repo.rev.encode()
+        self._blocks += len(made.repo.blocks)
+        while self._blocks > self._limit and len(self._volumes) > 1:
+            _, dropped = self._volumes.popitem(last=False)
+            self._blocks -= len(dropped.repo.blocks)
+        return made
+
+    def head(self, account: Account) -> Cid:
+        return Cid(self._head_and_rev(account)[:_CID_SIZE])
+
+    def rev(self, account: Account) -> str:
+        return self._head_and_rev(account)[_CID_SIZE:].decode()
+
+    def _head_and_rev(self, account: Account) -> bytes:
+        if account.index not in self._heads:
+            self.volume(account)
+        return self._heads[account.index]
+
+    def knows_head(self, account: Account) -> bool:
+        """Whether `head` and `rev` cost nothing."""
+        return account.index in self._heads
+
+    def car(self, account: Account) -> bytes:
+        volume = self.volume(account)
+        order = random.Random(f"{self._seed}/{account.index}/order")
+        twice = order.random() < _DUPLICATES_SHARE
+        return volume.repo.car(order, duplicates=1 + len(volume.repo.blocks) // 50 if twice else 0)
+
+    def car_since(self, account: Account, since: str) -> bytes:
+        """Only what is newer than a revision; nothing but the header when nothing is."""
+        volume = self.volume(account)
+        writings = volume.writings
+        if since >= writings.rev:
+            return write_car([volume.repo.head], [])
+        if since < writings.former_rev:
+            return self.car(account)
+        old = {block.cid for block in self._former(volume).blocks}
+        return write_car(
+            [volume.repo.head], [block for block in volume.repo.blocks if block.cid not in old]
+        )
+
+    def _build(self, account: Account) -> Volume:
+        did = self._population.dids[account.index]
+        writings = write_records(self._seed, account, did, self._population.dids)
+        repo = build_repo(did, writings.records, account.keys[0], writings.rev)
+        return Volume(account, did, writings, repo)
+
+    def _former(self, volume: Volume) -> Repo:
+        writings = volume.writings
+        before = {
+            path: value for path, value in writings.records.items() if path not in writings.recent
+        }
+        return build_repo(volume.did, before, volume.account.keys[0], writings.former_rev)

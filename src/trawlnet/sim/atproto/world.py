@@ -1,0 +1,156 @@
+"""Serve a whole simulated ATProto network on loopback: one port, many addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from trawlnet.engine.ports import Clock
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.atproto.directory import answer_directory
+from trawlnet.sim.atproto.keyring import make_keyring
+from trawlnet.sim.atproto.limits import RateLimits
+from trawlnet.sim.atproto.manifest import write_manifest
+from trawlnet.sim.atproto.pds import answer_pds
+from trawlnet.sim.atproto.plan import (
+    HABITS,
+    Plan,
+    address_block,
+    default_port,
+    make_plan,
+    size_of,
+)
+from trawlnet.sim.atproto.population import Population, populate
+from trawlnet.sim.atproto.relay import answer_relay
+from trawlnet.sim.atproto.shelf import Shelf
+from trawlnet.sim.atproto.tenancy import Pdses
+from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
+from trawlnet.sim.serve import LOOPBACK, Answer, Call, Served, bind_hosts, serve
+
+_PORT_TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AtprotoWorld:
+    plc: str
+    relay: str
+    pds: Sequence[str]  # Dead ones too: the directory names them.
+    manifest: Path
+    population: Population
+    _served: Served
+
+    @property
+    def plan(self) -> Plan:
+        return self.population.plan
+
+    @property
+    def served(self) -> Served:
+        """The server's side: how many requests each address had."""
+        return self._served
+
+    def ready_line(self) -> dict[str, object]:
+        return {
+            "plc": self.plc,
+            "relay": self.relay,
+            "pds": list(self.pds),
+            "manifest": str(self.manifest),
+        }
+
+    async def close(self) -> None:
+        await self._served.close()
+
+
+async def serve_atproto(
+    seed: int,
+    scale: float = 1.0,
+    host: str = LOOPBACK,
+    port: int = 0,
+    manifest: Path | None = None,
+    *,
+    accounts: int | None = None,
+    hosts: int | None = None,
+    habits: Mapping[Habit, int] | Collection[Habit] = HABITS,
+    largest_repo: int = 2000,
+    temper: Temper = DEFAULT_TEMPER,
+    rate_limits: bool = False,
+    latency: float = 0.0,
+    log: Path | None = None,
+    clock: Clock | None = None,
+) -> AtprotoWorld:
+    """Start a world; the directory is at `host`, everything else on 127.<by seed>.0.0/16.
+
+    Seed, size, habits and port decide every byte. Without a port the seed chooses one, and another
+    only if that one is taken. `rate_limits` makes servers refuse what exceeds their own headers.
+    """
+    size = size_of(scale, accounts, hosts)
+    relay_address = f"127.{address_block(seed)}.0.1"
+    draft = make_plan(seed, size, 0, habits, largest_repo)
+    addresses = [host, relay_address, *(one.address for one in draft.hosts if one.is_bound)]
+    sockets = _bind(addresses, port, default_port(seed))
+    chosen_port = int(sockets[0].getsockname()[1])
+    plan = make_plan(seed, size, chosen_port, habits, largest_repo)
+    plc, relay = f"http://{host}:{chosen_port}", f"http://{relay_address}:{chosen_port}"
+    path = manifest or Path(tempfile.mkdtemp(prefix="trawlnet-sim-")) / "manifest.json"
+    try:
+        # A large world takes seconds to work out; the loop may have other worlds to serve.
+        population = await asyncio.to_thread(_prepare, plan, path, plc, relay)
+        answer = _answers(population, host, relay_address, temper, rate_limits)
+        served = await serve(
+            answer, sockets, clock=clock or SystemClock(), latency=latency, log=log
+        )
+    except BaseException:
+        for one in sockets:
+            one.close()
+        raise
+    return AtprotoWorld(plc, relay, [one.url for one in plan.hosts], path, population, served)
+
+
+def _bind(addresses: Sequence[str], port: int, preferred: int) -> list[socket.socket]:
+    if port:
+        return bind_hosts(addresses, port)
+    for candidate in range(preferred, preferred + _PORT_TRIES):
+        try:
+            return bind_hosts(addresses, candidate)
+        except OSError:
+            continue
+    raise OSError(f"no free port from {preferred} to {preferred + _PORT_TRIES - 1} on loopback")
+
+
+def _prepare(plan: Plan, path: Path, plc: str, relay: str) -> Population:
+    population = populate(plan, make_keyring(plan.seed))
+    write_manifest(path, population, plc, relay)
+    return population
+
+
+def _answers(
+    population: Population, plc: str, relay: str, temper: Temper, rate_limits: bool
+) -> Answer:
+    """One function for all addresses of the world."""
+    shelf = Shelf(population)
+    pdses = Pdses(population, shelf, RateLimits(rate_limits))
+    by_address = {host.address: host for host in population.plan.hosts}
+
+    async def answer(call: Call) -> web.StreamResponse:
+        host = by_address.get(call.host)
+        if host is not None:
+            # Servers lie and loop in their own way; what is left is what any server may do.
+            own = host.habit in (Habit.LYING, Habit.ENDLESS_CURSOR)
+            return await misbehave(
+                Habit.GOOD if own else host.habit,
+                call.request,
+                lambda: answer_pds(pdses, host, call.request, call.now),
+                turn=call.turn,
+                now=call.now,
+                temper=temper,
+            )
+        if call.host == relay:
+            return await answer_relay(population, shelf, call.request)
+        return answer_directory(population, call.request)
+
+    return answer
