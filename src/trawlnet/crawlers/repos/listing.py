@@ -103,10 +103,18 @@ def _host_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task
         # Offline and idle hosts may answer today; a banned one the relay's people know better.
         if not isinstance(name, str) or row.get("status") == "banned":
             continue
-        url = _pds_url(name, rules)
-        if url is not None and (task := Listing(Listed.REPOS, url).task()).lane not in rules.skip:
+        task = _host_task(name, rules)
+        if task is not None and task.lane not in rules.skip:
             tasks.append(task)
     return tasks
+
+
+def _host_task(name: str, rules: HostRules) -> Task | None:
+    url = _pds_url(name, rules)
+    try:
+        return None if url is None else Listing(Listed.REPOS, url).task()
+    except ValueError:
+        return None  # It has the characters of a host's name, and yet is none.
 
 
 _HOST = re.compile(r"(?P<host>[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::(?P<port>\d{1,5}))?")
