@@ -1,0 +1,20 @@
+"""A simulated API of sequential ids: a model of its traffic, and a server that follows it."""
+
+from trawlnet.sim.ids.manifest import read_manifest
+from trawlnet.sim.ids.model import Cap, Embargo, Gap, Span, State, Traffic
+from trawlnet.sim.ids.scenarios import scenario, scenario_names
+from trawlnet.sim.ids.world import World, serve_ids
+
+__all__ = [
+    "Cap",
+    "Embargo",
+    "Gap",
+    "Span",
+    "State",
+    "Traffic",
+    "World",
+    "read_manifest",
+    "scenario",
+    "scenario_names",
+    "serve_ids",
+]

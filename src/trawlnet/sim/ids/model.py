@@ -1,0 +1,257 @@
+"""Traffic of an API that hands out sequential ids: what exists, since when, and what hides it.
+
+Everything about an id follows from the seed and the id, so both a simulator in virtual time and a
+server can ask about any of them without keeping a table. Times are seconds since the world began.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+_DAY = 86_400.0
+
+
+class State(StrEnum):
+    VISIBLE = "visible"
+    PENDING = "pending"  # Handed out, not published yet.
+    AHEAD = "ahead"  # Not handed out yet.
+    HOLE = "hole"  # Handed out, and never published.
+    GAP = "gap"  # Skipped by the counter, for ever.
+    EMBARGOED = "embargoed"  # Published, and withheld for now.
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """At this moment the counter jumps."""
+
+    at: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    start: float
+    end: float
+
+    def covers(self, t: float) -> bool:
+        return self.start <= t < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """While it lasts, the server refuses what goes beyond so many requests a second."""
+
+    span: Span
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Embargo:
+    """Raids that end within the span are withheld until it opens."""
+
+    span: Span
+    opens: float
+
+
+@dataclass(frozen=True)
+class Traffic:
+    seed: int = 0
+    first_id: int = 15_000_000_000
+    rate: float = 50.0  # Ids a second, on average.
+    wave: float = 0.4  # The share by which the rate swings ...
+    wave_period: float = _DAY  # ... in so many seconds.
+    delay: float = 18.0  # From being handed out to being visible: at least this ...
+    delay_spread: float = 6.0  # ... and on average so much more.
+    late_share: float = 0.002
+    late_spread: float = 60.0
+    hole_share: float = 0.0005
+    # Some activities had ended long before they got their id.
+    old_share: float = 0.001
+    old_spread: float = 3600.0
+    raid_share: float = 0.05
+    blemish_share: float = 0.001  # Ids whose first answer is malformed or not even JSON.
+    service_median: float = 0.12  # Seconds that the server takes for an answer (lognormal).
+    service_sigma: float = 0.5
+    gaps: Sequence[Gap] = ()
+    outages: Sequence[Span] = ()  # The API is switched off; the world goes on.
+    stalls: Sequence[Span] = ()  # Nothing is published; what is due comes out at the end.
+    caps: Sequence[Cap] = ()
+    embargoes: Sequence[Embargo] = ()
+
+    def rate_at(self, t: float) -> float:
+        return self.rate * (1.0 + self.wave * math.sin(2.0 * math.pi * t / self.wave_period))
+
+    def count(self, t: float) -> float:
+        """How many ids were handed out by then: the integral of the rate."""
+        if t <= 0.0:
+            return 0.0
+        turn = 2.0 * math.pi / self.wave_period
+        return self.rate * (t + self.wave / turn * (1.0 - math.cos(turn * t)))
+
+    def head(self, t: float) -> int:
+        """The newest id that was handed out by then; one below the first when there is none."""
+        return self._id(math.floor(self.count(t) + _ROUNDING) - 1)
+
+    def allocated_at(self, i: int) -> float | None:
+        """When the id was handed out; None for the ids of a gap and those before the first."""
+        ordinal = self._ordinal(i)
+        return None if ordinal is None else self._moment(ordinal + 1)
+
+    def visible_at(self, i: int) -> float | None:
+        """When the id is first served, outages and embargoes aside; None for never."""
+        born = self.allocated_at(i)
+        return None if born is None or self.is_hole(i) else self._shown_at(i, born)
+
+    def _shown_at(self, i: int, born: float) -> float:
+        shown = born + self.delay + self._spread(i, _Salt.DELAY, self.delay_spread)
+        if self._unit(i, _Salt.LATE) < self.late_share:
+            shown += self._spread(i, _Salt.LATENESS, self.late_spread)
+        for stall in self.stalls:
+            if stall.covers(shown):
+                # What was held back comes out within a moment, not all at one instant.
+                shown = stall.end + self._unit(i, _Salt.BURST)
+        return shown
+
+    def completed_at(self, i: int) -> float | None:
+        """When the activity behind the id ended."""
+        born = self.allocated_at(i)
+        if born is None or self._unit(i, _Salt.OLD) >= self.old_share:
+            return born
+        return born - self._spread(i, _Salt.AGE, self.old_spread)
+
+    def state(self, i: int, t: float) -> State:
+        ordinal = self._ordinal(i)
+        if ordinal is None:
+            # Until the counter has jumped, nobody can tell a gap from what is still to come.
+            jumped = i < self.first_id or self.head(t) >= i
+            return State.GAP if jumped else State.AHEAD
+        born = self._moment(ordinal + 1)
+        if born > t:
+            return State.AHEAD
+        if self.is_hole(i):
+            return State.HOLE
+        if self._shown_at(i, born) > t:
+            return State.PENDING
+        return State.EMBARGOED if t < self.opens_at(i) else State.VISIBLE
+
+    def visible(self, start: int, end: int, t: float) -> Iterator[int]:
+        """The ids from `start` up to but without `end` that are served at that time."""
+        for i in range(start, end):
+            if self.state(i, t) is State.VISIBLE:
+                yield i
+
+    def newest_visible(self, t: float) -> int | None:
+        """The highest id that is published: what an API with an anchor would tell."""
+        moment = t
+        for stall in self.stalls:
+            if stall.covers(t):
+                moment = stall.start
+        newest = self.head(moment - self.delay)
+        for i in range(newest, max(self.first_id, newest - _ANCHOR_SEARCH) - 1, -1):
+            shown = self.visible_at(i)
+            if shown is not None and shown <= t:
+                return i
+        return None
+
+    def is_hole(self, i: int) -> bool:
+        return self._unit(i, _Salt.HOLE) < self.hole_share
+
+    def is_raid(self, i: int) -> bool:
+        return self._unit(i, _Salt.RAID) < self.raid_share
+
+    def blemish(self, i: int) -> float | None:
+        """None for most; else a number in [0, 1) that tells what is wrong with the first answer."""
+        drawn = self._unit(i, _Salt.BLEMISH)
+        return drawn / self.blemish_share if drawn < self.blemish_share else None
+
+    def opens_at(self, i: int) -> float:
+        """When an embargoed id is let go; minus infinity for those that never were held."""
+        if not self.embargoes or not self.is_raid(i):
+            return -math.inf
+        ended = self.completed_at(i)
+        over = [e.opens for e in self.embargoes if ended is not None and e.span.covers(ended)]
+        return max(over, default=-math.inf)
+
+    def disabled(self, t: float) -> bool:
+        return any(outage.covers(t) for outage in self.outages)
+
+    def cap_at(self, t: float) -> float:
+        return min((c.per_second for c in self.caps if c.span.covers(t)), default=math.inf)
+
+    def service_time(self, i: int, request: int) -> float:
+        """How long one answer takes; `request` tells apart several for the same id."""
+        # The sum of twelve draws is near enough to a normal one, and needs no generator.
+        draws = (self._unit(i * 64 + request % 64, _Salt.SERVICE + k) for k in range(12))
+        return self.service_median * math.exp(self.service_sigma * (sum(draws) - 6.0))
+
+    def gap_ranges(self) -> list[tuple[int, int]]:
+        """Every gap as [start, end) in ids, whether or not the counter has come that far."""
+        return [(jump.start, jump.start + jump.size) for jump in self._jumps]
+
+    @cached_property
+    def _jumps(self) -> tuple[_Jump, ...]:
+        made: list[_Jump] = []
+        skipped = 0
+        for gap in sorted(self.gaps, key=lambda gap: gap.at):
+            ordinal = math.floor(self.count(gap.at) + _ROUNDING)
+            made.append(_Jump(ordinal, self.first_id + ordinal + skipped, gap.size))
+            skipped += gap.size
+        return tuple(made)
+
+    def _id(self, ordinal: int) -> int:
+        skipped = sum(jump.size for jump in self._jumps if jump.ordinal <= ordinal)
+        return self.first_id + ordinal + skipped
+
+    def _ordinal(self, i: int) -> int | None:
+        """The place of an id among those handed out, from 0; None if it never is."""
+        if i < self.first_id:
+            return None
+        passed = bisect_right(self._jumps, i, key=lambda jump: jump.start)
+        if passed and i < self._jumps[passed - 1].start + self._jumps[passed - 1].size:
+            return None
+        return i - self.first_id - sum(jump.size for jump in self._jumps[:passed])
+
+    def _moment(self, number: int) -> float:
+        """When so many ids were handed out: the inverse of `count`, by Newton's method."""
+        t = number / self.rate
+        for _ in range(_NEWTON_STEPS):
+            step = (self.count(t) - number) / self.rate_at(t)
+            t -= step
+            if abs(step) < _NEWTON_GOAL:
+                break
+        return t
+
+    def _spread(self, i: int, salt: int, mean: float) -> float:
+        return -mean * math.log(1.0 - self._unit(i, salt))
+
+    def _unit(self, i: int, salt: int) -> float:
+        """A number in [0, 1) that belongs to this id and this question."""
+        x = (i * 0x9E3779B97F4A7C15 + (self.seed * 97 + salt) * 0xD1B54A32D192ED03) & _MASK
+        x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+        x = ((x ^ x >> 27) * 0x94D049BB133111EB) & _MASK
+        return ((x ^ x >> 31) >> 11) / _TWO_53
+
+
+class _Jump(NamedTuple):
+    ordinal: int  # How many ids were handed out before it.
+    start: int  # The first id that is skipped.
+    size: int
+
+
+class _Salt:
+    DELAY, LATE, LATENESS, BURST, HOLE, OLD, AGE, RAID, BLEMISH = range(9)
+    SERVICE = 16
+
+
+_MASK = (1 << 64) - 1
+_TWO_53 = float(1 << 53)
+_ROUNDING = 1e-6  # The inverse of the count is good to less than this.
+_NEWTON_STEPS = 30
+_NEWTON_GOAL = 1e-10
+_ANCHOR_SEARCH = 100_000
