@@ -69,23 +69,22 @@ def open_environment(path: Path, map_size: int) -> Any:
 
 def open_tables(environment: Any, path: Path) -> Tables:
     """The tables of a store; made if the environment is empty, refused if it is not ours."""
-    with environment.begin() as txn:
+    names = [each.name.encode() for each in fields(Tables)]
+    # One transaction: a process killed while it makes a store leaves none, not half of one.
+    with environment.begin(write=True) as txn:
         empty = txn.stat()["entries"] == 0
-    if not empty:
-        _check_format(environment, path)
-    names = [each.name for each in fields(Tables)]
-    tables = Tables(*(environment.open_db(name.encode(), create=empty) for name in names))
-    if empty:
-        with environment.begin(write=True) as txn:
+        if not empty:
+            _check_format(environment, txn, path)
+        tables = Tables(*(environment.open_db(name, txn=txn, create=empty) for name in names))
+        if empty:
             txn.put(b"format", FORMAT, db=tables.meta)
     return tables
 
 
-def _check_format(environment: Any, path: Path) -> None:
+def _check_format(environment: Any, txn: Any, path: Path) -> None:
     try:
-        meta = environment.open_db(b"meta", create=False)
-        with environment.begin() as txn:
-            found = txn.get(b"format", db=meta) or b""
+        meta = environment.open_db(b"meta", txn=txn, create=False)
+        found = txn.get(b"format", db=meta) or b""
     except lmdb.Error as error:
         raise _foreign(path, str(error)) from error
     if found == FORMAT:

@@ -59,6 +59,8 @@ class View:
         tasks: list[Task] = []
         dues: dict[str, float] = {}
         for name, want in wants.items():
+            if want <= 0:
+                continue
             lane, before = self._number(name), len(tasks)
             due = math.inf if lane is None else self._take(lane, want, now, expiry, tasks)
             if len(tasks) - before < want:

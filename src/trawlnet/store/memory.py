@@ -83,6 +83,8 @@ class MemoryStore:
         tasks: list[Task] = []
         dues: dict[str, float] = {}
         for name, want in wants.items():
+            if want <= 0:
+                continue
             lane = self._lanes.get(name, _Lane())
             self._give_back([key for key, expiry in lane.leases.items() if expiry <= now])
             for _ in range(want):

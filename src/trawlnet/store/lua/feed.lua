@@ -1,0 +1,20 @@
+-- feed: add tasks that are not known yet, and with the last part of a page its cursor.
+-- args: owner, sequence, tasks, cursor or nil. Returns how many were new.
+local owner, sequence, tasks, cursor = args[1], args[2], args[3], args[4]
+local before = applied(owner, sequence)
+if before then
+  return before
+end
+local new = 0
+for _, task in ipairs(tasks) do
+  if not is_known(task[1]) then
+    add(task)
+    new = new + 1
+  end
+end
+if cursor then
+  redis.call('SET', name('cursor'), cursor)
+end
+note_applied(owner, sequence, new)
+flush()
+return new

@@ -1,0 +1,21 @@
+-- reopen_failed: open some failures of one reason again, and let go of their lanes if blocked.
+-- args: reason, most. Returns how many; fewer than `most` means that none are left.
+local reason, most = args[1], args[2]
+local keys = redis.call('SRANDMEMBER', name('failed:', reason), most)
+for _, key in ipairs(keys) do
+  local row = cmsgpack.unpack(redis.call('HGET', name('details'), key))
+  redis.call('HDEL', name('details'), key)
+  redis.call('SREM', name('failed:', reason), key)
+  redis.call('SREM', name('completed'), key)
+  if redis.call('HINCRBY', name('settled'), reason, -1) == 0 then
+    redis.call('HDEL', name('settled'), reason)
+  end
+  local again = as_new(row)
+  save(key, again)
+  queue(key, again)
+  if redis.call('HGET', name('holds'), row[LANE]) == 'inf' then
+    redis.call('HDEL', name('holds'), row[LANE])
+  end
+end
+flush()
+return #keys

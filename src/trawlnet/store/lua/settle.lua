@@ -1,0 +1,78 @@
+-- settle: for each receipt end the lease, write the word, keep or close the key, add what was found.
+-- args: owner, sequence, remember_done, receipts; a receipt is
+-- task, reason, success, next or false, found, detail, at.
+local owner, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
+if applied(owner, sequence) then
+  return 0
+end
+
+local function close(task, row, reason, success, detail, at)
+  local key = task[1]
+  redis.call('HDEL', name('tasks'), key)
+  redis.call('HINCRBY', name('settled'), reason, 1)
+  if not success then
+    redis.call('SADD', name('failed:', reason), key)
+    redis.call('HSET', name('details'), key,
+      cmsgpack.pack(row_of(task, reason, row[ARRIVAL], detail, at)))
+  end
+  if remember_done or not success then
+    redis.call('SADD', name('completed'), key)
+  end
+end
+
+local function lower_score(key, score)
+  local row = load(key)
+  if not row or tonumber(score) >= tonumber(row[SCORE]) then
+    return
+  end
+  local leased = is_leased(key)
+  if row[STATE] == SCHEDULED and not leased then
+    return
+  end
+  if not leased then
+    unqueue(key, row)
+  end
+  row[SCORE] = score
+  save(key, row)
+  if not leased then
+    queue(key, row)
+  end
+end
+
+local function settle(receipt)
+  local task, reason, success, next_task, found, detail, at =
+    receipt[1], receipt[2], receipt[3], receipt[4], receipt[5], receipt[6], receipt[7]
+  local key = task[1]
+  redis.call('HINCRBY', name('attempts'), reason, 1)
+  local row = load(key)
+  local leased = row and is_leased(key)
+  if not row or (row[STATE] == SCHEDULED and not leased) then
+    return
+  end
+  if leased then
+    end_lease(key, row)
+  else
+    unqueue(key, row)
+  end
+  if next_task then
+    local again = row_of(next_task, success and SCHEDULED or nil, row[ARRIVAL], detail, at)
+    save(key, again)
+    queue(key, again)
+  else
+    close(task, row, reason, success, detail, at)
+  end
+  for _, other in ipairs(found) do
+    if is_known(other[1]) then
+      lower_score(other[1], other[3])
+    else
+      add(other)
+    end
+  end
+end
+
+for _, receipt in ipairs(receipts) do
+  settle(receipt)
+end
+note_applied(owner, sequence, 0)
+flush()
+return 0

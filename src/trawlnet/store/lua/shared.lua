@@ -1,0 +1,170 @@
+-- What all scripts stand on: rows, queues, leases and the counters that follow them.
+--
+-- KEYS[1] is the prefix of every key; ARGV[1] is the call's arguments as one MessagePack array.
+-- Numbers that must keep their precision travel as strings. Times come from the caller only.
+--
+--   cursor            string  cursor of the last page
+--   completed         set     settled keys
+--   failed:<reason>   set     settled keys whose last word was no success
+--   details           hash    failed key -> row, for listing and for opening it again
+--   tasks             hash    open or scheduled key -> row
+--   ready:<lane>      zset    unleased, never put off, by score: "<arrival>:<key>"
+--   later:<lane>      zset    unleased, put off or scheduled, by due time: "<arrival>:<key>"
+--   leases:<lane>     zset    leased keys by expiry
+--   owners            hash    leased key -> who holds the lease
+--   lanes, active     zset    all lanes, and those with pending keys, by number
+--   lane_open, holds  hash    lane -> its open keys; lane -> until when it is held
+--   counters          hash    arrivals, open, scheduled, waiting
+--   attempts, settled hash    reason -> number
+--   applied           hash    owner -> number and result of its last write, so that a write sent
+--                             again after a lost connection is not applied again
+local prefix = KEYS[1]
+local args = cmsgpack.unpack(ARGV[1])
+
+-- Fields of a row. STATE is one of the three below, or the reason in `details`.
+local STATE, LANE, ARRIVAL, SCORE, DUE, ATTEMPT, WAITS, PAYLOAD, DETAIL, AT =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local READY, LATER, SCHEDULED = 'ready', 'later', 'scheduled'
+
+local function name(...)
+  return prefix .. table.concat({ ... })
+end
+
+local deltas, open_deltas = {}, {}
+
+local function bump(counter, by)
+  deltas[counter] = (deltas[counter] or 0) + by
+end
+
+local function number_of(lane)
+  local number = redis.call('ZSCORE', name('lanes'), lane)
+  if not number then
+    number = redis.call('ZCARD', name('lanes')) + 1
+    redis.call('ZADD', name('lanes'), number, lane)
+  end
+  return number
+end
+
+-- What one row adds to the counters, leased or not.
+local function count(row, leased, by)
+  local lane = row[LANE]
+  if not open_deltas[lane] then
+    -- Here and not in flush, which goes over lanes in no order: lanes are numbered as they come.
+    number_of(lane)
+    open_deltas[lane] = 0
+  end
+  if row[STATE] == SCHEDULED and not leased then
+    bump('scheduled', by)
+  else
+    bump('open', by)
+    open_deltas[lane] = open_deltas[lane] + by
+  end
+  if row[STATE] == LATER and not leased then
+    bump('waiting', by)
+  end
+end
+
+-- Writes the counters once, however many rows have changed.
+local function flush()
+  for counter, by in pairs(deltas) do
+    redis.call('HINCRBY', name('counters'), counter, by)
+  end
+  for lane, by in pairs(open_deltas) do
+    local number = number_of(lane)
+    if redis.call('HINCRBY', name('lane_open'), lane, by) == 0 then
+      redis.call('HDEL', name('lane_open'), lane)
+    end
+    if redis.call('EXISTS', name('ready:', lane), name('later:', lane), name('leases:', lane)) > 0 then
+      redis.call('ZADD', name('active'), number, lane)
+    else
+      redis.call('ZREM', name('active'), lane)
+    end
+  end
+  deltas, open_deltas = {}, {}
+end
+
+local function load(key)
+  local packed = redis.call('HGET', name('tasks'), key)
+  return packed and cmsgpack.unpack(packed)
+end
+
+local function save(key, row)
+  redis.call('HSET', name('tasks'), key, cmsgpack.pack(row))
+end
+
+local function is_leased(key)
+  return redis.call('HEXISTS', name('owners'), key) == 1
+end
+
+local function queue(key, row)
+  local member = row[ARRIVAL] .. ':' .. key
+  if row[STATE] == READY then
+    redis.call('ZADD', name('ready:', row[LANE]), row[SCORE], member)
+  else
+    redis.call('ZADD', name('later:', row[LANE]), row[DUE], member)
+  end
+  count(row, false, 1)
+end
+
+local function unqueue(key, row)
+  local which = row[STATE] == READY and 'ready:' or 'later:'
+  redis.call('ZREM', name(which, row[LANE]), row[ARRIVAL] .. ':' .. key)
+  count(row, false, -1)
+end
+
+local function lease(key, row, owner, expiry)
+  redis.call('ZADD', name('leases:', row[LANE]), expiry, key)
+  redis.call('HSET', name('owners'), key, owner)
+  count(row, true, 1)
+end
+
+local function end_lease(key, row)
+  redis.call('ZREM', name('leases:', row[LANE]), key)
+  redis.call('HDEL', name('owners'), key)
+  count(row, true, -1)
+end
+
+local function give_back(key)
+  local row = load(key)
+  end_lease(key, row)
+  queue(key, row)
+end
+
+-- A task as Python sends it: key, lane, score, due, put off (1 or 0), attempt, waits, payload.
+local function row_of(task, state, arrival, detail, at)
+  state = state or (task[5] == 1 and LATER or READY)
+  return { state, task[2], arrival, task[3], task[4], task[6], task[7], task[8], detail, at }
+end
+
+-- A pending row as it would be if it had just arrived, but in its old place.
+local function as_new(row)
+  return { READY, row[LANE], row[ARRIVAL], row[SCORE], '0.0', '0', '0', row[PAYLOAD], '', '0.0' }
+end
+
+local function is_known(key)
+  return redis.call('SISMEMBER', name('completed'), key) == 1
+    or redis.call('HEXISTS', name('tasks'), key) == 1
+end
+
+local function add(task)
+  local arrival = redis.call('HINCRBY', name('counters'), 'arrivals', 1)
+  local row = row_of(task, nil, string.format('%016d', arrival), '', '0.0')
+  save(task[1], row)
+  queue(task[1], row)
+end
+
+-- The result of this owner's write if it was applied before, or nil.
+local function applied(owner, sequence)
+  local last = redis.call('HGET', name('applied'), owner)
+  if last then
+    local done, result = string.match(last, '^(%d+):(%-?%d+)$')
+    if tonumber(done) >= sequence then
+      return tonumber(result)
+    end
+  end
+  return nil
+end
+
+local function note_applied(owner, sequence, result)
+  redis.call('HSET', name('applied'), owner, string.format('%d:%d', sequence, result))
+end

@@ -1,0 +1,45 @@
+"""Which store a word in the configuration means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from trawlnet.engine.ports import Ledger
+from trawlnet.store.errors import StoreError
+from trawlnet.store.lmdb import LmdbStore
+from trawlnet.store.memory import MemoryStore
+
+_REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://")
+
+
+async def open_store(
+    where: str | Path,
+    *,
+    remember_done: bool = True,
+    owner: str | None = None,
+    prefix: str = "crawler:",
+) -> Ledger:
+    """`memory:`, a Redis URL, or a folder for an LMDB store; `owner` and `prefix` are Redis's."""
+    place = str(where)
+    if place == "memory:":
+        return MemoryStore(remember_done)
+    if place.startswith(_REDIS_SCHEMES):
+        return await _open_redis(place, remember_done, owner, prefix)
+    if "://" in place:
+        raise StoreError(
+            f"no store is kept at {place.partition('://')[0]}:// addresses",
+            "give a folder, or redis://host:port/number",
+        )
+    return await LmdbStore.open(Path(where), remember_done=remember_done)
+
+
+async def _open_redis(url: str, remember_done: bool, owner: str | None, prefix: str) -> Ledger:
+    try:
+        from trawlnet.store.redis import RedisStore
+    except ImportError as error:
+        raise StoreError(
+            "a Redis store needs the Redis client, which is not installed",
+            "pip install 'trawlnet[redis]'",
+        ) from error
+    return await RedisStore.open(url, owner=owner, prefix=prefix, remember_done=remember_done)

@@ -1,0 +1,297 @@
+"""The store on a Redis server, for several processes: every change is one Lua script."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from redis import exceptions
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.task import Task
+from trawlnet.store.errors import StoreError, StoreUnreachable
+from trawlnet.store.packing import text_bytes
+from trawlnet.store.redis_rows import (
+    by_reason,
+    failure_of,
+    key_of,
+    packed_receipt,
+    packed_task,
+    task_of,
+)
+
+T = TypeVar("T")
+
+FORMAT: Final = b"trawlnet store 1"
+_SCRIPTS: Final = (
+    "counts",
+    "feed",
+    "hold",
+    "lanes",
+    "lease",
+    "release",
+    "renew",
+    "reopen_blocked",
+    "reopen_failed",
+    "rows",
+    "settle",
+)
+
+_UNREACHABLE: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.BusyLoadingError,
+    OSError,
+)
+_KEYS_AT_ONCE: Final = 2_000  # In one script, so that no script keeps other clients waiting long.
+_SCAN_COUNT: Final = 500
+_QUEUES: Final = ("ready", "later", "leases")
+_CONNECT_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 15.0
+_RECONNECTS: Final = 5  # With pauses of 0.1 s to 1 s: a restart of the server goes unnoticed.
+
+
+class RedisStore:
+    """Made by `await RedisStore.open(url)`. A page or a batch larger than `_KEYS_AT_ONCE` goes
+    in parts: the cursor with the last one, and a receipt is never split. What "durable" means
+    is the server's own setting (`appendonly`, `appendfsync`)."""
+
+    def __init__(self, client: Redis, url: str, prefix: str, remember_done: bool) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._remember_done = remember_done
+        self._scripts = _Scripts(client, url, prefix)
+        self._owner = ""
+        self._anonymous = False
+        self._sequence = 0
+        # Writes are numbered, and the server skips numbers from the past: they go one by one.
+        self._writing = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        owner: str | None = None,
+        prefix: str = "crawler:",
+        remember_done: bool = True,
+    ) -> RedisStore:
+        """`owner` names the process across restarts: what a crashed predecessor of that name had
+        leased is given back at once. Without a name it waits until those leases expire."""
+        client = Redis.from_url(
+            url,
+            retry=Retry(ExponentialBackoff(cap=1.0, base=0.1), _RECONNECTS),
+            socket_connect_timeout=_CONNECT_SECONDS,
+            socket_timeout=_ANSWER_SECONDS,
+        )
+        store = cls(client, url, prefix, remember_done)
+        try:
+            await store._begin(owner)
+        except StoreError:
+            await client.aclose()
+            raise
+        return store
+
+    async def cursor(self) -> str | None:
+        saved: bytes | None = await self._scripts.ask("GET", "cursor")
+        return None if saved is None else saved.decode()
+
+    async def feed(self, page: Page) -> int:
+        text_bytes(page.cursor)
+        tasks = [packed_task(task) for task in page.tasks]
+        parts = list(_parts(tasks, [1] * len(tasks))) or [[]]
+        new = 0
+        for part in parts:
+            new += await self._write("feed", part, page.cursor if part is parts[-1] else None)
+        return new
+
+    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
+        rows = await self._scripts.run("lanes", False if after is None else after, limit)
+        return [LaneWork(lane.decode(), float(due), float(held)) for lane, due, held in rows]
+
+    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
+        asked = [(lane, want) for lane, want in wants.items() if want > 0]
+        tasks: list[Task] = []
+        dues: dict[str, float] = {}
+        for part in _parts(asked, [want for _, want in asked]):
+            rows, ends = await self._scripts.run(
+                "lease", self._owner, repr(float(now)), repr(now + float(ttl)), part
+            )
+            tasks += [task_of(*row) for row in rows]
+            dues |= {lane.decode(): float(due) for lane, due in ends}
+        return Lease(tasks, dues)
+
+    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
+        for part in _parts(list(keys), [1] * len(keys)):
+            await self._scripts.run("renew", self._owner, repr(now + float(ttl)), part)
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        packed = [packed_receipt(receipt) for receipt in receipts]
+        weights = [1 + len(receipt.found) for receipt in receipts]
+        for part in _parts(packed, weights):
+            await self._write("settle", self._remember_done, part)
+
+    async def hold(self, lane: str, until: float) -> None:
+        text_bytes(lane)
+        await self._scripts.run("hold", lane, repr(float(until)))
+
+    async def counts(self) -> Counts:
+        answer = await self._scripts.run("counts")
+        opened, leased, waiting, blocked, scheduled, known, attempts, settled = answer
+        words = by_reason(attempts), by_reason(settled)
+        return Counts(opened, leased, waiting, blocked, scheduled, known, *words)
+
+    async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
+        for word in Reason if reason is None else [reason]:
+            async for keys in self._scan("SSCAN", f"failed:{word}"):
+                for row in await self._scripts.run("rows", "details", keys):
+                    yield failure_of(word, *row)
+        if reason in (None, Reason.BLOCKED):
+            for lane in await self._blocked_lanes():
+                async for failure in self._open_on(lane):
+                    yield failure
+
+    async def retry(self, reason: Reason | None = None) -> int:
+        reopened = 0
+        if reason in (None, Reason.BLOCKED):
+            for lane in await self._blocked_lanes():
+                for queue in _QUEUES:
+                    reopened += await self._renew_all(lane, queue)
+                await self.hold(lane, 0.0)
+        for word in Reason if reason is None else [reason]:
+            while opened := await self._scripts.run("reopen_failed", word, _KEYS_AT_ONCE):
+                reopened += opened
+        return reopened
+
+    async def close(self) -> None:
+        try:
+            await self._scripts.run("release", self._owner)
+            if self._anonymous:
+                await self._scripts.ask("HDEL", "applied", self._owner)
+        finally:
+            await self._client.aclose()
+
+    async def _begin(self, owner: str | None) -> None:
+        await self._scripts.ask("SET", "format", FORMAT, "NX")
+        found = await self._scripts.ask("GET", "format")
+        if found != FORMAT:
+            raise StoreError(
+                f"the keys {self._prefix}* hold {found!r}, this program writes {FORMAT!r}",
+                "use the version of trawlnet that made them, or another prefix",
+            )
+        self._anonymous = owner is None
+        self._owner = owner or f"anonymous-{await self._scripts.ask('INCR', 'openings')}"
+        await self._scripts.run("release", self._owner)
+        last = await self._scripts.ask("HGET", "applied", self._owner)
+        self._sequence = 0 if last is None else int(last.split(b":")[0])
+
+    async def _write(self, script: str, *args: Any) -> int:
+        """Run a script that must not be applied twice when it is sent again."""
+        async with self._writing:
+            self._sequence += 1
+            return int(await self._scripts.run(script, self._owner, self._sequence, *args))
+
+    async def _blocked_lanes(self) -> list[str]:
+        holds = await self._scripts.ask("HGETALL", "holds")
+        return [lane.decode() for lane, until in holds.items() if float(until) == math.inf]
+
+    async def _open_on(self, lane: str) -> AsyncIterator[Failure]:
+        for queue in _QUEUES:
+            async for members in self._scan("ZSCAN", f"{queue}:{lane}"):
+                keys = [each if queue == "leases" else key_of(each) for each in members]
+                for row in await self._scripts.run("rows", "tasks", keys):
+                    yield failure_of(Reason.BLOCKED, *row)
+
+    async def _renew_all(self, lane: str, queue: str) -> int:
+        renewed = offset = 0
+        while True:
+            seen, some, offset = await self._scripts.run(
+                "reopen_blocked", lane, queue, offset, _KEYS_AT_ONCE
+            )
+            renewed += int(some)
+            if seen < _KEYS_AT_ONCE:
+                return renewed
+
+    async def _scan(self, command: str, name: str) -> AsyncIterator[list[str]]:
+        position: Any = 0
+        while True:
+            position, found = await self._scripts.ask(command, name, position, "COUNT", _SCAN_COUNT)
+            members = [each[0] if isinstance(each, tuple) else each for each in found]
+            yield [member.decode() for member in members]
+            if int(position) == 0:
+                return
+
+
+class _Scripts:
+    """Runs scripts and plain commands under one prefix; errors come out as StoreErrors."""
+
+    def __init__(self, client: Redis, url: str, prefix: str) -> None:
+        self._client: Any = client
+        self._prefix = prefix
+        self._where = _without_password(url)
+        self._scripts: dict[str, Any] = {
+            name: client.register_script(_source(name)) for name in _SCRIPTS
+        }
+
+    async def run(self, name: str, *args: Any) -> Any:
+        packed = msgspec.msgpack.encode(args)
+        try:
+            return await self._scripts[name](keys=[self._prefix], args=[packed])
+        except (exceptions.RedisError, OSError) as error:
+            raise self._trouble(error) from error
+
+    async def ask(self, command: str, name: str, *args: Any) -> Any:
+        try:
+            return await self._client.execute_command(command, self._prefix + name, *args)
+        except (exceptions.RedisError, OSError) as error:
+            raise self._trouble(error) from error
+
+    def _trouble(self, error: Exception) -> StoreError:
+        if isinstance(error, exceptions.AuthenticationError):
+            return StoreError(
+                f"Redis at {self._where} refuses us: {error}",
+                "check the user and the password in the Redis URL",
+            )
+        if isinstance(error, _UNREACHABLE):
+            return StoreUnreachable(
+                f"Redis at {self._where} does not answer: {error}",
+                "start it or check the address, then start again: nothing confirmed is lost",
+            )
+        return StoreError(
+            f"Redis at {self._where} refused a command: {error}",
+            f"check its memory and disk, and that nobody else writes keys {self._prefix}*",
+        )
+
+
+def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
+    """Items in runs of at most `_KEYS_AT_ONCE` in weight, though never less than one item."""
+    part: list[T] = []
+    total = 0
+    for item, weight in zip(items, weights, strict=True):
+        if part and total + weight > _KEYS_AT_ONCE:
+            yield part
+            part, total = [], 0
+        part.append(item)
+        total += weight
+    if part:
+        yield part
+
+
+def _source(name: str) -> str:
+    folder = resources.files("trawlnet.store") / "lua"
+    shared = (folder / "shared.lua").read_text(encoding="utf-8")
+    return shared + (folder / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or parts.path

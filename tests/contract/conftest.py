@@ -1,0 +1,47 @@
+"""Stores for the contract tests: each kind made the same way, so that one suite fits all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import RedisServer, redis_server
+
+from trawlnet.engine.ports import Ledger
+from trawlnet.store.open import open_store
+
+STORES = ("memory", "lmdb", "redis")
+
+
+@dataclass(frozen=True)
+class StoreMaker:
+    where: str
+    prefix: str
+
+    async def open(self, **options: Any) -> Ledger:
+        return await open_store(self.where, prefix=self.prefix, **options)
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture(params=STORES)
+def maker(request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
+    """Opens the same store each time it is asked."""
+    where = {"memory": "memory:", "lmdb": str(tmp_path / "state")}.get(request.param)
+    if where is None:
+        where = request.getfixturevalue("redis").url
+    return StoreMaker(where, f"{tmp_path.name}:")
+
+
+@pytest.fixture
+def durable(maker: StoreMaker) -> StoreMaker:
+    if maker.where == "memory:":
+        pytest.skip("a memory store ends with its process")
+    return maker
