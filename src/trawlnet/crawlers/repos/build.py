@@ -31,8 +31,9 @@ from trawlnet.sink.blobs import BlobStore
 from trawlnet.sink.records import RecordSink
 from trawlnet.store.open import open_store
 
-INDEX = Path("archive", "repos.jsonl")
+INDEX = Path("archive", "index.jsonl")
 CARS = Path("archive", "cars")
+_STORE = "store"
 
 
 @asynccontextmanager
@@ -40,13 +41,15 @@ async def open_parts(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
-    source, agent = RelaySource(_relays(config)), _agent(config)
+    source, agent = RelaySource([_server(relay) for relay in config.relay]), _agent(config)
     rules = HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
     async with AsyncExitStack() as stack:
         store = await open_store(
-            config.store_url or workspace / "state" / "repos" / "store", owner=_owner(workspace)
+            config.store_url or workspace / "state" / "repos" / _STORE, owner=_owner(workspace)
         )
         stack.push_async_callback(store.close)
+        if not config.relay and not (await store.counts()).known:
+            raise NotReady("no relay to ask for hosts", "name one: --relay https://relay.example")
         blobs = BlobStore(workspace / CARS, suffix=".car")
         stack.callback(blobs.close)
         sink = RecordSink(blobs, workspace / INDEX)
@@ -60,11 +63,16 @@ async def open_parts(
 @asynccontextmanager
 async def open_ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
     """The store alone, for commands that look back; without a name, it takes no work over."""
-    store = await open_store(config.store_url or state / "store")
+    store = await open_store(config.store_url or _begun(state))
     try:
         yield store
     finally:
         await store.close()
+
+
+def _begun(state: Path) -> Path | str:
+    """Looking at a crawl that never began must not begin one."""
+    return state / _STORE if (state / _STORE).exists() else "memory:"
 
 
 def _owner(workspace: Path) -> str:
@@ -91,12 +99,6 @@ def _repo_limits(config: ReposConfig) -> Limits:
         wire=config.max_repo_size,
         inflated=config.max_repo_size,
     )
-
-
-def _relays(config: ReposConfig) -> list[str]:
-    if not config.relay:
-        raise NotReady("no relay to ask for hosts", "name one: --relay https://relay.example")
-    return [_server(relay) for relay in config.relay]
 
 
 def _server(url: str) -> str:
