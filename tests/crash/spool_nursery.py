@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import time
 import zlib
 from contextlib import aclosing
 from pathlib import Path
@@ -53,7 +54,7 @@ async def consume(folder: Path, drain: bool = False, eager: bool = False) -> Non
 async def settle(folder: Path, delivery: Delivery, eager: bool) -> None:
     if eager:
         await delivery.ack()
-    await asyncio.sleep(0.0005)
+        await asyncio.sleep(0.0005)
     whole = delivery.body == message(delivery.body["key"])
     note(folder / ("worked" if whole else "broken"), [delivery.body["key"]])
     if not eager:
@@ -65,9 +66,10 @@ def message(key: int) -> dict[str, object]:
 
 
 def write_in_pieces(fd: int, data: bytes) -> None:
-    """The kernel may take a write in parts: with small ones a kill leaves torn lines often."""
+    """The kernel may take a write in parts: with slow small ones most kills tear a line."""
     for at in range(0, len(data), 97):
         os.write(fd, data[at : at + 97])
+        time.sleep(0.0003)
 
 
 def note(path: Path, keys: object) -> None:

@@ -20,6 +20,7 @@ from trawlnet.sink.acks import LowWater, Position
 from trawlnet.sink.errors import SinkBusy, SinkError
 from trawlnet.sink.queue import QueueOptions
 from trawlnet.sink.spool import Spool
+from trawlnet.sink.spool_files import SpoolDirectory
 
 
 @asynccontextmanager
@@ -123,6 +124,26 @@ def test_a_line_in_two_writes_is_consumed_once_it_is_whole(tmp_path: Path) -> No
             assert (await waiting).body == {"key": 1}
 
     asyncio.run(scenario())
+
+
+def test_lines_written_just_before_the_next_segment_began_are_not_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = SpoolDirectory(tmp_path, "finds")
+    files.segment(1).write_bytes(b"")
+    look_ahead = SpoolDirectory.after
+
+    def writer_is_quick(self: SpoolDirectory, number: int) -> int | None:
+        """Between the reader's look at the segment and its look for the next one."""
+        if not files.segment(2).exists():
+            files.segment(1).write_bytes(b'{"key":1}\n')
+            files.segment(2).write_bytes(b'{"key":2}\n')
+        return look_ahead(self, number)
+
+    monkeypatch.setattr(SpoolDirectory, "after", writer_is_quick)
+    lines, place = spool_reader.read_on(files, Position(1, 0), longest=100)
+    assert [line.raw for line in lines] == [b'{"key":1}']
+    assert place == Position(1, 10)
 
 
 def test_the_bookmark_waits_for_the_first_message_not_acked(tmp_path: Path) -> None:
