@@ -30,8 +30,10 @@ HOSTS = Listing(Listed.HOSTS, "https://relay.example")
 DID = "did:plc:" + "a" * 24
 
 
-def answer(status: int, body: bytes = b"", wait: float | None = None) -> Response:
-    headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+def answer(
+    status: int, body: bytes = b"", wait: float | None = None, kind: str = "text/html"
+) -> Response:
+    headers = CIMultiDictProxy(CIMultiDict({"Content-Type": kind}))
     return Response(status, headers, body, "u", (), 0.0, len(body), wait)
 
 
@@ -59,6 +61,9 @@ def error(status: int, name: Any, message: Any = "x") -> Response:
         (answer(400, b"\xff\xfe"), Reason.HTTP_ERROR),
         (answer(400, b"3"), Reason.HTTP_ERROR),
         (answer(429, b"", wait=7.0), Reason.RATE_LIMITED),
+        (answer(400, b'{"error":"RepoDea', kind="application/json"), Reason.TRUNCATED),
+        (answer(404, b"", kind="application/json"), Reason.TRUNCATED),
+        (answer(500, b"{", kind="application/json"), Reason.UNAVAILABLE),
     ],
 )
 def test_the_error_s_name_decides_and_never_a_part_of_the_text(
@@ -231,12 +236,12 @@ def test_a_size_that_is_none_is_refused(text: str) -> None:
 def test_the_config_decides_manners_and_limits() -> None:
     config = ReposConfig(
         default_pds_rps=9, pds_concurrency=2, halve_after=3, min_pds_rps=1, block_after=7,
-        attempts=4, retry_base=0.5, max_tasks=11, max_seconds=2.5,
+        attempts=4, retry_base=0.5, retry_cap=60, max_tasks=11, max_seconds=2.5,
     )  # fmt: skip
     polite, most = manners(config), limits(config)
     assert (polite.rate, polite.concurrency, polite.halve_every) == (9, 2, 3)
     assert (polite.floor, polite.block_at) == (1, 7)
-    assert (most.retry.attempts, most.retry.base) == (4, 0.5)
+    assert (most.retry.attempts, most.retry.base, most.retry.cap) == (4, 0.5, 60)
     assert (most.most_tasks, most.most_seconds) == (11, 2.5)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import orjson
 
 from trawlnet.engine.outcome import Outcome, Reason
@@ -14,31 +16,50 @@ _NAMES = {
     "RepoTakendown": Reason.TAKENDOWN,
     "RepoSuspended": Reason.SUSPENDED,
 }
-# Old servers, and new ones for accounts that never had a commit, say it in words only.
-_NAMELESS = ("InvalidRequest", "Could not find repo")
 
 
 def error_outcome(response: Response) -> Outcome:
     """For any status but success. The name counts, wherever in the text else it may appear."""
-    name, message = _error(response.body)
     reason = reason_for_status(response.status)
+    error = _read(response.body)
     if reason in (Reason.HTTP_ERROR, Reason.NOT_FOUND):
-        if name in _NAMES:
-            reason = _NAMES[name]
-        elif name == _NAMELESS[0] and message.startswith(_NAMELESS[1]):
-            reason = Reason.NOT_FOUND
-    said = clean(f"{name}: {message}" if name and message else name or message)
+        if error is not None:
+            reason = _reason_of(error, reason)
+        elif _claims_json(response):
+            # Cut short, and with it the name that tells a lasting answer from a passing one.
+            reason = Reason.TRUNCATED
+    said = clean(": ".join(filter(None, [error.name, error.message]))) if error else ""
     detail = f"HTTP {response.status}" + (f" {said}" if said else "")
     return Outcome(reason, wait=response.wait, detail=detail)
 
 
-def _error(body: bytes) -> tuple[str, str]:
-    """The error's name and message; empty where the server gave none."""
+class _Error(NamedTuple):
+    name: str
+    message: str
+
+
+def _read(body: bytes) -> _Error | None:
     try:
         fields = orjson.loads(body)
     except ValueError:
-        return "", ""
+        return None
     if not isinstance(fields, dict):
-        return "", ""
+        return _Error("", "")
     name, message = fields.get("error"), fields.get("message")
-    return name if isinstance(name, str) else "", message if isinstance(message, str) else ""
+    return _Error(
+        name if isinstance(name, str) else "", message if isinstance(message, str) else ""
+    )
+
+
+def _reason_of(error: _Error, otherwise: Reason) -> Reason:
+    if error.name == _NAMELESS.name and error.message.startswith(_NAMELESS.message):
+        return Reason.NOT_FOUND
+    return _NAMES.get(error.name, otherwise)
+
+
+# Old servers, and new ones for accounts that never had a commit, say it in words only.
+_NAMELESS = _Error("InvalidRequest", "Could not find repo")
+
+
+def _claims_json(response: Response) -> bool:
+    return "json" in response.headers.get("Content-Type", "")

@@ -36,6 +36,9 @@ class ReposConfig(BaseModel):
     retry_base: Seconds = Field(
         2.0, gt=0, description="Seconds before the first retry; each further one doubles."
     )
+    retry_cap: float = Field(
+        3600.0, gt=0, description="Seconds that a retry waits at most, however many went before."
+    )
     max_repo_size: Size = Field(
         100 << 20, ge=1, description="Largest repository to keep (bytes, or 100MB)."
     )
@@ -73,7 +76,7 @@ def manners(config: ReposConfig) -> Manners:
 
 def limits(config: ReposConfig) -> Limits:
     return Limits(
-        retry=RetryPolicy(attempts=config.attempts, base=config.retry_base),
+        retry=RetryPolicy(config.attempts, base=config.retry_base, cap=config.retry_cap),
         most_tasks=config.max_tasks,
         most_seconds=config.max_seconds,
     )
