@@ -145,7 +145,7 @@ def check(opener: Opener, examples: int) -> None:
         machine,
         settings=settings(
             max_examples=examples,
-            stateful_step_count=40,
+            stateful_step_count=30,
             deadline=None,
             database=None,
             derandomize=True,
@@ -178,4 +178,4 @@ def test_redis_does_what_memory_does() -> None:
             prefix = f"{name}:"
             return await RedisStore.open(server.url, prefix=prefix, remember_done=remember_done)
 
-        check(opener, examples=40)
+        check(opener, examples=20)

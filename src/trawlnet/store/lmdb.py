@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -23,6 +25,10 @@ from trawlnet.store.lmdb_view import Chunk, View
 T = TypeVar("T")
 
 FIRST_MAP_BYTES: Final = 64 << 20  # Address space, not disk; doubled whenever it is full.
+# A write that a full disk cuts short is an input/output error to LMDB.
+_DISK_TROUBLES: Final = tuple(
+    os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+)
 _NUMBERS_KEPT: Final = 65_536  # Lane numbers known without asking the disk.
 
 
@@ -181,12 +187,12 @@ def _open_on(queue: Any, lane: bytes) -> Callable[[View, bytes], Chunk]:
 
 
 def _trouble(error: lmdb.Error, path: Path) -> StoreError:
-    if isinstance(error, lmdb.DiskError):
+    if isinstance(error, lmdb.DiskError) or any(word in str(error) for word in _DISK_TROUBLES):
         return StoreError(
-            f"the disk of {path} is full",
+            f"the disk of {path} is full or failing: {error}",
             "free some space and start again: everything confirmed so far is kept",
         )
     return StoreError(
         f"the store in {path} cannot be read or written: {error}",
-        "check its disk and start again: everything confirmed so far is kept",
+        "check the folder and start again: everything confirmed so far is kept",
     )

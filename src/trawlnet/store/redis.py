@@ -57,7 +57,7 @@ _SCAN_COUNT: Final = 500
 _QUEUES: Final = ("ready", "later", "leases")
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 15.0
-_RECONNECTS: Final = 5  # With pauses of 0.1 s to 1 s: a restart of the server goes unnoticed.
+_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server goes unnoticed.
 
 
 class RedisStore:
@@ -151,7 +151,7 @@ class RedisStore:
         return Counts(opened, leased, waiting, blocked, scheduled, known, *words)
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
-        for word in Reason if reason is None else [reason]:
+        for word in await self._failed_words() if reason is None else [reason]:
             async for keys in self._scan("SSCAN", f"failed:{word}"):
                 for row in await self._scripts.run("rows", "details", keys):
                     yield failure_of(word, *row)
@@ -167,7 +167,7 @@ class RedisStore:
                 for queue in _QUEUES:
                     reopened += await self._renew_all(lane, queue)
                 await self.hold(lane, 0.0)
-        for word in Reason if reason is None else [reason]:
+        for word in await self._failed_words() if reason is None else [reason]:
             while opened := await self._scripts.run("reopen_failed", word, _KEYS_AT_ONCE):
                 reopened += opened
         return reopened
@@ -199,6 +199,10 @@ class RedisStore:
         async with self._writing:
             self._sequence += 1
             return int(await self._scripts.run(script, self._owner, self._sequence, *args))
+
+    async def _failed_words(self) -> list[Reason]:
+        words = [Reason(word.decode()) for word in await self._scripts.ask("HKEYS", "settled")]
+        return [word for word in words if not word.success]
 
     async def _blocked_lanes(self) -> list[str]:
         holds = await self._scripts.ask("HGETALL", "holds")

@@ -1,0 +1,249 @@
+"""What only the Redis store promises: key names, several owners, a server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import redis as client
+from tests.servers import RedisServer, free_port, redis_server
+
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Ledger, Page
+from trawlnet.engine.task import Task
+from trawlnet.store.errors import StoreError, StoreUnreachable
+from trawlnet.store.open import open_store
+from trawlnet.store.redis import RedisStore
+
+NOW = 1_700_000_000.0
+TTL = 60.0
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name}:"
+
+
+def run(tell: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(tell())
+
+
+async def leased(store: Ledger, most: int = 9, now: float = NOW) -> list[str]:
+    return [task.key for task in (await store.lease({"pds": most}, now, TTL)).tasks]
+
+
+def tasks(*keys: str) -> list[Task]:
+    return [Task(key, "pds") for key in keys]
+
+
+@pytest.mark.parametrize("remember_done", [True, False])
+def test_keys_have_the_names_and_types_others_read(
+    redis: RedisServer, prefix: str, remember_done: bool
+) -> None:
+    async def tell() -> None:
+        store = await RedisStore.open(redis.url, prefix=prefix, remember_done=remember_done)
+        await store.feed(Page(tasks("did:a", "did:b", "did:c", "did:d"), "did:d"))
+        a, b, c, _ = (await store.lease({"pds": 9}, NOW, TTL)).tasks
+        await store.settle([Receipt(a, Reason.OK), Receipt(b, Reason.TAKENDOWN)])
+        await store.settle([Receipt(c, Reason.TIMEOUT, next=c.retried(NOW))])
+        await store.close()
+
+    run(tell)
+    server = client.Redis.from_url(redis.url)
+    assert server.get(f"{prefix}cursor") == b"did:d"
+    done = {b"did:a", b"did:b"} if remember_done else {b"did:b"}
+    assert server.smembers(f"{prefix}completed") == done
+    assert server.smembers(f"{prefix}failed:takendown") == {b"did:b"}
+    assert not server.exists(f"{prefix}failed:timeout")
+    assert not list(server.scan_iter(f"{prefix}leases:*"))
+
+
+def test_the_default_prefix_is_crawler() -> None:
+    async def tell(url: str) -> None:
+        store = await open_store(url)
+        await store.feed(Page(tasks("did:a"), "did:a"))
+        await store.close()
+
+    with redis_server() as server:
+        asyncio.run(tell(server.url))
+        names = client.Redis.from_url(server.url).keys("*")
+        assert b"crawler:cursor" in names
+        assert all(name.startswith(b"crawler:") for name in names)
+
+
+def test_owners_do_not_get_each_others_tasks(redis: RedisServer, prefix: str) -> None:
+    async def tell() -> None:
+        one = await RedisStore.open(redis.url, prefix=prefix, owner="one")
+        two = await RedisStore.open(redis.url, prefix=prefix, owner="two")
+        await one.feed(Page(tasks("a", "b", "c"), "c"))
+        assert await leased(one, 2) == ["a", "b"]
+        assert await leased(two) == ["c"]
+        # Only the holder can renew.
+        await two.renew(["a"], NOW, 10 * TTL)
+        assert await leased(two, now=NOW + TTL) == ["a", "b", "c"]
+        await one.close()
+        assert (await two.counts()).leased == 3
+        await two.close()
+
+    run(tell)
+
+
+def test_a_restarted_owner_gets_its_tasks_back_at_once(redis: RedisServer, prefix: str) -> None:
+    async def tell() -> None:
+        crashed = await RedisStore.open(redis.url, prefix=prefix, owner="one")
+        other = await RedisStore.open(redis.url, prefix=prefix, owner="two")
+        await crashed.feed(Page(tasks("a", "b", "c"), "c"))
+        assert await leased(crashed, 2) == ["a", "b"]
+        assert await leased(other, 1) == ["c"]
+        again = await RedisStore.open(redis.url, prefix=prefix, owner="one")
+        assert await leased(again) == ["a", "b"]
+        await again.settle([Receipt(task, Reason.OK) for task in tasks("a", "b")])
+        assert (await again.counts()).settled == {Reason.OK: 2}
+        for store in (crashed, other, again):
+            await store.close()
+
+    run(tell)
+
+
+def test_looking_takes_nothing_from_a_running_crawl(redis: RedisServer, prefix: str) -> None:
+    async def tell() -> None:
+        crawl = await RedisStore.open(redis.url, prefix=prefix, owner="one")
+        await crawl.feed(Page(tasks("a", "b"), "b"))
+        await leased(crawl, 1)
+        looker = await RedisStore.open(redis.url, prefix=prefix)
+        assert (await looker.counts()).leased == 1
+        await looker.close()
+        assert (await crawl.counts()).leased == 1
+        await crawl.close()
+
+    run(tell)
+
+
+def test_a_write_sent_again_after_a_lost_answer_counts_once(
+    redis: RedisServer, prefix: str
+) -> None:
+    async def tell() -> None:
+        async with losing_answers(redis.port) as proxy:
+            store = await RedisStore.open(f"redis://127.0.0.1:{proxy.port}", prefix=prefix)
+            proxy.lose = 1
+            assert await store.feed(Page(tasks("a", "b"), "b")) == 2
+            one, other = (await store.lease({"pds": 2}, NOW, TTL)).tasks
+            proxy.lose = 1
+            await store.settle(
+                [Receipt(one, Reason.OK), Receipt(other, Reason.TIMEOUT, next=other.retried(NOW))]
+            )
+            assert proxy.lost == 2
+            counts = await store.counts()
+            assert counts.attempts == {Reason.OK: 1, Reason.TIMEOUT: 1}
+            assert (counts.open, counts.leased, counts.known) == (1, 0, 2)
+            await store.close()
+
+    run(tell)
+
+
+def test_a_killed_server_that_comes_back_has_everything() -> None:
+    async def tell(server: RedisServer) -> None:
+        store = await RedisStore.open(server.url, owner="one")
+        await store.feed(Page(tasks("a", "b", "c"), "c"))
+        first, _, _ = (await store.lease({"pds": 9}, NOW, TTL)).tasks
+        await store.settle([Receipt(first, Reason.OK)])
+        before = await store.counts()
+        server.kill()
+        server.start()
+        assert await store.counts() == before
+        assert await store.cursor() == "c"
+        await store.settle([Receipt(task, Reason.OK) for task in tasks("b", "c")])
+        assert (await store.counts()).settled == {Reason.OK: 3}
+        await store.close()
+
+    with redis_server() as server:
+        asyncio.run(tell(server))
+
+
+def test_a_server_that_is_gone_is_one_clear_error() -> None:
+    async def tell(server: RedisServer) -> None:
+        store = await RedisStore.open(server.url)
+        server.kill()
+        with pytest.raises(StoreUnreachable, match=str(server.port)) as gone:
+            await store.feed(Page(tasks("a"), "a"))
+        assert "start it" in gone.value.hint
+        with pytest.raises(StoreUnreachable):
+            await store.close()
+
+    with redis_server() as server:
+        asyncio.run(tell(server))
+
+
+def test_an_error_does_not_show_the_password() -> None:
+    with pytest.raises(StoreUnreachable) as gone:
+        asyncio.run(open_store(f"redis://me:secret@127.0.0.1:{free_port()}/0"))
+    assert "secret" not in gone.value.message + gone.value.hint
+
+
+def test_keys_of_a_newer_version_are_refused(redis: RedisServer, prefix: str) -> None:
+    client.Redis.from_url(redis.url).set(f"{prefix}format", "trawlnet store 999")
+    with pytest.raises(StoreError, match="999") as refused:
+        asyncio.run(RedisStore.open(redis.url, prefix=prefix))
+    assert "prefix" in refused.value.hint
+
+
+def test_keys_of_somebody_else_are_one_clear_error(redis: RedisServer, prefix: str) -> None:
+    client.Redis.from_url(redis.url).set(f"{prefix}tasks", "not a hash")
+
+    async def tell() -> None:
+        store = await RedisStore.open(redis.url, prefix=prefix)
+        with pytest.raises(StoreError, match="WRONGTYPE") as refused:
+            await store.feed(Page(tasks("a"), "a"))
+        assert prefix in refused.value.hint
+        await store.close()
+
+    run(tell)
+
+
+def test_without_the_client_library_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "trawlnet.store.redis")
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(StoreError) as missing:
+        asyncio.run(open_store("redis://127.0.0.1:1/0"))
+    assert "pip install 'trawlnet[redis]'" in missing.value.hint
+
+
+class LosingProxy:
+    """Passes everything on to Redis, and can lose an answer together with its connection."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self.lose = 0
+        self.lost = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_connection("127.0.0.1", self.target)
+        try:
+            while request := await reader.read(1 << 20):
+                requests.write(request)
+                answer = await answers.read(1 << 20)
+                if self.lose and b"EVALSHA" in request and not answer.startswith(b"-NOSCRIPT"):
+                    self.lose -= 1
+                    self.lost += 1
+                    return
+                writer.write(answer)
+        finally:
+            requests.close()
+            writer.close()
+
+
+@asynccontextmanager
+async def losing_answers(target: int) -> AsyncIterator[LosingProxy]:
+    proxy = LosingProxy(target)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    async with server:
+        yield proxy
+        server.close()
