@@ -12,9 +12,11 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import uvloop
 import zstandard
 from aiohttp import web
 
+from trawlnet.net.clock import SystemClock
 from trawlnet.sim.habits import PRIVATE_TARGETS, THROTTLES, Habit, Temper, misbehave
 from trawlnet.sim.serve import (
     Call,
@@ -31,14 +33,6 @@ QUICK = Temper(slow=0.15, drip_gap=0.05, drip_size=64, bomb_size=256 << 20)
 HOST = "127.0.0.2"
 
 
-class WallClock:
-    def now(self) -> float:
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
 async def start(habit: Habit, temper: Temper = QUICK, log: Path | None = None) -> Served:
     async def honest() -> web.Response:
         return web.Response(body=BODY, content_type="text/html")
@@ -48,7 +42,7 @@ async def start(habit: Habit, temper: Temper = QUICK, log: Path | None = None) -
             habit, call.request, honest, turn=call.turn, now=call.now, temper=temper
         )
 
-    return await serve(answer, bind_hosts([HOST]), clock=WallClock(), log=log)
+    return await serve(answer, bind_hosts([HOST]), clock=SystemClock(), log=log)
 
 
 Visit = Callable[[aiohttp.ClientSession, str], Awaitable[None]]
@@ -303,8 +297,11 @@ def test_a_dead_host_refuses_connections() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("habit", [Habit.STALL, Habit.DRIP, Habit.HUGE, Habit.LONG_HEADERS])
-def test_closing_a_world_ends_connections_in_the_middle(habit: Habit) -> None:
+def test_closing_a_world_ends_connections_in_the_middle(
+    habit: Habit, make_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
     async def main() -> None:
         served = await start(habit, Temper())
         _, writer = await asyncio.open_connection(HOST, served.port)
@@ -319,7 +316,8 @@ def test_closing_a_world_ends_connections_in_the_middle(habit: Habit) -> None:
             await asyncio.open_connection(HOST, served.port)
         writer.close()
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(main())
 
 
 def test_a_client_that_gives_up_leaves_no_handler_behind() -> None:
@@ -362,7 +360,7 @@ def test_hundreds_of_hosts_share_a_port_and_are_told_apart() -> None:
         return web.Response(text=f"{call.host} {call.turn}")
 
     async def main() -> None:
-        served = await serve(answer, bind_hosts(hosts), clock=WallClock())
+        served = await serve(answer, bind_hosts(hosts), clock=SystemClock())
         async with aiohttp.ClientSession() as session:
             for host in (hosts[0], hosts[249], hosts[250], hosts[299], hosts[299]):
                 _, body = await get(session, f"http://{host}:{served.port}/")
@@ -374,12 +372,27 @@ def test_hundreds_of_hosts_share_a_port_and_are_told_apart() -> None:
     assert len(set(hosts)) == 300
 
 
+def test_latency_comes_before_every_answer() -> None:
+    async def answer(call: Call) -> web.StreamResponse:
+        return web.Response(text="late")
+
+    async def main() -> None:
+        served = await serve(answer, bind_hosts([HOST]), clock=SystemClock(), latency=0.2)
+        started = time.monotonic()
+        async with aiohttp.ClientSession() as session:
+            await get(session, f"http://{HOST}:{served.port}/")
+        assert time.monotonic() - started >= 0.19
+        await served.close()
+
+    asyncio.run(main())
+
+
 def test_hosts_can_also_be_ports_of_one_address() -> None:
     async def answer(call: Call) -> web.StreamResponse:
         return web.Response(text=str(call.port))
 
     async def main() -> None:
-        served = await serve(answer, bind_ports(3), clock=WallClock())
+        served = await serve(answer, bind_ports(3), clock=SystemClock())
         async with aiohttp.ClientSession() as session:
             for host, port in served.places:
                 assert await get(session, f"http://{host}:{port}/") == (200, str(port).encode())

@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trawlnet.sim.habits import Habit
@@ -50,7 +50,8 @@ def test_ids_come_at_the_rate_of_the_moment() -> None:
         assert came == pytest.approx(10.0 * traffic.rate_at(t + 5.0), abs=2.0)
 
 
-@given(st.integers(0, 3_000_000), st.floats(0.5, 500.0), st.floats(0.0, 0.9))
+@given(st.integers(0, 3_000_000), st.floats(0.5, 500.0), st.floats(0.0, 0.99))
+@example(1260068, 0.87109375, 0.87109375)
 @settings(max_examples=200, deadline=None)
 def test_an_id_is_the_head_from_the_moment_it_is_handed_out(
     ordinal: int, rate: float, wave: float
@@ -63,6 +64,12 @@ def test_an_id_is_the_head_from_the_moment_it_is_handed_out(
     else:
         assert traffic.head(born + 1e-6) >= i
         assert traffic.head(born - 0.01 / rate) < i
+
+
+@pytest.mark.parametrize("change", [{"rate": 0.0}, {"wave": 1.0}, {"wave": -0.1}])
+def test_traffic_that_could_stop_is_refused(change: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="never stop"):
+        Traffic(**change)
 
 
 def test_far_away_ids_cost_no_more_than_near_ones() -> None:

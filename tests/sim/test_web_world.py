@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -21,24 +20,20 @@ from urllib.parse import parse_qsl, quote, unquote, urldefrag, urlencode, urljoi
 
 import aiohttp
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from trawlnet.net.clock import SystemClock
 from trawlnet.sim.habits import Habit, Temper
 from trawlnet.sim.web import World, read_manifest, serve_web
 from trawlnet.sim.web.links import links
 from trawlnet.sim.web.manifest import rows
 from trawlnet.sim.web.page import answer, charset
-from trawlnet.sim.web.plan import Kind, Node, Site
+from trawlnet.sim.web.plan import TRAPS, Kind, Node, Site
 from trawlnet.sim.web.robots import PARSE_FLOOR, Shape, shape
+from trawlnet.sim.web.traps import trap_page
 
 AGENT = "trawlnet"
-
-
-class WallClock:
-    def now(self) -> float:
-        return time.time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 Visit = Callable[[World, aiohttp.ClientSession], Coroutine[Any, Any, None]]
@@ -46,9 +41,9 @@ Visit = Callable[[World, aiohttp.ClientSession], Coroutine[Any, Any, None]]
 
 def in_world(tmp_path: Path, visit: Visit, **options: Any) -> None:
     async def main() -> None:
-        settings: dict[str, Any] = {"hosts": 12, "pages": 40, **options}
+        chosen: dict[str, Any] = {"hosts": 12, "pages": 40, **options}
         manifest = tmp_path / "manifest.jsonl"
-        world = await serve_web(7, manifest=manifest, clock=WallClock(), **settings)
+        world = await serve_web(7, manifest=manifest, clock=SystemClock(), **chosen)
         try:
             async with aiohttp.ClientSession(headers={"User-Agent": AGENT}) as session:
                 await visit(world, session)
@@ -507,6 +502,38 @@ def test_hostile_hosts_show_their_habit_and_leave_the_others_alone(tmp_path: Pat
         assert all(base in body or base.removeprefix("http:") in body for base in sick.values())
 
     in_world(tmp_path, visit, hosts=2, pages=20, habits=habits, temper=Temper(longest=30.0))
+
+
+def test_a_world_of_sick_hosts_starts_from_them(tmp_path: Path) -> None:
+    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+        assert len(world.seeds) == 2
+        async with session.get(world.seeds[0]) as response:
+            assert response.status == 500
+
+    in_world(tmp_path, visit, hosts=0, habits=(Habit.SERVER_ERROR, Habit.DEAD))
+
+
+def test_a_world_where_nobody_listens_is_refused(tmp_path: Path) -> None:
+    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+        pytest.fail("it was served")
+
+    with pytest.raises(ValueError, match="listens"):
+        in_world(tmp_path, visit, hosts=0, habits=(Habit.DEAD,))
+
+
+@given(st.text(max_size=60).map(lambda text: f"/{text}"))
+@example("/list?page=%zz&page=1")
+@example("/moved/1/99")
+@example("/calendar/0/00")
+@example("http://127.0.0.2/")
+@settings(max_examples=300, deadline=None)
+def test_no_path_is_too_strange_to_be_answered(path: str) -> None:
+    site = plan()
+    node = site.find(0, path)
+    assert node is None or answer(site, node).status in (200, *range(301, 309), 403, 404, 410, 500)
+    for trap in TRAPS:
+        page = trap_page(trap + path)
+        assert page is None or "<a href" in page
 
 
 def test_sick_hosts_link_to_nobody_else() -> None:

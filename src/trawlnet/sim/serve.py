@@ -56,7 +56,7 @@ class Served:
             listener.close()
         for connection in self._server.connections:
             # A polite close would wait for bytes that a stalled client never reads.
-            if isinstance(connection.transport, asyncio.WriteTransport):
+            if connection.transport is not None:
                 connection.transport.abort()
         await asyncio.sleep(0)
         await self._server.shutdown(_CLOSE_PATIENCE)
@@ -172,7 +172,7 @@ def bind_hosts(hosts: Sequence[str], port: int = 0) -> list[socket.socket]:
         chosen = port
         try:
             for host in hosts:
-                sockets.append(_bound(host, chosen))
+                sockets.append(_listening(host, chosen))
                 chosen = sockets[0].getsockname()[1]
         except OSError:
             _close_all(sockets)
@@ -185,13 +185,24 @@ def bind_hosts(hosts: Sequence[str], port: int = 0) -> list[socket.socket]:
 
 def bind_ports(count: int, host: str = LOOPBACK) -> list[socket.socket]:
     """So many free ports on one host."""
-    return [_bound(host, 0) for _ in range(count)]
+    return [_listening(host, 0) for _ in range(count)]
 
 
 def free_port(host: str = LOOPBACK) -> int:
     """A port that was free a moment ago; for programs that must be told one."""
     with _bound(host, 0) as probe:
         return int(probe.getsockname()[1])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    one = _bound(host, port)
+    try:
+        # Only a port that is listened on is taken: until then another process may bind it, too.
+        one.listen(_BACKLOG)
+    except OSError:
+        one.close()
+        raise
+    return one
 
 
 def _bound(host: str, port: int) -> socket.socket:

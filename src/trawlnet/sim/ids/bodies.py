@@ -33,7 +33,7 @@ def pgcr(report: Report, *, miscounted: bool = False) -> bytes:
     """A report in its envelope; a miscounted one names more players than it lists."""
     rng = random.Random(report.seed << 64 | report.instance)
     duration = rng.randint(900, 7200) if report.raid else rng.randint(120, 1500)
-    people = rng.randint(1, 6) if report.raid else rng.randint(1, 2)
+    people = rng.randint(1, 6) if report.raid else rng.choice((1, 1, 1, 2))
     completed = rng.random() < 0.7
     activity = rng.choice(_RAIDS if report.raid else _OTHERS)
     mode = _RAID_MODE if report.raid else rng.choice(_OTHER_MODES)

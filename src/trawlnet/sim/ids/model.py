@@ -84,6 +84,10 @@ class Traffic:
     caps: Sequence[Cap] = ()
     embargoes: Sequence[Embargo] = ()
 
+    def __post_init__(self) -> None:
+        if self.rate <= 0.0 or not 0.0 <= self.wave < 1.0:
+            raise ValueError("ids must never stop coming: rate above 0, wave from 0 to below 1")
+
     def rate_at(self, t: float) -> float:
         return self.rate * (1.0 + self.wave * math.sin(2.0 * math.pi * t / self.wave_period))
 
@@ -218,13 +222,20 @@ class Traffic:
         return i - self.first_id - sum(jump.size for jump in self._jumps[:passed])
 
     def _moment(self, number: int) -> float:
-        """When so many ids were handed out: the inverse of `count`, by Newton's method."""
-        t = number / self.rate
-        for _ in range(_NEWTON_STEPS):
-            step = (self.count(t) - number) / self.rate_at(t)
-            t -= step
-            if abs(step) < _NEWTON_GOAL:
-                break
+        """When so many ids were handed out: the inverse of `count`."""
+        high = number / self.rate
+        low = (
+            high - self.wave * self.wave_period / math.pi
+        )  # The most that the wave brings forward.
+        t = high
+        for _ in range(_INVERSE_STEPS):
+            over = self.count(t) - number
+            low, high = (low, t) if over > 0.0 else (t, high)
+            step = over / self.rate_at(t)
+            if abs(step) < max(_INVERSE_GOAL, 4.0 * math.ulp(t)):
+                return t - step
+            # Where the wave is steep Newton's step may leap out of reach; halving never does.
+            t = t - step if low < t - step < high else (low + high) / 2.0
         return t
 
     def _spread(self, i: int, salt: int, mean: float) -> float:
@@ -252,6 +263,6 @@ class _Salt:
 _MASK = (1 << 64) - 1
 _TWO_53 = float(1 << 53)
 _ROUNDING = 1e-6  # The inverse of the count is good to less than this.
-_NEWTON_STEPS = 30
-_NEWTON_GOAL = 1e-10
+_INVERSE_STEPS = 80
+_INVERSE_GOAL = 1e-9
 _ANCHOR_SEARCH = 100_000

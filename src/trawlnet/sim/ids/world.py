@@ -71,8 +71,7 @@ async def serve_ids(
     *,
     manifest: Path,
     clock: Clock,
-    traffic: Traffic | None = None,
-    name: str = "mixed",
+    traffic: Traffic | str = "mixed",
     port: int = 0,
     speed: float = 1.0,
     age: float = _AGE,
@@ -82,12 +81,12 @@ async def serve_ids(
     latency: float = 0.0,
     log: Path | None = None,
 ) -> World:
-    """Serve `traffic`, or else the named scenario with 20 ids a second times `scale`.
+    """Serve this traffic, or the scenario of this name with 20 ids a second times `scale`.
 
     The world is `age` seconds old when the server starts and then runs `speed` times as fast as
     the clock. Missing items of the plain API are `null` with 200, or 404 without `null_missing`.
     """
-    flow = traffic if traffic is not None else scenario(name, seed, rate=_RATE * scale)
+    flow = scenario(traffic, seed, rate=_RATE * scale) if isinstance(traffic, str) else traffic
     timeline = Timeline(clock.now(), age, speed)
     desk = _Desk(flow, timeline, null_missing)
 

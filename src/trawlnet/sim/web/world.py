@@ -82,11 +82,14 @@ async def serve_web(
     that a crawler which obeys gets to see them. Without `digests` the manifest of a large world
     is written much faster.
     """
-    healthy = hosts if hosts is not None else min(_MOST_HOSTS, round(_HOSTS * math.sqrt(scale)))
+    grown = max(1, min(_MOST_HOSTS, round(_HOSTS * math.sqrt(scale))))
+    healthy = hosts if hosts is not None else grown
     count = healthy + len(habits)
     addresses = loopback_hosts(count)
     moods = (Habit.GOOD,) * healthy + tuple(habits)
     listening = [a for a, mood in zip(addresses, moods, strict=True) if mood is not Habit.DEAD]
+    if not listening:
+        raise ValueError("a world needs a host that listens")
     sockets = bind_hosts(listening, port)
     site = Site(
         seed=seed,
