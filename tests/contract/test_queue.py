@@ -21,6 +21,7 @@ import pytest
 
 from servers import RabbitServer, rabbitmq_server
 from trawlnet.engine.task import Task
+from trawlnet.sink import rabbitmq
 from trawlnet.sink.errors import SinkError, SinkUnreachable
 from trawlnet.sink.queue import Delivery, Queue, QueueOptions, QueueSink, open_queue
 
@@ -431,6 +432,27 @@ def test_confirmed_messages_survive_a_killed_server_and_clients_reconnect(
     asyncio.run(scenario())
 
 
+def test_a_queue_deleted_on_the_server_is_made_again_and_nothing_is_dropped(
+    rabbit: RabbitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rabbitmq, "_IDLE_CHECK", 0.1)
+    world = RabbitWorld(rabbit.url, next(names))
+
+    async def scenario() -> None:
+        async with opened(world) as queue, aclosing(queue.consume()) as deliveries:
+            await queue.publish(numbered(1))
+            await (await anext(deliveries)).ack()
+            async with await aio_pika.connect(rabbit.url) as connection:
+                await (await connection.channel()).queue_delete(world.name)
+            await queue.publish(numbered(5, 1))
+            for key in range(1, 6):
+                delivery = await anext(deliveries)
+                assert delivery.body == {"key": key}
+                await delivery.ack()
+
+    asyncio.run(scenario())
+
+
 def test_an_absent_server_is_one_clear_error_without_the_password() -> None:
     with pytest.raises(SinkUnreachable) as caught:
         asyncio.run(open_queue("amqp://me:hunter2@127.0.0.1:1/", "finds"))
@@ -453,7 +475,7 @@ def test_a_server_that_stays_away_ends_the_patience(rabbit: RabbitServer) -> Non
         async with opened(RabbitWorld(rabbit.url, next(names)), patience=0.5) as queue:
             await queue.publish(numbered(1))
             rabbit.kill()
-            with pytest.raises(SinkUnreachable, match="is gone"):
+            with pytest.raises(SinkUnreachable, match=f"127.0.0.1:{rabbit.port}"):
                 await queue.publish(numbered(1))
 
     asyncio.run(scenario())

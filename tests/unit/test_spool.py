@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from trawlnet.sink import spool_reader
 from trawlnet.sink.acks import LowWater, Position
 from trawlnet.sink.errors import SinkBusy, SinkError
-from trawlnet.sink.queue import QueueOptions
+from trawlnet.sink.queue import QueueOptions, open_queue
 from trawlnet.sink.spool import Spool
 from trawlnet.sink.spool_files import SpoolDirectory
 
@@ -133,12 +133,12 @@ def test_lines_written_just_before_the_next_segment_began_are_not_skipped(
     files.segment(1).write_bytes(b"")
     look_ahead = SpoolDirectory.after
 
-    def writer_is_quick(self: SpoolDirectory, number: int) -> int | None:
+    def writer_is_quick(self: SpoolDirectory, number: int, newest_known: int) -> int | None:
         """Between the reader's look at the segment and its look for the next one."""
         if not files.segment(2).exists():
             files.segment(1).write_bytes(b'{"key":1}\n')
             files.segment(2).write_bytes(b'{"key":2}\n')
-        return look_ahead(self, number)
+        return look_ahead(self, number, newest_known)
 
     monkeypatch.setattr(SpoolDirectory, "after", writer_is_quick)
     lines, place = spool_reader.read_on(files, Position(1, 0), longest=100)
@@ -189,6 +189,17 @@ def test_numbers_are_not_used_again_when_somebody_empties_the_directory(tmp_path
             await spool.publish(numbered(3))
             assert await drained(spool) == [3]
         assert segments(tmp_path)[-1].name == "finds-000000000002.jsonl"
+
+    asyncio.run(scenario())
+
+
+def test_a_deleted_segment_in_the_middle_does_not_stop_the_reader(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path, segment_bytes=1) as spool:
+            for key in range(4):
+                await spool.publish(numbered(key))
+            segments(tmp_path)[1].unlink()
+            assert await drained(spool) == [0, 2, 3]
 
     asyncio.run(scenario())
 
@@ -375,6 +386,13 @@ def test_closing_ends_a_waiting_consumer(tmp_path: Path) -> None:
             assert await drained(spool) == [1]
 
     asyncio.run(scenario())
+
+
+def test_a_name_or_place_that_cannot_be_a_queue_is_refused(tmp_path: Path) -> None:
+    for where, name in ((tmp_path, "../up"), (tmp_path, ""), ("http://localhost/", "finds")):
+        with pytest.raises(SinkError) as caught:
+            asyncio.run(open_queue(where, name))
+        assert caught.value.hint
 
 
 @given(st.permutations(range(12)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from trawlnet.engine.task import Task
 from trawlnet.sink.errors import SinkError
 
 Message = Mapping[str, Any]  # One JSON object.
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,16 @@ class QueueSink:
 
 async def open_queue(where: str | Path, name: str, options: QueueOptions | None = None) -> Queue:
     """A directory is a spool with its segments in `where/name`; `amqp://` is a RabbitMQ server."""
+    if not _NAME.fullmatch(name):
+        raise SinkError(f"queue name {name!r} is refused", "use letters, digits, - and _")
+    scheme = str(where).partition("://")[0] if "://" in str(where) else ""
     # Imported here: both import this module, and RabbitMQ's client is an optional dependency.
-    if not str(where).startswith(("amqp://", "amqps://")):
+    if not scheme:
         from trawlnet.sink.spool import Spool
 
         return Spool(Path(where) / name, name, options or QueueOptions())
+    if scheme not in ("amqp", "amqps"):
+        raise SinkError(f"no queue speaks {scheme}://", "give a directory or an amqp:// URL")
     try:
         from trawlnet.sink.rabbitmq import RabbitQueue
     except ImportError as error:

@@ -56,7 +56,10 @@ class RabbitLink:
 
     async def close(self) -> None:
         if self._connection and not self._connection.is_closed:
-            await self._connection.close()
+            try:
+                await self._connection.close()
+            except CONNECTION_EXCEPTIONS:
+                pass  # It was lost already.
 
     async def _open_publisher(self) -> AbstractChannel:
         connection = await self._connected()
@@ -75,16 +78,9 @@ class RabbitLink:
 
     async def _connected(self) -> AbstractConnection:
         if self._connection is None or not self._connection.connected.is_set():
-            await self._discard_connection()
+            await self.close()
             self._connection = await self._connect()
         return self._connection
-
-    async def _discard_connection(self) -> None:
-        if self._connection and not self._connection.is_closed:
-            try:
-                await self._connection.close()
-            except CONNECTION_EXCEPTIONS:
-                pass  # It is lost already.
 
     async def _connect(self) -> AbstractConnection:
         try:

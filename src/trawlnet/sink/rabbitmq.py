@@ -21,7 +21,7 @@ from trawlnet.sink.wakeup import Wakeup, wait
 
 log = structlog.get_logger()
 
-_IDLE_CHECK = 30.0  # How often a consumer without messages makes sure that its channel lives.
+_IDLE_CHECK = 30.0  # How long a consumer without any message trusts its channel.
 _FIRST_PAUSE = 0.1  # Before the second try at a lost connection; doubles up to the longest.
 _LONGEST_PAUSE = 5.0
 
@@ -98,8 +98,8 @@ class RabbitQueue:
                         yield delivery
                 elif drain and not inbox.handed_out and await self._empty(inbox):
                     return
-                else:
-                    await wait(changed, self._options.poll if drain else _IDLE_CHECK)
+                elif not await wait(changed, self._options.poll if drain else _IDLE_CHECK):
+                    await self._renew(channel, inbox, drain)
         finally:
             self._inboxes.remove(inbox)
             inbox.lost()
@@ -185,10 +185,19 @@ class RabbitQueue:
             except (SinkUnreachable, *CONNECTION_EXCEPTIONS) as error:
                 await attempt.pause(self._link.place, error)
 
+    async def _renew(self, channel: AbstractChannel, inbox: Inbox, drain: bool) -> None:
+        """A server that deletes a queue ends its consumers without a word to us; with nothing in
+        our hands a new channel costs nothing."""
+        if not drain and not inbox.handed_out:
+            await channel.close()
+
     async def _deliver(self, inbox: Inbox, message: AbstractIncomingMessage) -> Delivery | None:
         """None when nobody can use the message; it is among the poison then."""
         inbox.handed_out.add(message.delivery_tag or 0)
         settle = partial(self._settle, inbox, inbox.handed_out, message)
+        if len(message.body) > self._options.message_bytes:
+            await settle(f"longer than {self._options.message_bytes} bytes")
+            return None
         try:
             body = decode(message.body)
         except ValueError as error:
@@ -242,6 +251,8 @@ class _Attempt:
 
     async def pause(self, place: str, error: BaseException) -> None:
         if asyncio.get_running_loop().time() + self._pause > self._end:
+            if isinstance(error, SinkUnreachable):
+                raise error
             raise SinkUnreachable(
                 f"RabbitMQ at {place} is gone: {type(error).__name__}: {error}",
                 "start the server, then run again: nothing confirmed is lost",

@@ -49,11 +49,12 @@ class SpoolDirectory:
             return []
         return sorted(n for f in self.path.iterdir() if (n := self.number(f.name)) is not None)
 
-    def after(self, number: int) -> int | None:
-        """The next segment that exists; numbers are consecutive unless somebody deleted some."""
+    def after(self, number: int, newest_known: int = 0) -> int | None:
+        """The next segment that exists. Numbers are consecutive, so the directory is listed only
+        where somebody has deleted some: before the newest that is known to have been there."""
         if self.segment(number + 1).exists():
             return number + 1
-        if self.segment(number).exists():
+        if number >= newest_known and self.segment(number).exists():
             return None
         return min((n for n in self.numbers() if n > number), default=None)
 

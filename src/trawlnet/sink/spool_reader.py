@@ -49,6 +49,7 @@ class SpoolReader:
         self._lock = _lock(bookmark, files)
         try:
             self._saved = load_bookmark(bookmark, files)
+            self._newest = max(files.numbers(), default=0)
         except BaseException:
             self._lock.release()
             raise
@@ -158,7 +159,7 @@ class SpoolReader:
 
     def _read(self) -> tuple[list[tuple[Line, Any]], Position]:
         with disk_errors(f"reading spool {self._files.path}"):
-            lines, at = read_on(self._files, self._at, self._options.message_bytes)
+            lines, at = read_on(self._files, self._at, self._options.message_bytes, self._newest)
             return [(line, self._body(line)) for line in lines], at
 
     def _body(self, line: Line) -> Any:
@@ -187,13 +188,15 @@ class SpoolReader:
                 self._files.delete_before(mark.segment)
 
 
-def read_on(files: SpoolDirectory, at: Position, longest: int) -> tuple[list[Line], Position]:
+def read_on(
+    files: SpoolDirectory, at: Position, longest: int, newest_known: int = 0
+) -> tuple[list[Line], Position]:
     """The next lines from here, across segments, and the place after them."""
     while True:
         lines = read_lines(files, at, longest)
         if lines:
             return lines, lines[-1].end
-        following = files.after(at.segment)
+        following = files.after(at.segment, newest_known)
         if following is None:
             return [], at
         # A segment is complete before its successor exists, so this second look is final; what

@@ -16,10 +16,10 @@ class Wakeup:
         self.next = asyncio.Event()
 
 
-async def wait(event: asyncio.Event, timeout: float | None) -> None:
-    """Until the event, or for so long."""
+async def wait(event: asyncio.Event, timeout: float | None) -> bool:
+    """Until the event, or for so long; False when the time ran out."""
     try:
         async with asyncio.timeout(timeout):
-            await event.wait()
+            return await event.wait()
     except TimeoutError:
-        pass
+        return False
