@@ -41,5 +41,6 @@ class Crawler(Generic[C]):
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
     forget: Callable[[C], Coroutine[Any, Any, None]]  # Delete state that is not in the workspace.
     outputs: tuple[str, ...]  # Folders of the workspace that only this crawler fills.
+    public_key: Callable[[str], str]  # A task's key as users know it.
     example: str  # Flags of an example of `crawl`.
     live: frozenset[str]  # Config keys that can change while a crawl runs.

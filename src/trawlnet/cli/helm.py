@@ -46,6 +46,8 @@ def steered_by_signals(control: Control, reload: Callable[[], None]) -> Iterator
     finally:
         for number in (*_STOPPING, signal.SIGUSR1, signal.SIGHUP):
             loop.remove_signal_handler(number)
+            # All that is left is to say how it ended: a late signal must not cut that short.
+            signal.signal(number, signal.SIG_IGN)
 
 
 class ControlFiles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from trawlnet.cli.errors import CliError, Exit, UsageTrouble
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.talk import emit, listed, say, without_passwords
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
@@ -55,6 +56,8 @@ def run_crawl(job: Job[C]) -> int:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
+                told = without_passwords(job.settings.config.model_dump_json())
+                log.info("crawl began", extra={"config": told})
                 return runner.run(_Run(job, plan).whole())
         except asyncio.CancelledError:
             return Exit.INTERRUPTED  # Twice told to stop before the crawl had begun.
@@ -88,6 +91,7 @@ class _Run(Generic[C]):
                 counts = await parts.store.counts()
                 await self.snapshot(parts)
         code = exit_code(ending, counts)
+        log.info("crawl ended", extra={"ending": ending, "exit_code": int(code)})
         self.sum_up(ending, counts, code)
         return code
 
@@ -129,6 +133,7 @@ class _Run(Generic[C]):
         now = self.clock.now()
         row |= {
             "cursor": await parts.store.cursor(),
+            "running": os.getpid(),
             "workers": self.control.workers,
             "rate": round(self.control.window.rate(now), 2),
         }
@@ -166,9 +171,9 @@ class _Run(Generic[C]):
         what, where = self.job.crawler.name, shown(self.job.workspace.path)
         say(f"{_ENDINGS[ending]} after {duration(seconds)}: {listed(control.settled)}")
         if left := counts.open - counts.blocked:
-            say(f"hint: {left:,} tasks are left; go on with: trawlnet {what} crawl -w {where}")
+            say(f"hint: {left:,} left; go on: trawlnet {what} crawl -w {where}")
         if given_up:
-            say(f"hint: {given_up:,} were given up on: trawlnet {what} failures -w {where}")
+            say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")
 
 
 _ENDINGS = {

@@ -50,6 +50,8 @@ def load(
         for key, value in flags.items()
         if value is not None
     }
+    for key, one in given.items():
+        _refuse_a_switch(model, key, one)
     try:
         config = model.model_validate({key: one.value for key, one in given.items()})
     except ValidationError as error:
@@ -69,11 +71,11 @@ def is_list(model: type[BaseModel], key: str) -> bool:
     return get_origin(model.model_fields[key].annotation) in (tuple, list)
 
 
-def suggestion(word: str, known: Iterable[str], label: str) -> str:
+def suggestion(word: str, known: Iterable[str], label: str, prefix: str = "") -> str:
     """A hint for a word that is not in a closed set."""
     known = list(known)
     close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"{label}: {', '.join(known)}"
+    return f"did you mean {prefix}{close[0]}?" if close else f"{label}: {', '.join(known)}"
 
 
 def _sources(model: type[BaseModel], given: Mapping[str, _Given]) -> Mapping[str, str]:
@@ -134,12 +136,12 @@ def _mapping(value: Any, path: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_unknown(given: Iterable[str], known: Iterable[str], path: Path, under: str) -> None:
-    names = [f"{under}{key}" for key in known]
+    known = list(known)
     for key in given:
-        if f"{under}{key}" not in names:
+        if key not in known:
             raise UsageTrouble(
                 f"{shown(path)}: unknown key {under}{key}",
-                suggestion(f"{under}{key}", names, "known keys"),
+                suggestion(key, known, "known keys", under),
             )
 
 
@@ -148,16 +150,17 @@ def _from_variables(
 ) -> dict[str, _Given]:
     keys = {variable_of(crawler, key): key for key in model.model_fields}
     others = [variable_of(crawler, flag) for flag in PLAIN_FLAGS]
+    stem = variable_of(crawler, "")
     given: dict[str, _Given] = {}
     for name in sorted(environ):
         if key := keys.get(name):
             text = environ[name]
             value = [one for one in text.split(",") if one] if is_list(model, key) else text
             given[key] = _Given(value, name, name)
-        elif name.startswith(variable_of(crawler, "")) and name not in others:
-            raise UsageTrouble(
-                f"unknown variable {name}", suggestion(name, keys, "known variables")
-            )
+        elif name.startswith(stem) and name not in others:
+            words = [known.removeprefix(stem) for known in keys]
+            hint = suggestion(name.removeprefix(stem), words, f"known after {stem}", stem)
+            raise UsageTrouble(f"unknown variable {name}", hint)
     return given
 
 
@@ -169,6 +172,15 @@ def _wrong_value(error: ErrorDetails, given: Mapping[str, _Given], crawler: str)
         f"{where}: expected {_expected(error)}, got {_quoted(error['input'])}",
         f"see every key with: trawlnet {crawler} crawl --help",
     )
+
+
+def _refuse_a_switch(model: type[BaseModel], key: str, given: _Given) -> None:
+    """YAML reads `yes` as true, and pydantic true as 1: `workers: yes` is neither."""
+    if isinstance(given.value, bool) and model.model_fields[key].annotation is not bool:
+        raise UsageTrouble(
+            f"{given.path}: expected a value, got {given.value}",
+            "put text that YAML would read as true or false in quotes",
+        )
 
 
 def _expected(error: ErrorDetails) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from trawlnet.cli.errors import CliError
 from trawlnet.cli.talk import listed
 from trawlnet.cli.workspace import Workspace, holder, read_snapshot, shown
 from trawlnet.engine.ports import Counts
@@ -27,10 +28,10 @@ def of_running(workspace: Workspace) -> dict[str, Any] | None:
     deadline = time.monotonic() + _FIRST_SNAPSHOT
     while (pid := holder(workspace)) is not None:
         snapshot = read_snapshot(workspace)
-        if snapshot is not None and snapshot.get("pid") == pid:
+        if snapshot is not None and snapshot.get("running") == pid:
             return snapshot
         if time.monotonic() > deadline:
-            return {"pid": pid}
+            raise CliError(f"pid {pid} has the workspace and tells nothing", "try again in a while")
         time.sleep(0.1)
     return None
 

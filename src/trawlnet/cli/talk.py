@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -46,3 +47,8 @@ def size(count: int) -> str:
             break
         amount, unit = amount / 1024, bigger
     return f"{amount:.1f} {unit}"
+
+
+def without_passwords(text: str) -> str:
+    """The text with the password inside any URL left out."""
+    return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:...@", text)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,6 +109,7 @@ def _failures(
             if shown_rows == limit:
                 return
             shown_rows += 1
+            failure = replace(failure, key=crawler.public_key(failure.key))
             print(json.dumps(_row(failure)) if as_json else _line(failure))
 
     _with_ledger(crawler, workspace, show)

@@ -1,0 +1,64 @@
+"""`trawlnet`: the groups of commands, and the one place where a command's trouble ends up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from trawlnet import __version__
+from trawlnet.cli import config, doctor, repos, sim
+from trawlnet.cli.errors import tell
+
+
+class _InOrder(TyperGroup):
+    """Lists the crawlers first; typer would list groups after commands."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: name in _ABOUT)
+
+
+_ABOUT = ("config", "doctor", "version")
+
+app = typer.Typer(
+    name="trawlnet",
+    cls=_InOrder,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="""Crawl whole networks: find everything, fetch it politely, store it durably,
+    and carry on after being killed.""",
+    epilog="Example: trawlnet repos crawl -w ./net --relay https://relay.example",
+)
+app.add_typer(repos.app)
+app.add_typer(sim.app)
+app.command("config", epilog="Example: trawlnet config repos -w ./net")(config.show)
+app.command("doctor", epilog="Example: trawlnet doctor")(doctor.examine)
+
+
+@app.command(epilog="Example: trawlnet version")
+def version() -> int:
+    """Print the version."""
+    print(__version__)
+    return 0
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns the exit code."""
+    try:
+        code = app(arguments or ["--help"], prog_name="trawlnet", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has had enough; the interpreter must not flush into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - bugs become one line, too.
+        return tell(error, as_json="--json" in arguments)
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,80 @@
+"""`trawlnet repos`: every ATProto repository of every PDS that a relay knows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.errors import CliError
+from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock, Ledger
+
+if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
+    from trawlnet.observe.metrics import Metrics
+
+app = typer.Typer(
+    name="repos",
+    help="Crawl every ATProto repository.",
+    rich_markup_mode=None,
+    epilog="Example: trawlnet repos status -w ./net",
+)
+
+
+def _plan(config: ReposConfig) -> Plan:
+    return Plan(config.workers, manners(config), limits(config), config.metrics_address)
+
+
+def _open(
+    config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts]:
+    from trawlnet.crawlers.repos.build import open_parts  # Heavy: only a crawl needs it.
+
+    return open_parts(config, workspace, clock, metrics)
+
+
+@asynccontextmanager
+async def _ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
+    from trawlnet.crawlers.repos.build import open_ledger
+    from trawlnet.store.memory import MemoryStore
+
+    # Looking at a crawl that never began must not begin one.
+    if not config.store_url and not (state / "store").exists():
+        yield MemoryStore()
+        return
+    async with open_ledger(config, state) as ledger:
+        yield ledger
+
+
+async def _forget(config: ReposConfig) -> None:
+    if config.store_url:
+        raise CliError(
+            "the state of this crawl is on a server, where reset deletes nothing",
+            "delete the keys crawler:* there, or choose another database number",
+        )
+
+
+def _public_key(key: str) -> str:
+    """The DID: a key also names the PDS that listed it, and the lane says that already."""
+    return key.partition("@")[0] if key.startswith("did:") else key
+
+
+REPOS = Crawler(
+    name="repos",
+    config=ReposConfig,
+    plan=_plan,
+    open=_open,
+    ledger=_ledger,
+    forget=_forget,
+    outputs=("archive",),
+    public_key=_public_key,
+    example="--relay https://relay.example --contact you@example.org",
+    live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
+)
+add_shared_verbs(app, REPOS)

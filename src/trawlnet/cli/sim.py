@@ -1,0 +1,122 @@
+"""`trawlnet sim`: small worlds on loopback, to try a crawler on and to test it against."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from trawlnet.cli.errors import CliError, UsageTrouble
+from trawlnet.cli.talk import emit, say
+
+app = typer.Typer(
+    name="sim",
+    help="Serve a small simulated network on loopback.",
+    rich_markup_mode=None,
+    epilog="Example: trawlnet sim atproto --seed 1 --scale 0.1",
+)
+
+_VARIABLES = {"auto_envvar_prefix": "TRAWLNET_SIM"}
+
+Seed = Annotated[
+    int,
+    typer.Option(metavar="N", show_envvar=False, help="The same seed is the same world."),
+]
+Scale = Annotated[
+    float, typer.Option(metavar="S", show_envvar=False, help="Size; 2 is about twice as much as 1.")
+]
+Port = Annotated[
+    int,
+    typer.Option(metavar="P", min=0, max=65535, show_envvar=False, help="0 picks a free one."),
+]
+Manifest = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", show_envvar=False, help="Where to write what a perfect crawl would find."
+    ),
+]
+Healthy = Annotated[
+    bool, typer.Option("--healthy", show_envvar=False, help="Every host behaves well.")
+]
+
+
+class World(Protocol):
+    def ready_line(self) -> Mapping[str, Any]: ...
+
+    async def close(self) -> None: ...
+
+
+@app.command(
+    epilog="Example: trawlnet sim atproto --seed 1 --scale 0.1", context_settings=_VARIABLES
+)
+def atproto(
+    seed: Seed = 1,
+    scale: Scale = 1.0,
+    port: Port = 0,
+    manifest: Manifest = None,
+    healthy: Healthy = False,
+) -> int:
+    """A PLC directory, a relay, and PDSes with signed repositories."""
+    from trawlnet.sim.atproto.plan import HABITS
+    from trawlnet.sim.atproto.world import serve_atproto
+
+    def start(file: Path) -> Awaitable[World]:
+        habits = () if healthy else HABITS
+        return serve_atproto(seed, scale, port=port, manifest=file, habits=habits)
+
+    return _serve(start, scale, port, manifest)
+
+
+@app.command(epilog="Example: trawlnet sim web --seed 1 --scale 1", context_settings=_VARIABLES)
+def web(seed: Seed = 1, scale: Scale = 1.0, port: Port = 0, manifest: Manifest = None) -> int:
+    """Web sites on many hosts, with robots.txt, sitemaps, redirects and traps."""
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.sim.web.world import serve_web
+
+    def start(file: Path) -> Awaitable[World]:
+        return serve_web(seed, scale, manifest=file, clock=SystemClock(), port=port)
+
+    return _serve(start, scale, port, manifest)
+
+
+def _serve(
+    start: Callable[[Path], Awaitable[World]], scale: float, port: int, manifest: Path | None
+) -> int:
+    """Serve until SIGTERM or Ctrl-C; one line on stdout says when the world is ready."""
+    if not 0.0 < scale <= _LARGEST_SCALE:
+        raise UsageTrouble(
+            f"--scale: expected more than 0 and at most {_LARGEST_SCALE:g}, got {scale:g}",
+            "trawlnet sim --help",
+        )
+    try:
+        with tempfile.TemporaryDirectory(prefix="trawlnet-sim-") as folder:
+            asyncio.run(_until_told(start, manifest or Path(folder) / "manifest.json"))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise CliError(
+            f"port {port} is in use on loopback", "choose another with --port, or leave it out"
+        ) from None
+    return 0
+
+
+_LARGEST_SCALE = 1e6
+
+
+async def _until_told(start: Callable[[Path], Awaitable[World]], manifest: Path) -> None:
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    world = await start(manifest)
+    try:
+        emit(world.ready_line())
+        say("serving; stop with Ctrl-C")
+        await told.wait()
+    finally:
+        await world.close()

@@ -1,0 +1,41 @@
+"""One small simulated network for all tests of the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from program import started, wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    relay: str
+    ready: dict[str, Any]
+    manifest: dict[str, Any]
+
+    @property
+    def repositories(self) -> set[str]:
+        """What a crawl that loses nothing has in its archive."""
+        return {did for did, row in self.manifest["dids"].items() if row["archivable"]}
+
+    def crawl(self, workspace: Path, *more: object, rps: float = 200) -> tuple[object, ...]:
+        """The command line of a crawl of this network."""
+        flags = ("--relay", self.relay, "--allow-private-hosts", "--default-pds-rps", rps)
+        return ("repos", "crawl", "-w", workspace, *flags, *more)
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    folder = tmp_path_factory.mktemp("network")
+    arguments = ("sim", "atproto", "--seed", 11, "--scale", 0.1, "--healthy")
+    with started(*arguments, folder=folder) as world:
+        wait_until(lambda: world.out.endswith("\n"), "the ready line")
+        ready = json.loads(world.out)
+        manifest = json.loads(Path(ready["manifest"]).read_text())
+        yield Network(ready["relay"], ready, manifest)

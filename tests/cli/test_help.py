@@ -1,0 +1,90 @@
+"""What a newcomer sees first."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from program import environment, trawlnet
+from trawlnet.cli.main import app
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield (*path, name), inner
+        yield from commands(inner, (*path, name))
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+
+
+def test_help_fits_one_screen() -> None:
+    ran = trawlnet("--help")
+    lines = ran.out.splitlines()
+    assert ran.code == 0 and ran.err == ""
+    assert len(lines) <= 24 and max(map(len, lines)) <= 80
+    assert "repos" in ran.out and "Example: trawlnet" in ran.out
+
+
+def test_without_arguments_help_is_shown() -> None:
+    assert trawlnet().out == trawlnet("--help").out
+
+
+def test_starting_up_costs_little() -> None:
+    """Imports of engines, servers and views belong inside the commands that need them."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    listing = "import sys, trawlnet.cli.main; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", listing], capture_output=True, text=True, env=environment()
+    ).stdout.split()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert not {"aiohttp", "uvloop", "rich", "lmdb", "prometheus_client"} & set(loaded)
+    assert after.ru_utime - before.ru_utime < 3.0  # Loose: the machine may be busy.
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
+    command = ALL[path]
+    assert command.help
+    assert f"Example: trawlnet {path[0]}" in command.epilog
+
+
+def test_only_crawlers_that_exist_have_a_group() -> None:
+    top = {path[0] for path in ALL}
+    assert top == {"repos", "sim", "config", "doctor", "version"}
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["repo"], "Did you mean 'repos'?"),
+        (["repos", "crwl"], "Did you mean 'crawl'?"),
+        (["repos"], "Missing command"),
+        (["repos", "crawl", "--wokers", "3"], "--wokers"),
+    ],
+)
+def test_a_mistyped_command_is_a_usage_error(arguments: list[str], words: str) -> None:
+    ran = trawlnet(*arguments)
+    assert ran.code == 2 and ran.out == ""
+    assert ran.err.startswith("error: ") and words in ran.err
+    assert "\nhint: trawlnet" in ran.err
+
+
+def test_version_is_data() -> None:
+    ran = trawlnet("version")
+    assert (ran.code, ran.err) == (0, "") and ran.out.strip().count(".") == 2
+
+
+def test_a_reader_that_has_had_enough_gets_no_traceback() -> None:
+    line = f"{sys.executable} -m trawlnet config --json | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr

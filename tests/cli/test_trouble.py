@@ -1,0 +1,210 @@
+"""Bad luck and bad input: one line that says what is wrong, what to type, and the right code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from program import PATIENCE, environment, started, trawlnet
+from servers import free_port, redis_server
+from trawlnet.cli.errors import Exit, explain
+from trawlnet.crawlers.repos.build import INDEX
+from trawlnet.sink.errors import SinkBusy, SinkUnreachable
+from trawlnet.store.errors import StoreError, StoreUnreachable
+
+VERBS = ("status", "failures", "retry", "reset")
+ROOT = os.geteuid() == 0
+NOBODY = 65534
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_on_a_missing_workspace_says_how_to_start_one(verb: str, tmp_path: Path) -> None:
+    ran = trawlnet("repos", verb, "-w", "net", cwd=tmp_path)
+    assert (ran.code, ran.out) == (10, "")
+    assert ran.err == (
+        "error: there is no workspace ./net\nhint: start one with: trawlnet repos crawl -w ./net\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_workspace_may_come_from_a_variable(tmp_path: Path) -> None:
+    ran = trawlnet("repos", "status", cwd=tmp_path)
+    assert ran.code == 10 and "./workspace" in ran.err
+    ran = trawlnet("repos", "status", cwd=tmp_path, TRAWLNET_WORKSPACE="all")
+    assert ran.code == 10 and "./all" in ran.err
+    both = {"TRAWLNET_WORKSPACE": "all", "TRAWLNET_REPOS_WORKSPACE": "one"}
+    ran = trawlnet("repos", "status", cwd=tmp_path, **both)
+    assert ran.code == 10 and "./one" in ran.err
+
+
+def test_a_file_is_no_workspace(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for verb in ("status", "crawl"):
+        flags = ("--relay", "http://x", "--contact", "a@b.example") if verb == "crawl" else ()
+        ran = trawlnet("repos", verb, "-w", tmp_path / "file", *flags)
+        assert ran.code == 10 and "is not a directory" in ran.err
+
+
+def test_looking_at_a_crawl_that_never_began_does_not_begin_one(tmp_path: Path) -> None:
+    ran = trawlnet("repos", "status", "-w", tmp_path, "--json")
+    assert ran.code == 0 and ran.rows[0]["known"] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["failures", "retry"])
+def test_a_reason_is_one_of_a_closed_list(verb: str, tmp_path: Path) -> None:
+    ran = trawlnet("repos", verb, "-w", tmp_path, "--reason", "timeot")
+    assert ran.code == 2
+    assert ran.err == "error: unknown reason timeot\nhint: did you mean timeout?\n"
+    ran = trawlnet("repos", verb, "-w", tmp_path, "--reason", "zzz", "--json")
+    assert ran.code == 2 and ran.error["hint"].startswith("reasons: ok, not_modified, ")
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (("--relay", "http://x"), "hint: give an address or a web page: --contact"),
+        (("--contact", "a@b.example"), "hint: name one: --relay https://"),
+        (("--contact", "a@b.example", "--relay", "x"), "error: 'x' is not the URL of a server"),
+        (("--workers", "many"), "error: --workers: expected a whole number, got 'many'"),
+        (("--max-repo-size", "big"), "error: --max-repo-size: expected a size such as"),
+        (("--max-seconds", "-1"), "error: --max-seconds: expected a duration such as"),
+        (("--store-url", "mysql://x", "--contact", "a@b.example", "--relay", "http://x"), "mysql"),
+    ],
+)
+def test_a_crawl_that_cannot_start_says_why(
+    flags: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    ran = trawlnet("repos", "crawl", "-w", tmp_path / "net", *flags)
+    assert ran.code in (1, 2) and words in ran.err and "Traceback" not in ran.err
+
+
+def test_a_redis_that_is_not_there_is_said(network: Any, tmp_path: Path) -> None:
+    pytest.importorskip("redis")
+    url = f"redis://127.0.0.1:{free_port()}/0"
+    ran = trawlnet(*network.crawl(tmp_path / "net", "--store-url", url, "--json"))
+    assert ran.code == 12 and "127.0.0.1" in ran.error["error"] and ran.error["hint"]
+    ran = trawlnet("repos", "status", "-w", tmp_path / "net", TRAWLNET_REPOS_STORE_URL=url)
+    assert ran.code == 12 and ran.err.startswith("error: ") and "Traceback" not in ran.err
+
+
+def test_a_redis_that_goes_away_ends_the_crawl_and_loses_nothing(
+    network: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("redis")
+    workspace = tmp_path / "net"
+    with redis_server() as server:
+        flags = ("--store-url", server.url)
+        with started(*network.crawl(workspace, *flags, rps=1), folder=tmp_path / "io") as crawl:
+            crawl.until(lambda: (workspace / INDEX).exists(), "a repository")
+            server.kill()
+            ran = crawl.ended()
+        assert ran.code == 12 and "Traceback" not in ran.err
+        assert ran.err.splitlines()[-2].startswith("error: ")
+        server.start()
+        ran = trawlnet(*network.crawl(workspace, *flags))
+        assert ran.code == 0, ran.err
+        counted = trawlnet(
+            "repos", "status", "-w", workspace, "--json", TRAWLNET_REPOS_STORE_URL=server.url
+        )
+        assert counted.rows[0]["open"] == 0
+        assert counted.rows[0]["settled"]["ok"] >= len(network.repositories)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if not ROOT:
+        pytest.skip("only root can mount a small disk")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this machine does not allow mounting")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_ends_the_crawl_and_loses_nothing(network: Any, small_disk: Path) -> None:
+    workspace = small_disk / "net"
+    ran = trawlnet(*network.crawl(workspace))
+    assert ran.code == 1 and "Traceback" not in ran.err, ran.err
+    *_, error, hint = ran.err.splitlines()
+    assert error.startswith("error: ") and hint.startswith("hint: ") and "space" in error + hint
+    grow = ["mount", "-o", "remount,size=64m", str(small_disk)]
+    subprocess.run(grow, check=True)
+    ran = trawlnet(*network.crawl(workspace))
+    assert ran.code == 0, ran.err
+    index = (workspace / INDEX).read_text()
+    assert all(did in index for did in network.repositories)
+
+
+def test_a_folder_one_may_not_write_to_is_said(tmp_path: Path) -> None:
+    # Everything is imported first: the user that the script becomes may not read this checkout.
+    script = (
+        "import os, sys, trawlnet.cli.main as m, trawlnet.cli.run, trawlnet.crawlers.repos.build\n"
+        f"if os.geteuid() == 0: os.setuid({NOBODY})\n"
+        "raise SystemExit(m.run(sys.argv[1:]))\n"
+    )
+    flags = ("--relay", "http://127.0.0.1:1", "--allow-private-hosts")
+    tmp_path.chmod(0o500)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script, "repos", "crawl", "-w", str(tmp_path / "net"), *flags],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=PATIENCE,
+        )
+    finally:
+        tmp_path.chmod(0o700)
+    assert done.returncode == 1, done.stderr
+    assert "permission denied\nhint: give this user access to it" in done.stderr
+    assert not (tmp_path / "net").exists()
+
+
+def test_a_store_that_is_no_store_is_said(network: Any, tmp_path: Path) -> None:
+    store = tmp_path / "state" / "repos" / "store"
+    store.mkdir(parents=True)
+    (store / "data.mdb").write_bytes(b"not a database" * 1000)
+    ran = trawlnet(*network.crawl(tmp_path))
+    assert ran.code == 1 and "Traceback" not in ran.err
+    assert "error: " in ran.err and "hint: " in ran.err
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (StoreUnreachable("x", "y"), Exit.UNREACHABLE),
+        (SinkUnreachable("x", "y"), Exit.UNREACHABLE),
+        (SinkBusy("x", "y"), Exit.IN_USE),
+        (StoreError("x", "y"), Exit.ERROR),
+        (OSError(28, "No space left on device", "/x"), Exit.ERROR),
+        (KeyboardInterrupt(), Exit.INTERRUPTED),
+    ],
+)
+def test_every_trouble_of_a_run_has_its_exit_code(error: BaseException, code: Exit) -> None:
+    told = explain(error)
+    assert told is not None and told.code == code and told.message
+
+
+def test_only_a_bug_shows_a_traceback(tmp_path: Path) -> None:
+    assert explain(ZeroDivisionError("division by zero")) is None
+    script = (
+        "import trawlnet.cli.main as m, trawlnet.cli.doctor as d\n"
+        "def broken(path): raise ZeroDivisionError('division by zero')\n"
+        "d._disk = broken\n"
+        "raise SystemExit(m.run(['doctor']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment()
+    )
+    assert done.returncode == 1 and "Traceback" in done.stderr
+    assert "error: this is a bug in trawlnet: ZeroDivisionError: division by zero" in done.stderr
