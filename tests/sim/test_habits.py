@@ -93,15 +93,15 @@ def test_a_slow_host_answers_late_but_whole() -> None:
     visit(Habit.SLOW, client)
 
 
-def test_a_dripping_host_outlasts_a_deadline_but_keeps_sending() -> None:
+def test_a_dripping_host_keeps_sending_and_is_far_from_done() -> None:
     async def client(session: aiohttp.ClientSession, url: str) -> None:
-        got = bytearray()
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.4), session.get(url) as response:
-                async for piece in response.content.iter_any():
-                    got += piece
+        got = b""
+        async with session.get(url) as response:
+            assert response.content_length == len(BODY)
+            for _ in range(3):
+                got += await response.content.readany()
         assert 0 < len(got) < len(BODY)
-        assert BODY.startswith(bytes(got))
+        assert BODY.startswith(got)
 
     visit(Habit.DRIP, client)
 
@@ -309,7 +309,7 @@ def test_closing_a_world_ends_connections_in_the_middle(
         await asyncio.sleep(0.1)  # The client does not read: buffers fill up where there is much.
         started = time.monotonic()
         await served.close()
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 3.0
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others
         with pytest.raises(ConnectionError):

@@ -20,7 +20,7 @@ _HOSTS_PER_BLOCK = 250
 _LARGEST_BLOCK = 255
 _BACKLOG = 512
 _PORT_TRIES = 50
-_CLOSE_PATIENCE = 1.0  # Seconds for handlers to end once their connection is gone.
+_CLOSE_PATIENCE = 3.0  # Seconds for handlers to end once their connection is gone.
 
 
 @dataclass(frozen=True, slots=True)
