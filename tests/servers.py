@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ def require(program: str) -> str:
     message = f"{program} is not installed: run `make services`"
     if os.environ.get("CI"):
         pytest.fail(message)
+    warnings.warn(message, stacklevel=2)  # Shown at the end of the run, even a quiet one.
     pytest.skip(message)
 
 

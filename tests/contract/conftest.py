@@ -13,7 +13,8 @@ from tests.servers import RedisServer, redis_server
 from trawlnet.engine.ports import Ledger
 from trawlnet.store.open import open_store
 
-STORES = ("memory", "lmdb", "redis")
+DURABLE_STORES = ("lmdb", "redis")
+STORES = ("memory", *DURABLE_STORES)
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,19 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=STORES)
-def maker(request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
-    """Opens the same store each time it is asked."""
-    where = {"memory": "memory:", "lmdb": str(tmp_path / "state")}.get(request.param)
+def make(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
+    """A maker that opens the same store each time it is asked."""
+    where = {"memory": "memory:", "lmdb": str(tmp_path / "state")}.get(kind)
     if where is None:
         where = request.getfixturevalue("redis").url
     return StoreMaker(where, f"{tmp_path.name}:")
 
 
-@pytest.fixture
-def durable(maker: StoreMaker) -> StoreMaker:
-    if maker.where == "memory:":
-        pytest.skip("a memory store ends with its process")
-    return maker
+@pytest.fixture(params=STORES)
+def maker(request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
+    return make(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=DURABLE_STORES)
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
+    return make(request.param, request, tmp_path)

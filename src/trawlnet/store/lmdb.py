@@ -155,6 +155,8 @@ class LmdbStore:
             try:
                 return run()
             except lmdb.MapFullError:
+                # A reader that was killed may keep old pages from being used again.
+                self._environment.reader_check()
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
             except lmdb.MapResizedError:
                 # Another process has let the map grow; zero takes over the size on disk.

@@ -71,7 +71,7 @@ class RedisStore:
         self._remember_done = remember_done
         self._scripts = _Scripts(client, url, prefix)
         self._owner = ""
-        self._anonymous = False
+        self._writer = ""
         self._sequence = 0
         # Writes are numbered, and the server skips numbers from the past: they go one by one.
         self._writing = asyncio.Lock()
@@ -175,8 +175,7 @@ class RedisStore:
     async def close(self) -> None:
         try:
             await self._scripts.run("release", self._owner)
-            if self._anonymous:
-                await self._scripts.ask("HDEL", "applied", self._owner)
+            await self._scripts.ask("HDEL", "applied", self._writer)
         finally:
             await self._client.aclose()
 
@@ -188,17 +187,16 @@ class RedisStore:
                 f"the keys {self._prefix}* hold {found!r}, this program writes {FORMAT!r}",
                 "use the version of trawlnet that made them, or another prefix",
             )
-        self._anonymous = owner is None
-        self._owner = owner or f"anonymous-{await self._scripts.ask('INCR', 'openings')}"
+        # Each opening numbers its own writes, so that even two of one name cannot mix them up.
+        self._writer = str(await self._scripts.ask("INCR", "openings"))
+        self._owner = owner or f"anonymous-{self._writer}"
         await self._scripts.run("release", self._owner)
-        last = await self._scripts.ask("HGET", "applied", self._owner)
-        self._sequence = 0 if last is None else int(last.split(b":")[0])
 
     async def _write(self, script: str, *args: Any) -> int:
         """Run a script that must not be applied twice when it is sent again."""
         async with self._writing:
             self._sequence += 1
-            return int(await self._scripts.run(script, self._owner, self._sequence, *args))
+            return int(await self._scripts.run(script, self._writer, self._sequence, *args))
 
     async def _failed_words(self) -> list[Reason]:
         words = [Reason(word.decode()) for word in await self._scripts.ask("HKEYS", "settled")]

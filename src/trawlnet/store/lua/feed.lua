@@ -1,7 +1,7 @@
 -- feed: add tasks that are not known yet, and with the last part of a page its cursor.
--- args: owner, sequence, tasks, cursor or nil. Returns how many were new.
-local owner, sequence, tasks, cursor = args[1], args[2], args[3], args[4]
-local before = applied(owner, sequence)
+-- args: writer, sequence, tasks, cursor or nil. Returns how many were new.
+local writer, sequence, tasks, cursor = args[1], args[2], args[3], args[4]
+local before = applied(writer, sequence)
 if before then
   return before
 end
@@ -15,6 +15,6 @@ end
 if cursor then
   redis.call('SET', name('cursor'), cursor)
 end
-note_applied(owner, sequence, new)
+note_applied(writer, sequence, new)
 flush()
 return new

@@ -1,8 +1,8 @@
 -- settle: for each receipt end the lease, write the word, keep or close the key, add what was found.
--- args: owner, sequence, remember_done, receipts; a receipt is
+-- args: writer, sequence, remember_done, receipts; a receipt is
 -- task, reason, success, next or false, found, detail, at.
-local owner, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
-if applied(owner, sequence) then
+local writer, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
+if applied(writer, sequence) then
   return 0
 end
 
@@ -73,6 +73,6 @@ end
 for _, receipt in ipairs(receipts) do
   settle(receipt)
 end
-note_applied(owner, sequence, 0)
+note_applied(writer, sequence, 0)
 flush()
 return 0

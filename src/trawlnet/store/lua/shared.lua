@@ -16,8 +16,9 @@
 --   lane_open, holds  hash    lane -> its open keys; lane -> until when it is held
 --   counters          hash    arrivals, open, scheduled, waiting
 --   attempts, settled hash    reason -> number
---   applied           hash    owner -> number and result of its last write, so that a write sent
---                             again after a lost connection is not applied again
+--   applied           hash    opening of the store -> number and result of its last write, so that
+--                             a write sent again after a lost connection is not applied again
+--   openings, format  string  how often the store was opened; what wrote these keys
 local prefix = KEYS[1]
 local args = cmsgpack.unpack(ARGV[1])
 
@@ -153,9 +154,9 @@ local function add(task)
   queue(task[1], row)
 end
 
--- The result of this owner's write if it was applied before, or nil.
-local function applied(owner, sequence)
-  local last = redis.call('HGET', name('applied'), owner)
+-- The result of this writer's write if it was applied before, or nil.
+local function applied(writer, sequence)
+  local last = redis.call('HGET', name('applied'), writer)
   if last then
     local done, result = string.match(last, '^(%d+):(%-?%d+)$')
     if tonumber(done) >= sequence then
@@ -165,6 +166,6 @@ local function applied(owner, sequence)
   return nil
 end
 
-local function note_applied(owner, sequence, result)
-  redis.call('HSET', name('applied'), owner, string.format('%d:%d', sequence, result))
+local function note_applied(writer, sequence, result)
+  redis.call('HSET', name('applied'), writer, string.format('%d:%d', sequence, result))
 end
