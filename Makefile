@@ -1,0 +1,48 @@
+# Every target sets up what it needs; `make help` lists them.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test lint types native-sanitize bench services clean
+
+help: ## what can be done here
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(READY): pyproject.toml setup.py $(wildcard src/trawlnet/formats/native/*.c src/trawlnet/formats/native/*.h)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: $(PYTHON) is older than 3.11; hint: make PYTHON=python3.12 …"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+	  || { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv"; exit 1; }
+	@echo "setting up $(VENV) (once, about a minute)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip setuptools
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -c 'from trawlnet.formats import repoblock; print("native code:", "compiled" if repoblock.NATIVE else "not compiled (no C compiler?); plain Python does the same work, slower")'
+	@touch $@
+
+demo: $(READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost
+	@$(BIN)/python scripts/demo.py
+
+test: $(READY) ## the whole suite
+	@$(BIN)/python -m pytest
+
+lint: $(READY) ## style
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(READY) ## mypy, strict
+	@$(BIN)/mypy
+
+native-sanitize: $(READY) ## the native code under AddressSanitizer and UBSan
+	@$(BIN)/python tests/native/sanitize.py
+
+bench: $(READY) ## each figure beside a peer, in one run
+	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+services: ## the servers that the contract tests start (Debian: needs root)
+	@scripts/services.sh
+
+clean: ## everything that was made here, the virtual environment too
+	rm -rf $(VENV) build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} +
+	find src -name '*.so' -delete

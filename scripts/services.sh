@@ -1,0 +1,26 @@
+#!/bin/sh
+# Install the servers that the contract tests start as private instances. Nothing is left running.
+set -eu
+missing=
+command -v redis-server >/dev/null || missing="$missing redis-server"
+command -v rabbitmq-server >/dev/null || [ -x /usr/sbin/rabbitmq-server ] || missing="$missing rabbitmq-server"
+command -v cc >/dev/null || missing="$missing gcc"
+if [ -z "$missing" ]; then
+  echo "services: all installed"
+  exit 0
+fi
+if [ "$(id -u)" != 0 ]; then
+  echo "error: missing:$missing; hint: sudo apt-get install$missing" >&2
+  exit 1
+fi
+echo "services: installing$missing"
+# A package would start its server at once; policy-rc.d says no.
+policy=/usr/sbin/policy-rc.d
+made=
+if [ ! -e "$policy" ]; then printf '#!/bin/sh\nexit 101\n' > "$policy"; chmod +x "$policy"; made=yes; fi
+trap '[ -z "$made" ] || rm -f "$policy"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086  # The list is meant to be split.
+apt-get install -y -qq --no-install-recommends $missing >/dev/null
+echo "services: done"

@@ -1,0 +1,95 @@
+"""SIGKILL at random instants of a real crawl: nothing is lost, whatever the store is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import crawl_roles
+import pytest
+from nursery import Nursery, nursery_of
+from servers import redis_server
+
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Counts
+from trawlnet.sink.records import latest, read_index
+
+KILLS = 100
+# What can be written but not settled when the process dies: one batch and what it wrote before.
+IN_FLIGHT = 512
+
+
+@pytest.fixture(params=["lmdb", "redis"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    if request.param == "lmdb":
+        yield tmp_path
+        return
+    with redis_server() as server:
+        (tmp_path / "address").write_text(server.url)
+        yield tmp_path
+
+
+def kill_again_and_again(nursery: Nursery, role: str, kills: int, seed: int) -> int:
+    """Returns how many were still at work when they were killed."""
+    dice, landed = random.Random(seed), 0
+    for _ in range(kills):
+        pid = nursery.start(role)
+        time.sleep(dice.uniform(0.02, 0.12))
+        landed += nursery.kill(pid)
+    return landed
+
+
+def missing(folder: Path) -> set[str]:
+    """Keys that should be in the sink and are not."""
+    wanted = {key for key, word in crawl_roles.expected(folder).items() if word is Reason.OK}
+    return wanted - set(latest(folder / "index.jsonl"))
+
+
+def counts_of(folder: Path) -> Counts:
+    async def main() -> Counts:
+        store = await crawl_roles.opened(folder)
+        try:
+            return await store.counts()
+        finally:
+            await store.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_over_a_hundred_kills(folder: Path) -> None:
+    (folder / "roots").write_text("2000")
+    with nursery_of("crawl_roles", folder) as nursery:
+        landed = kill_again_and_again(nursery, "sound", KILLS, seed=1)
+        assert landed >= KILLS * 0.9, "most kills must hit a crawl at work"
+        assert nursery.wait(nursery.start("sound")) == 0
+
+    expected = Counter(crawl_roles.expected(folder).values())
+    counts = counts_of(folder)
+    assert counts.open == 0 and counts.leased == 0
+    assert counts.known == sum(expected.values())
+    assert dict(counts.settled) == dict(expected)
+
+    assert missing(folder) == set()
+    records = latest(folder / "index.jsonl")
+    assert len(records) == expected[Reason.OK], "each key once, and none invented"
+    for key, record in records.items():
+        digest = hashlib.sha256(crawl_roles.body(key)).hexdigest()
+        assert [stored.sha256 for stored in record.bodies] == [digest]
+    lines = sum(1 for _ in read_index(folder / "index.jsonl"))
+    assert lines - len(records) <= landed * IN_FLIGHT, "written twice only around a kill"
+
+
+@pytest.mark.parametrize("role", ["settle_first", "cursor_first", "dequeue_deletes"])
+def test_the_check_has_teeth(role: str, tmp_path: Path) -> None:
+    """Each of these breaks one invariant, and the same check sees keys missing."""
+    (tmp_path / "roots").write_text("300")
+    with nursery_of("crawl_roles", tmp_path) as nursery:
+        kill_again_and_again(nursery, role, 20, seed=2)
+        nursery.wait(nursery.start("sound"))
+    assert missing(tmp_path)
