@@ -291,6 +291,22 @@ async def test_a_retry_may_move_to_another_lane(store: Ledger) -> None:
 
 
 @story
+async def test_a_key_that_moves_and_is_settled_in_one_batch_is_leased_no_more(
+    store: Ledger,
+) -> None:
+    await fed(store, *tasks("a"))
+    (task,) = await leased_tasks(store)
+    moved = Task("a", "elsewhere", attempt=1)
+    back = Task("a", "host", due=NOW + 5.0)
+    await store.settle(
+        [Receipt(task, Reason.TIMEOUT, next=moved), Receipt(moved, Reason.OK, next=back)]
+    )
+    counts = await store.counts()
+    assert (counts.open, counts.leased, counts.scheduled) == (0, 0, 1)
+    assert await leased(store, now=NOW + 5.0) == ["a"]
+
+
+@story
 async def test_a_revisit_is_scheduled_and_open_only_while_leased(store: Ledger) -> None:
     await fed(store, *tasks("a"))
     (task,) = await leased_tasks(store)

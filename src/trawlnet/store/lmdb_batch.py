@@ -81,7 +81,8 @@ class Batch:
         if not self._is_open(key_digest, place):
             return
         self._unqueue(place)
-        self.ended[key_digest] = place.lane
+        if self.leases.has(place.lane, key_digest):
+            self.ended[key_digest] = place.lane
         if receipt.next is not None:
             state = _state(receipt.next, receipt.reason.success)
             lane = self._lane(receipt.next.lane)
