@@ -1,0 +1,169 @@
+"""The rules of the house that a machine can check: who imports whom, who prints, who tells time."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "trawlnet"
+
+# Each room and the rooms of ours that it may import; its own is always allowed.
+MAY_IMPORT = {
+    "engine": set(),
+    "formats": set(),
+    "net": {"engine", "formats"},
+    "store": {"engine"},
+    "sink": {"engine", "formats"},
+    "observe": {"engine", "net"},
+    "tables": {"engine", "formats"},
+    "sim": {"engine", "formats", "net"},
+    "crawlers": {"engine", "formats", "net", "store", "sink", "tables", "observe"},
+    "cli": {"engine", "formats", "net", "store", "sink", "tables", "observe", "crawlers", "sim"},
+}
+
+# Third-party packages that only one file may know, so that they stay optional or replaceable.
+ONLY_IN = {
+    "redis": "store/redis.py",
+    "aio_pika": "sink/rabbit",
+    "typer": "cli/",
+    "rich": ("observe/", "cli/"),
+    "lmdb": "store/lmdb",
+    "prometheus_client": "observe/",
+}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    inside = path.relative_to(PACKAGE).parts
+    return inside[0] if len(inside) > 1 else ""
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module
+            yield node.module
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
+    allowed = MAY_IMPORT[room] | {room}
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules()
+        if room_of(path) == room
+        for name in imports(path)
+        if name.startswith("trawlnet.") and name.split(".")[1] not in allowed
+    ]
+    assert wrong == []
+
+
+def test_every_room_is_known() -> None:
+    assert {room_of(path) for path in modules()} - {""} <= set(MAY_IMPORT)
+
+
+def test_the_engine_is_standard_library_only() -> None:
+    foreign = {
+        name
+        for path in modules()
+        if room_of(path) == "engine"
+        for name in imports(path)
+        if name.split(".")[0] not in sys.stdlib_module_names | {"trawlnet"}
+    }
+    assert foreign == set()
+
+
+def test_a_crawler_does_not_know_another_crawler() -> None:
+    for path in modules():
+        inside = path.relative_to(PACKAGE).parts
+        if inside[0] != "crawlers" or len(inside) < 3:
+            continue
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[:2] == ["trawlnet", "crawlers"] and len(parts) > 3:
+                assert parts[2] == inside[1], f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("package", sorted(ONLY_IN))
+def test_a_package_is_known_only_where_it_is_at_home(package: str) -> None:
+    homes = ONLY_IN[package]
+    for path in modules():
+        inside = path.relative_to(PACKAGE).as_posix()
+        if any(name.split(".")[0] == package for name in imports(path)):
+            assert inside.startswith(homes), f"{inside} imports {package}"
+
+
+def calls(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+def test_only_the_command_line_prints() -> None:
+    assert [p for p in modules() if room_of(p) != "cli" and "print" in set(calls(p))] == []
+
+
+TIME = re.compile(r"(time\.(time|time_ns|monotonic)|datetime(\.datetime)?\.(now|utcnow|today))$")
+CLOCKS = {"net/clock.py"}
+
+
+def test_the_time_is_passed_not_taken() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)}: {call}"
+        for path in modules()
+        if room_of(path) not in ("cli", "sim")
+        and path.relative_to(PACKAGE).as_posix() not in CLOCKS
+        for call in calls(path)
+        if TIME.search(call)
+    ]
+    assert wrong == []
+
+
+def test_no_sql_or_lua_inside_python() -> None:
+    words = re.compile(r"\b(SELECT .+ FROM|INSERT INTO|redis\.call)\b")
+    wrong = [
+        path.relative_to(ROOT)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and words.search(node.value)
+    ]
+    assert wrong == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        p.relative_to(ROOT) for p in modules() if not ast.get_docstring(ast.parse(p.read_text()))
+    ]
+    assert silent == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    assert [p.relative_to(ROOT) for p in modules() if marks.search(p.read_text())] == []
+
+
+def test_the_broad_excepts_are_few_and_named() -> None:
+    """One in the worker; the others hand an error on to whoever awaits it."""
+    broad = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) == "Exception")
+        and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
+    ]
+    assert set(broad) <= {"engine/crawl.py", "sim/virtual.py", "cli/errors.py", "cli/main.py"}
