@@ -57,12 +57,14 @@ static void run_once(const uint8_t *data, size_t size, int verify, int keep_cids
     };
     /* An exact copy on the heap, so that reading one byte past it is seen. */
     uint8_t *copy = malloc(size ? size : 1);
-    repo r;
+    repo r = {0};
+    scratch mem = {0};
     check(copy != NULL, "memory for the input");
     memcpy(copy, data, size);
-    if (repo_extract(&r, copy, size, &options) == REPO_OK)
+    if (repo_extract(&r, copy, size, &options, &mem) == REPO_OK)
         check_output(&r);
     repo_free(&r);
+    scratch_free(&mem);
     free(copy);
 }
 

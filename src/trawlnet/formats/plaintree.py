@@ -41,8 +41,9 @@ class _Entry:
 class _Node:
     at: int
     left: bytes | None
-    entries: Iterator[_Entry]
+    entries: list[_Entry]
     layer: int
+    visited: int = 0
     key: bytes = b""
 
 
@@ -58,11 +59,15 @@ def walk(
             left, node.left = node.left, None
             path.append(_open_node(blocks, left, node))
             continue
-        entry = next(node.entries, None)
-        if entry is None:
+        if node.visited == len(node.entries):
             path.pop()
             continue
-        key = last = _next_key(node, entry, last)
+        entry = node.entries[node.visited]
+        node.visited += 1
+        key = node.key = _next_key(node, node.key, entry)
+        if last is not None and key <= last:
+            raise RepoError(RepoErrorKind.BAD_TREE, "keys are out of order", node.at)
+        last = key
         block = None
         if entry.value is not None:
             block = blocks.get(entry.value)
@@ -86,12 +91,21 @@ def _open_node(blocks: Mapping[bytes, StoredBlock], digest: bytes, parent: _Node
     # An empty node is the whole of an empty tree, or a step down to the next layer.
     if not entries and (left is None) != (parent is None):
         raise RepoError(RepoErrorKind.BAD_TREE, "an empty node out of place", block.at)
-    layer = key_height(entries[0].suffix) if entries else 0
-    if parent is not None:
-        if entries and layer != parent.layer - 1:
-            raise RepoError(RepoErrorKind.BAD_TREE, "a key is in the wrong layer", block.at)
-        layer = parent.layer - 1
-    return _Node(block.at, left, iter(entries), layer)
+    node = _Node(block.at, left, entries, -1 if parent is None else parent.layer - 1)
+    _check_keys(node)
+    return node
+
+
+def _check_keys(node: _Node) -> None:
+    """The layer of every key at once: the root's first key sets it, its children's are below."""
+    key = b""
+    for entry in node.entries:
+        key = _next_key(node, key, entry)
+        height = key_height(key)
+        if node.layer < 0:
+            node.layer = height
+        if height != node.layer:
+            raise RepoError(RepoErrorKind.BAD_TREE, "a key is in the wrong layer", node.at)
 
 
 def _parse_node(data: bytes) -> tuple[list[_Entry], bytes | None]:
@@ -140,15 +154,10 @@ def _subtree(data: bytes, at: int) -> tuple[bytes | None, int]:
     return read_sha256_link(data, at)
 
 
-def _next_key(node: _Node, entry: _Entry, last: bytes | None) -> bytes:
-    if entry.prefix > len(node.key):
+def _next_key(node: _Node, before: bytes, entry: _Entry) -> bytes:
+    if entry.prefix > len(before):
         raise RepoError(RepoErrorKind.BAD_TREE, "a prefix longer than the key before", node.at)
-    key = node.key[: entry.prefix] + entry.suffix
+    key = before[: entry.prefix] + entry.suffix
     if not key or len(key) > MAX_KEY:
         raise RepoError(RepoErrorKind.BAD_TREE, "a key is empty or too long", node.at)
-    if last is not None and key <= last:
-        raise RepoError(RepoErrorKind.BAD_TREE, "keys are out of order", node.at)
-    if key_height(key) != node.layer:
-        raise RepoError(RepoErrorKind.BAD_TREE, "a key is in the wrong layer", node.at)
-    node.key = key
     return key

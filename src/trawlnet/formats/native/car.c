@@ -1,16 +1,19 @@
 /* CARv1: frames in, an index of blocks by digest out. */
 #include "repoblock.h"
 
-#include <stdlib.h>
-
 const uint8_t CID_PREFIX[4] = {0x01, 0x71, 0x12, 0x20}; /* v1, DAG-CBOR, SHA-256, 32 bytes */
 
 enum { VARINT_OK, VARINT_CUT, VARINT_BAD };
 
 /* Unsigned varints of at most nine bytes, in their only shortest form. */
-static int varint(cursor *c, uint64_t *value)
+static inline int varint(cursor *c, uint64_t *value)
 {
     uint64_t v = 0;
+    if (c->end - c->at >= 2 && c->at[0] >= 0x80 && c->at[1] - 1u < 0x7f) {
+        *value = (uint64_t)(c->at[0] & 0x7f) | (uint64_t)c->at[1] << 7;
+        c->at += 2;
+        return VARINT_OK;
+    }
     for (int shift = 0; shift < 63; shift += 7) {
         if (c->at == c->end)
             return VARINT_CUT;
@@ -81,16 +84,10 @@ static repo_error load_header(repo *r, cursor *c)
 
 static repo_error append_block(repo *r, block b, const uint8_t *at)
 {
-    if (r->block_count == r->block_cap) {
-        /* Real repos average about 250 bytes a frame. */
-        size_t cap = r->block_cap ? r->block_cap * 2 : r->car_len / 256 + 16;
-        block *grown = cap > SIZE_MAX / sizeof *grown ? NULL : realloc(r->blocks, cap * sizeof *grown);
-        if (!grown)
-            return REPO_NO_MEMORY;
-        r->blocks = grown;
-        r->block_cap = cap;
-    }
-    r->blocks[r->block_count++] = b;
+    scratch *mem = r->mem;
+    if (r->block_count == mem->block_cap && !grow(&mem->blocks, &mem->block_cap, 64, sizeof b))
+        return REPO_NO_MEMORY;
+    mem->blocks[r->block_count++] = b;
     return repo_charge(r, FRAME_COST, at);
 }
 
@@ -144,6 +141,14 @@ static inline const uint8_t *block_digest(const repo *r, const block *b)
     return r->car + b->start - DIGEST;
 }
 
+static inline int same_digest(const uint8_t *a, const uint8_t *b)
+{
+    uint64_t x[4], y[4];
+    memcpy(x, a, DIGEST);
+    memcpy(y, b, DIGEST);
+    return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
+}
+
 /* The slot that holds the digest, or the empty one where it would go. */
 static inline slot *probe(const repo *r, const uint8_t digest[DIGEST], uint32_t *tag)
 {
@@ -151,30 +156,31 @@ static inline slot *probe(const repo *r, const uint8_t digest[DIGEST], uint32_t 
     size_t at = (size_t)hash & r->slot_mask;
     *tag = (uint32_t)(hash >> 32);
     for (;; at = (at + 1) & r->slot_mask) {
-        slot *s = &r->slots[at];
+        slot *s = &r->mem->slots[at];
         if (!s->number)
             return s;
-        if (s->tag == *tag && memcmp(block_digest(r, &r->blocks[s->number - 1]), digest, DIGEST) == 0)
+        if (s->tag == *tag && same_digest(block_digest(r, &r->mem->blocks[s->number - 1]), digest))
             return s;
     }
 }
 
 static repo_error build_index(repo *r)
 {
+    scratch *mem = r->mem;
     size_t size = 16;
     uint32_t tag;
     if (r->block_count >= UINT32_MAX)
         return repo_fail(r, REPO_OVER_LIMIT, "too many frames", r->car);
     while (size < r->block_count * 2)
         size *= 2;
-    r->slots = calloc(size, sizeof *r->slots);
-    if (!r->slots)
+    if (size > mem->slot_cap && !grow(&mem->slots, &mem->slot_cap, size, sizeof *mem->slots))
         return REPO_NO_MEMORY;
+    memset(mem->slots, 0, size * sizeof *mem->slots);
     r->slot_mask = size - 1;
     for (size_t i = 0; i < r->block_count; i++) {
-        if (!r->blocks[i].indexed)
+        if (!r->mem->blocks[i].indexed)
             continue;
-        slot *s = probe(r, block_digest(r, &r->blocks[i]), &tag);
+        slot *s = probe(r, block_digest(r, &r->mem->blocks[i]), &tag);
         /* A repeated block is legal; the first one counts. */
         if (!s->number)
             *s = (slot){tag, (uint32_t)i + 1};
@@ -182,16 +188,29 @@ static repo_error build_index(repo *r)
     return REPO_OK;
 }
 
+static int hash_holds(const hash_job *job)
+{
+    return same_digest(job->digest, job->data - DIGEST);
+}
+
 static repo_error verify_hashes(repo *r)
 {
-    uint8_t digest[DIGEST];
-    for (size_t i = 0; i < r->block_count; i++) {
-        const block *b = &r->blocks[i];
-        if (!b->hashed)
+    hash_job waiting[2];
+    int count = 0;
+    for (size_t i = 0; i <= r->block_count; i++) {
+        const block *b = &r->mem->blocks[i];
+        if (i < r->block_count && b->hashed)
+            waiting[count++] = (hash_job){.data = r->car + b->start, .len = b->len};
+        if (count == 2)
+            sha256_pair(&waiting[0], &waiting[1]);
+        else if (count == 1 && i == r->block_count)
+            sha256(waiting[0].data, waiting[0].len, waiting[0].digest);
+        else
             continue;
-        sha256(r->car + b->start, b->len, digest);
-        if (memcmp(digest, block_digest(r, b), DIGEST) != 0)
-            return repo_fail(r, REPO_HASH_MISMATCH, "a block's bytes do not hash to its CID", r->car + b->start);
+        for (int n = 0; n < count; n++)
+            if (!hash_holds(&waiting[n]))
+                return repo_fail(r, REPO_HASH_MISMATCH, "a block's bytes do not hash to its CID", waiting[n].data);
+        count = 0;
     }
     return REPO_OK;
 }
@@ -200,12 +219,7 @@ block *car_find(const repo *r, const uint8_t digest[DIGEST])
 {
     uint32_t tag;
     slot *s = probe(r, digest, &tag);
-    return s->number ? &r->blocks[s->number - 1] : NULL;
-}
-
-void car_prefetch(const repo *r, const uint8_t digest[DIGEST])
-{
-    __builtin_prefetch(&r->slots[(size_t)index_hash(r, digest) & r->slot_mask]);
+    return s->number ? &r->mem->blocks[s->number - 1] : NULL;
 }
 
 repo_error car_load(repo *r)

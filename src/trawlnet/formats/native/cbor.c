@@ -1,39 +1,5 @@
-/* Reading CBOR heads and skipping values; each function returns 0 for bytes that are not DAG-CBOR. */
+/* Links and whole values of CBOR; each function returns 0 for bytes that are not DAG-CBOR. */
 #include "repoblock.h"
-
-int cbor_head(cursor *c, head *h)
-{
-    if (c->at == c->end)
-        return 0;
-    uint8_t first = *c->at++;
-    h->major = first >> 5;
-    h->info = first & 31;
-    if (h->info < 24) {
-        h->arg = h->info;
-        return 1;
-    }
-    /* 28 to 31 are reserved or of indefinite length. */
-    if (h->info > 27)
-        return 0;
-    size_t width = (size_t)1 << (h->info - 24);
-    if ((size_t)(c->end - c->at) < width)
-        return 0;
-    h->arg = 0;
-    for (size_t i = 0; i < width; i++)
-        h->arg = h->arg << 8 | *c->at++;
-    return 1;
-}
-
-int cbor_span(cursor *c, uint8_t major, const uint8_t **at, size_t *len)
-{
-    head h;
-    if (!cbor_head(c, &h) || h.major != major || h.arg > (size_t)(c->end - c->at))
-        return 0;
-    *at = c->at;
-    *len = (size_t)h.arg;
-    c->at += h.arg;
-    return 1;
-}
 
 int cbor_link(cursor *c, const uint8_t **cid, size_t *len)
 {
@@ -49,8 +15,14 @@ int cbor_link(cursor *c, const uint8_t **cid, size_t *len)
 
 int cbor_sha256_link(cursor *c, const uint8_t **digest)
 {
+    static const uint8_t USUAL[9] = {0xd8, 0x2a, 0x58, CID_SIZE + 1, 0, 0x01, 0x71, 0x12, 0x20};
     const uint8_t *cid;
     size_t len;
+    if (c->end - c->at >= (ptrdiff_t)sizeof USUAL + DIGEST && memcmp(c->at, USUAL, sizeof USUAL) == 0) {
+        *digest = c->at + sizeof USUAL;
+        c->at += sizeof USUAL + DIGEST;
+        return 1;
+    }
     if (!cbor_link(c, &cid, &len) || len != CID_SIZE || memcmp(cid, CID_PREFIX, 4) != 0)
         return 0;
     *digest = cid + 4;

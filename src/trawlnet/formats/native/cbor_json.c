@@ -21,9 +21,13 @@ typedef struct {
     size_t len;
 } text;
 
-enum { SLACK = 32 }; /* room that wide stores may use behind what they keep */
+/* Every put_ function leaves this much room behind what it wrote: for the separators that follow without asking, at most
+ * one per level of nesting, and for wide stores. */
+enum { SLACK = 64 };
 
 static drop_reason put_value(transcoder *t, int depth);
+
+static inline void put_byte(buffer *out, char c) { out->data[out->len++] = (uint8_t)c; }
 
 static inline void put(buffer *out, const char *literal, size_t len)
 {
@@ -31,7 +35,7 @@ static inline void put(buffer *out, const char *literal, size_t len)
     out->len += len;
 }
 
-static drop_reason put_literal(buffer *out, const char *literal, size_t len)
+static inline drop_reason put_literal(buffer *out, const char *literal, size_t len)
 {
     if (!buffer_reserve(out, len + SLACK))
         return DROP_NO_MEMORY;
@@ -128,13 +132,13 @@ static size_t escape(uint8_t *to, uint8_t c)
     return 6;
 }
 
-static drop_reason put_string(transcoder *t, const uint8_t *s, size_t len)
+static drop_reason put_any_string(transcoder *t, const uint8_t *s, size_t len)
 {
     buffer *out = t->out;
     const uint8_t *end = s + len;
-    if (!buffer_reserve(out, len + 3 + SLACK))
+    if (!buffer_reserve(out, len + 2 + SLACK))
         return DROP_NO_MEMORY;
-    out->data[out->len++] = '"';
+    put_byte(out, '"');
     for (;;) {
         size_t plain = copy_plain(out->data + out->len, s, (size_t)(end - s), t->readable);
         s += plain;
@@ -156,7 +160,22 @@ static drop_reason put_string(transcoder *t, const uint8_t *s, size_t len)
             s += n;
         } while (s != end && *s >= 0x80);
     }
-    out->data[out->len++] = '"';
+    put_byte(out, '"');
+    return DROP_NONE;
+}
+
+/* Most strings are plain ASCII from end to end; the others start over in put_any_string. */
+static inline drop_reason put_string(transcoder *t, const uint8_t *s, size_t len)
+{
+    buffer *out = t->out;
+    if (!buffer_reserve(out, len + 2 + SLACK))
+        return DROP_NO_MEMORY;
+    uint8_t *to = out->data + out->len + 1;
+    if (copy_plain(to, s, len, t->readable) != len)
+        return put_any_string(t, s, len);
+    to[-1] = '"';
+    to[len] = '"';
+    out->len += len + 2;
     return DROP_NONE;
 }
 
@@ -278,12 +297,12 @@ static drop_reason put_array(transcoder *t, uint64_t entries, int depth)
     for (; !why && entries; entries--) {
         why = put_value(t, depth + 1);
         if (!why)
-            why = put_literal(t->out, ",", 1);
+            put_byte(t->out, ',');
     }
     return why ? why : close_container(t->out, ']');
 }
 
-static int text_order(const void *left, const void *right)
+static inline int text_order(const void *left, const void *right)
 {
     const text *a = left, *b = right;
     if (a->len != b->len)
@@ -317,10 +336,8 @@ typedef struct {
     int has_cid, has_uri;
 } reference;
 
-static void note_entry(reference *ref, text key, uint8_t value_head, size_t start, size_t end)
+static void note_entry(reference *ref, text key, size_t start, size_t end)
 {
-    if (key.len != 3 || value_head >> 5 != 3)
-        return;
     if (memcmp(key.at, "uri", 3) == 0) {
         ref->has_uri = 1;
     } else if (memcmp(key.at, "cid", 3) == 0) {
@@ -336,31 +353,66 @@ static void strip_cid(buffer *out, const reference *ref)
     out->len -= ref->cid_end - ref->cid_start;
 }
 
+/* In canonical order "uri" comes right behind "cid", which then is simply written over. */
+static void forget_cid(buffer *out, reference *ref, text key)
+{
+    if (ref->has_cid && ref->cid_end == out->len && memcmp(key.at, "uri", 3) == 0) {
+        out->len = ref->cid_start;
+        ref->has_cid = 0;
+    }
+}
+
+static inline drop_reason put_text(transcoder *t, uint64_t len)
+{
+    const uint8_t *s = t->in.at;
+    if (len > (size_t)(t->in.end - s))
+        return DROP_BAD_CBOR;
+    t->in.at += len;
+    return put_string(t, s, (size_t)len);
+}
+
+/* Four values in five are texts: those need not go through the general case. */
+static inline drop_reason put_member(transcoder *t, int depth)
+{
+    head h;
+    if (t->in.at == t->in.end || *t->in.at >> 5 != 3)
+        return put_value(t, depth);
+    return cbor_head(&t->in, &h) ? put_text(t, h.arg) : DROP_BAD_CBOR;
+}
+
+static drop_reason put_entry(transcoder *t, text key, int depth, reference *ref)
+{
+    int may_refer = key.len == 3 && t->in.at != t->in.end && *t->in.at >> 5 == 3;
+    if (may_refer && !t->keep_cids)
+        forget_cid(t->out, ref, key);
+    size_t start = t->out->len;
+    drop_reason why = put_string(t, key.at, key.len);
+    if (why)
+        return why;
+    put_byte(t->out, ':');
+    why = put_member(t, depth + 1);
+    if (why)
+        return why;
+    put_byte(t->out, ',');
+    if (may_refer)
+        note_entry(ref, key, start, t->out->len);
+    return DROP_NONE;
+}
+
 static drop_reason put_map(transcoder *t, uint64_t entries, int depth)
 {
     drop_reason why = open_container(t, entries, depth, '{');
     cursor content = t->in;
-    text before = {NULL, 0};
+    text key, before = {NULL, 0};
     reference ref = {0};
     int rising = 1;
 
     for (uint64_t n = 0; !why && n < entries; n++) {
-        text key;
-        size_t start = t->out->len;
         if (!cbor_span(&t->in, 3, &key.at, &key.len))
             return DROP_BAD_CBOR;
         rising = rising && (n == 0 || text_order(&before, &key) < 0);
         before = key;
-        why = put_string(t, key.at, key.len);
-        if (why)
-            return why;
-        t->out->data[t->out->len++] = ':'; /* put_string leaves SLACK */
-        uint8_t value_head = t->in.at != t->in.end ? *t->in.at : 0;
-        why = put_value(t, depth + 1);
-        if (!why)
-            why = put_literal(t->out, ",", 1);
-        if (!why)
-            note_entry(&ref, key, value_head, start, t->out->len);
+        why = put_entry(t, key, depth, &ref);
     }
     if (!why && !rising)
         why = find_duplicate(content, entries);
@@ -369,15 +421,6 @@ static drop_reason put_map(transcoder *t, uint64_t entries, int depth)
     if (!t->keep_cids && ref.has_cid && ref.has_uri)
         strip_cid(t->out, &ref);
     return close_container(t->out, '}');
-}
-
-static drop_reason put_text(transcoder *t, uint64_t len)
-{
-    const uint8_t *s = t->in.at;
-    if (len > (size_t)(t->in.end - s))
-        return DROP_BAD_CBOR;
-    t->in.at += len;
-    return put_string(t, s, (size_t)len);
 }
 
 static drop_reason put_value(transcoder *t, int depth)

@@ -34,6 +34,22 @@ int buffer_grow(buffer *b, size_t extra)
     return 1;
 }
 
+/* Makes room in `*(T **)array` for one more than `*cap` items of its type, or for `least`. */
+int grow(void *array, size_t *cap, size_t least, size_t item)
+{
+    void *old;
+    size_t wanted = *cap * 2 > least ? *cap * 2 : least;
+    if (wanted > SIZE_MAX / 2 / item)
+        return 0;
+    memcpy(&old, array, sizeof old);
+    void *grown = realloc(old, wanted * item);
+    if (!grown)
+        return 0;
+    memcpy(array, &grown, sizeof grown);
+    *cap = wanted;
+    return 1;
+}
+
 /* `*` stands for any run of characters, everything else for itself. */
 int pattern_matches(const pattern *p, const char *name, size_t len)
 {
@@ -57,9 +73,10 @@ int pattern_matches(const pattern *p, const char *name, size_t len)
     return at == p->len;
 }
 
-repo_error repo_extract(repo *r, const uint8_t *car, size_t len, const repo_options *options)
+/* `r` comes zeroed, or with only an output buffer to fill. */
+repo_error repo_extract(repo *r, const uint8_t *car, size_t len, const repo_options *options, scratch *mem)
 {
-    memset(r, 0, sizeof *r);
+    r->mem = mem;
     r->car = car;
     r->car_len = len;
     r->options = *options;
@@ -68,20 +85,27 @@ repo_error repo_extract(repo *r, const uint8_t *car, size_t len, const repo_opti
         error = commit_load(r);
     if (!error)
         error = mst_walk(r);
-    free(r->slots);
-    free(r->blocks);
-    r->slots = NULL;
-    r->blocks = NULL;
     return error;
 }
 
 void repo_free(repo *r)
 {
-    free(r->slots);
-    free(r->blocks);
     free(r->collections);
     free(r->names.data);
     free(r->out.data);
     free(r->unsigned_commit.data);
     memset(r, 0, sizeof *r);
+}
+
+size_t scratch_size(const scratch *mem)
+{
+    return mem->block_cap * sizeof *mem->blocks + mem->slot_cap * sizeof *mem->slots + mem->entry_cap * sizeof *mem->entries;
+}
+
+void scratch_free(scratch *mem)
+{
+    free(mem->blocks);
+    free(mem->slots);
+    free(mem->entries);
+    memset(mem, 0, sizeof *mem);
 }

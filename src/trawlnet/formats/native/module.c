@@ -6,6 +6,45 @@
 
 #include "repoblock.h"
 
+/* What is kept for reuse: about what the threads of a crawl work on at once, and no more than this of each. */
+enum { SPARES = 4, LARGEST_SPARE = 8 << 20 };
+
+typedef struct {
+    PyObject *payload_type;
+    uint64_t seed[4];
+    scratch scratches[SPARES]; /* guarded by the GIL, as are the outputs */
+    int scratch_count;
+    buffer outputs[SPARES];
+    int output_count;
+} module_state;
+
+static scratch take_scratch(module_state *state)
+{
+    return state->scratch_count ? state->scratches[--state->scratch_count] : (scratch){0};
+}
+
+static void keep_scratch(module_state *state, scratch *mem)
+{
+    if (state->scratch_count < SPARES && scratch_size(mem) <= LARGEST_SPARE)
+        state->scratches[state->scratch_count++] = *mem;
+    else
+        scratch_free(mem);
+}
+
+static buffer take_output(module_state *state)
+{
+    return state->output_count ? state->outputs[--state->output_count] : (buffer){0};
+}
+
+static void keep_output(module_state *state, buffer *out)
+{
+    if (state && out->cap && state->output_count < SPARES && out->cap <= LARGEST_SPARE)
+        state->outputs[state->output_count++] = (buffer){out->data, 0, out->cap};
+    else
+        free(out->data);
+    *out = (buffer){0};
+}
+
 typedef struct {
     PyObject_HEAD
     buffer content;
@@ -22,7 +61,7 @@ static int payload_buffer(PyObject *self, Py_buffer *view, int flags)
 static void payload_free(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    free(((Payload *)self)->content.data);
+    keep_output(PyType_GetModuleState(type), &((Payload *)self)->content);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -41,23 +80,19 @@ static PyType_Spec payload_spec = {
     .slots = payload_slots,
 };
 
-typedef struct {
-    PyObject *payload_type;
-    uint64_t seed[4];
-} module_state;
-
-static PyObject *payload_take(PyObject *module, buffer *content)
+static PyObject *payload_take(const module_state *state, buffer *content)
 {
-    module_state *state = PyModule_GetState(module);
     PyTypeObject *type = (PyTypeObject *)state->payload_type;
     Payload *p = (Payload *)type->tp_alloc(type, 0);
     if (!p)
         return NULL;
-    /* What the buffer grew beyond its content goes back before Python holds it for long. */
-    if (content->cap - content->len > content->cap / 4) {
-        uint8_t *fitted = realloc(content->data, content->len ? content->len : 1);
-        if (fitted)
+    /* Of a large buffer, what it grew beyond its content goes back: Python may hold it for long. */
+    if (content->cap > LARGEST_SPARE && content->cap - content->len > content->cap / 4) {
+        uint8_t *fitted = realloc(content->data, content->len);
+        if (fitted) {
             content->data = fitted;
+            content->cap = content->len;
+        }
     }
     p->content = *content;
     memset(content, 0, sizeof *content);
@@ -97,9 +132,9 @@ static PyObject *dropped_tuple(const repo *r)
     return counts;
 }
 
-static PyObject *repo_result(PyObject *module, repo *r)
+static PyObject *repo_result(const module_state *state, repo *r)
 {
-    PyObject *payload = payload_take(module, &r->out);
+    PyObject *payload = payload_take(state, &r->out);
     PyObject *list = collections_list(r), *dropped = dropped_tuple(r);
     if (!payload || !list || !dropped) {
         Py_XDECREF(payload);
@@ -160,15 +195,19 @@ static PyObject *extract(PyObject *module, PyObject *args)
         options.max_json = (size_t)max_json;
         options.memory_limit = (size_t)memory_limit;
         memcpy(options.seed, state->seed, sizeof options.seed);
+        scratch mem = take_scratch(state);
+        r.out = take_output(state);
         Py_BEGIN_ALLOW_THREADS
-        error = repo_extract(&r, car.buf, (size_t)car.len, &options);
+        error = repo_extract(&r, car.buf, (size_t)car.len, &options, &mem);
         Py_END_ALLOW_THREADS
+        keep_scratch(state, &mem);
         if (error == REPO_OK)
-            result = repo_result(module, &r);
+            result = repo_result(state, &r);
         else if (error == REPO_NO_MEMORY)
             PyErr_NoMemory();
         else
             result = Py_BuildValue("(isn)", (int)error, r.detail, (Py_ssize_t)r.place);
+        keep_output(state, &r.out);
         repo_free(&r);
     }
     free(patterns);
@@ -225,7 +264,7 @@ static int seed_from_os(uint64_t seed[4])
 static int module_exec(PyObject *module)
 {
     module_state *state = PyModule_GetState(module);
-    state->payload_type = PyType_FromSpec(&payload_spec);
+    state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
     if (!state->payload_type || seed_from_os(state->seed) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "ERROR_KINDS", REPO_ERROR_COUNT) < 0)
@@ -247,6 +286,15 @@ static int module_clear(PyObject *module)
     return 0;
 }
 
+static void module_free(void *module)
+{
+    module_state *state = PyModule_GetState(module);
+    while (state->scratch_count)
+        scratch_free(&state->scratches[--state->scratch_count]);
+    while (state->output_count)
+        free(state->outputs[--state->output_count].data);
+}
+
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
     {0, NULL},
@@ -261,6 +309,7 @@ static PyModuleDef definition = {
     .m_slots = module_slots,
     .m_traverse = module_traverse,
     .m_clear = module_clear,
+    .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }

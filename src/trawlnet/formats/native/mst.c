@@ -4,14 +4,6 @@
 #include <stdlib.h>
 
 typedef struct {
-    const uint8_t *suffix;
-    const uint8_t *value;   /* digest of the record, or NULL for a CID we cannot follow */
-    const uint8_t *subtree; /* digest, or NULL */
-    uint32_t suffix_len;
-    uint32_t prefix_len;
-} entry;
-
-typedef struct {
     const uint8_t *start;   /* for error places */
     const uint8_t *left;    /* subtree still to visit before the entries */
     size_t first, next, end; /* range of walk.entries */
@@ -24,22 +16,17 @@ typedef struct {
     repo *r;
     node *nodes;            /* the path from the root; layers only fall, so it is at most layer + 1 long */
     size_t depth;
-    entry *entries;         /* of every node on the path, one after the other */
-    size_t entry_count, entry_cap;
+    entry *entries;         /* of every node on the path, one after the other; r->mem has them */
+    size_t entry_count;
     const node *last;       /* whose key was visited last */
 } walk;
 
-static int key_layer(const uint8_t *key, size_t len)
+static int digest_layer(const uint8_t digest[DIGEST])
 {
-    uint8_t digest[DIGEST];
-    int layer = 0;
-    sha256(key, len, digest);
-    for (int i = 0; i < DIGEST; i++) {
+    for (int i = 0; i < DIGEST; i++)
         if (digest[i])
-            return layer + __builtin_clz((unsigned)digest[i] << 24) / 2;
-        layer += 4;
-    }
-    return layer;
+            return 4 * i + __builtin_clz((unsigned)digest[i] << 24) / 2;
+    return 4 * DIGEST;
 }
 
 static int read_key(cursor *c, char name)
@@ -73,24 +60,25 @@ static int read_entry(cursor *c, entry *e)
         return 0;
     if (!read_key(c, 't') || !read_subtree(c, &e->subtree))
         return 0;
-    if (!read_key(c, 'v') || !cbor_link(c, &cid, &cid_len))
-        return 0;
     e->suffix_len = (uint32_t)suffix;
     e->prefix_len = (uint32_t)h.arg;
-    e->value = cid_len == CID_SIZE && memcmp(cid, CID_PREFIX, 4) == 0 ? cid + 4 : NULL;
-    return 1;
+    if (!read_key(c, 'v'))
+        return 0;
+    cursor value = *c;
+    if (cbor_sha256_link(c, &e->value))
+        return 1;
+    /* Some other CID costs the record, not the tree. */
+    *c = value;
+    e->value = NULL;
+    return cbor_link(c, &cid, &cid_len);
 }
 
 static repo_error push_entry(walk *w, const entry *e)
 {
-    if (w->entry_count == w->entry_cap) {
-        size_t cap = w->entry_cap ? w->entry_cap * 2 : 64;
-        entry *grown = cap > SIZE_MAX / sizeof *grown ? NULL : realloc(w->entries, cap * sizeof *grown);
-        if (!grown)
-            return REPO_NO_MEMORY;
-        w->entries = grown;
-        w->entry_cap = cap;
-    }
+    scratch *mem = w->r->mem;
+    if (w->entry_count == mem->entry_cap && !grow(&mem->entries, &mem->entry_cap, 64, sizeof *e))
+        return REPO_NO_MEMORY;
+    w->entries = mem->entries;
     w->entries[w->entry_count++] = *e;
     return REPO_OK;
 }
@@ -113,8 +101,6 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], node *n)
     for (uint64_t left = h.arg; left; left--) {
         if (!read_entry(&c, &e))
             return repo_fail(r, REPO_BAD_TREE, "a tree entry is malformed", c.at);
-        if (e.value)
-            car_prefetch(r, e.value);
         repo_error error = push_entry(w, &e);
         if (error)
             return error;
@@ -127,17 +113,100 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], node *n)
     return REPO_OK;
 }
 
+/* Completes the entry's key in place of the one before it in the node. */
+static repo_error next_key(repo *r, node *n, const entry *e)
+{
+    size_t prefix = e->prefix_len, len = prefix + e->suffix_len;
+    if (prefix > n->key_len)
+        return repo_fail(r, REPO_BAD_TREE, "a prefix is longer than the key before", n->start);
+    if (len > MAX_KEY || len == 0)
+        return repo_fail(r, REPO_BAD_TREE, "a key is empty or too long", n->start);
+    memcpy(n->key + prefix, e->suffix, e->suffix_len);
+    n->key_len = len;
+    return REPO_OK;
+}
+
+/* A root says its layer by its first key; for every other key and node the layer is given. */
+static repo_error check_layer(repo *r, node *n, const uint8_t digest[DIGEST])
+{
+    if (n->layer < 0)
+        n->layer = digest_layer(digest);
+    if (digest_layer(digest) != n->layer)
+        return repo_fail(r, REPO_BAD_TREE, "a key is in the wrong layer", n->start);
+    return REPO_OK;
+}
+
+/* Checks the layer of every key when the node is opened, two at a time. It also ends a cycle at once: a node that
+ * has keys has its layer only once on a path. */
+static repo_error check_keys(walk *w, node *n)
+{
+    repo *r = w->r;
+    uint8_t held[MAX_KEY];
+    hash_job one, other;
+    repo_error error = REPO_OK;
+    for (size_t i = n->first; !error && i < n->end; i += 2) {
+        error = next_key(r, n, &w->entries[i]);
+        if (error)
+            break;
+        if (i + 1 == n->end) {
+            sha256(n->key, n->key_len, one.digest);
+            error = check_layer(r, n, one.digest);
+            break;
+        }
+        one.data = memcpy(held, n->key, n->key_len);
+        one.len = n->key_len;
+        error = next_key(r, n, &w->entries[i + 1]);
+        if (error)
+            break;
+        other.data = n->key;
+        other.len = n->key_len;
+        sha256_pair(&one, &other);
+        error = check_layer(r, n, one.digest);
+        if (!error)
+            error = check_layer(r, n, other.digest);
+    }
+    n->key_len = 0;
+    return error;
+}
+
+/* The lines behind the digest, which the look-up has read already; most records end within them. */
+static inline void prefetch(const uint8_t *record)
+{
+    for (size_t ahead = 64; ahead < 256; ahead += 64)
+        __builtin_prefetch(record + ahead);
+}
+
+/* Looks the records up ahead of their turn, so that their bytes are on the way when it comes. */
+static void find_records(walk *w, const node *n)
+{
+    for (size_t i = n->first; i < n->end; i++) {
+        entry *e = &w->entries[i];
+        e->record = e->value ? car_find(w->r, e->value) : NULL;
+        if (e->record)
+            prefetch(w->r->car + e->record->start);
+    }
+}
+
+static repo_error open_node(walk *w, const uint8_t digest[DIGEST], int layer, node *n)
+{
+    repo_error error = parse_node(w, digest, n);
+    n->layer = layer;
+    if (!error)
+        find_records(w, n);
+    return error ? error : check_keys(w, n);
+}
+
 static repo_error push_root(walk *w)
 {
     repo *r = w->r;
-    node root = {0};
-    repo_error error = parse_node(w, r->data_root, &root);
+    node root;
+    repo_error error = open_node(w, r->data_root, -1, &root);
     if (error)
         return error;
     if (root.first == root.end && root.left)
         return repo_fail(r, REPO_BAD_TREE, "the root node is only a pointer", root.start);
-    if (root.first != root.end)
-        root.layer = key_layer(w->entries[0].suffix, w->entries[0].suffix_len);
+    if (root.layer < 0)
+        root.layer = 0;
     w->nodes = malloc(((size_t)root.layer + 1) * sizeof *w->nodes);
     if (!w->nodes)
         return REPO_NO_MEMORY;
@@ -151,18 +220,11 @@ static repo_error push_child(walk *w, const node *parent, const uint8_t digest[D
     if (parent->layer == 0)
         return repo_fail(r, REPO_BAD_TREE, "a node of layer 0 has a subtree", parent->start);
     node *n = &w->nodes[w->depth];
-    repo_error error = parse_node(w, digest, n);
+    repo_error error = open_node(w, digest, parent->layer - 1, n);
     if (error)
         return error;
-    n->layer = parent->layer - 1;
-    /* Also what ends a cycle at once: a node has its own layer only once on a path. */
-    if (n->first != n->end) {
-        const entry *e = &w->entries[n->first];
-        if (key_layer(e->suffix, e->suffix_len) != n->layer)
-            return repo_fail(r, REPO_BAD_TREE, "a key is in the wrong layer", n->start);
-    } else if (!n->left) {
+    if (n->first == n->end && !n->left)
         return repo_fail(r, REPO_BAD_TREE, "a node below the root is empty", n->start);
-    }
     w->depth++;
     return REPO_OK;
 }
@@ -174,41 +236,24 @@ static int comes_after(const uint8_t *a, size_t a_len, const uint8_t *b, size_t 
     return order ? order > 0 : a_len > b_len;
 }
 
-/* Completes the entry's key in place of the node's previous one. */
-static repo_error next_key(walk *w, node *n, const entry *e)
-{
-    repo *r = w->r;
-    size_t prefix = e->prefix_len, len = prefix + e->suffix_len;
-    if (prefix > n->key_len)
-        return repo_fail(r, REPO_BAD_TREE, "a prefix is longer than the key before", n->start);
-    if (len > MAX_KEY || len == 0)
-        return repo_fail(r, REPO_BAD_TREE, "a key is empty or too long", n->start);
-    int ordered = w->last != n || comes_after(e->suffix, e->suffix_len, n->key + prefix, n->key_len - prefix);
-    memcpy(n->key + prefix, e->suffix, e->suffix_len);
-    n->key_len = len;
-    if (w->last && w->last != n)
-        ordered = comes_after(n->key, len, w->last->key, w->last->key_len);
-    if (!ordered)
-        return repo_fail(r, REPO_BAD_TREE, "keys are out of order", n->start);
-    w->last = n;
-    return REPO_OK;
-}
-
 static repo_error visit_entry(walk *w, node *n, const entry *e)
 {
     repo *r = w->r;
-    block *record = NULL;
-    repo_error error = next_key(w, n, e);
+    int ordered = 1;
+    /* The key before in the same node shares the prefix: only what follows it can differ. */
+    if (w->last == n)
+        ordered = comes_after(e->suffix, e->suffix_len, n->key + e->prefix_len, n->key_len - e->prefix_len);
+    repo_error error = next_key(r, n, e);
     if (error)
         return error;
-    if (key_layer(n->key, n->key_len) != n->layer)
-        return repo_fail(r, REPO_BAD_TREE, "a key is in the wrong layer", n->start);
-    if (e->value) {
-        record = car_find(r, e->value);
-        if (!record)
-            return repo_fail(r, REPO_MISSING_BLOCK, "a record is not in the CAR", e->value);
-    }
-    return record_add(r, n->key, n->key_len, record);
+    if (w->last && w->last != n)
+        ordered = comes_after(n->key, n->key_len, w->last->key, w->last->key_len);
+    if (!ordered)
+        return repo_fail(r, REPO_BAD_TREE, "keys are out of order", n->start);
+    w->last = n;
+    if (e->value && !e->record)
+        return repo_fail(r, REPO_MISSING_BLOCK, "a record is not in the CAR", e->value);
+    return record_add(r, n->key, n->key_len, e->record);
 }
 
 static repo_error walk_nodes(walk *w)
@@ -236,9 +281,8 @@ static repo_error walk_nodes(walk *w)
 
 repo_error mst_walk(repo *r)
 {
-    walk w = {.r = r};
+    walk w = {.r = r, .entries = r->mem->entries};
     repo_error error = walk_nodes(&w);
     free(w.nodes);
-    free(w.entries);
     return error;
 }

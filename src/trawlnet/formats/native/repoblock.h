@@ -94,14 +94,31 @@ typedef struct {
     uint32_t number;     /* block number + 1; 0 is an empty slot */
 } slot;
 
+/* One entry of a tree node. */
+typedef struct {
+    const uint8_t *suffix;
+    const uint8_t *value;   /* digest of the record, or NULL for a CID we cannot follow */
+    const uint8_t *subtree; /* digest, or NULL */
+    block *record;          /* NULL if the CAR lacks it */
+    uint32_t suffix_len;
+    uint32_t prefix_len;
+} entry;
+
+/* Memory that one extraction leaves to the next: fresh pages cost as much as a fifth of the work. */
+typedef struct {
+    block *blocks;
+    slot *slots;
+    entry *entries;
+    size_t block_cap, slot_cap, entry_cap;
+} scratch;
+
 typedef struct {
     const uint8_t *car;
     size_t car_len;
     repo_options options;
+    scratch *mem;
 
-    block *blocks;
-    size_t block_count, block_cap;
-    slot *slots;
+    size_t block_count;
     size_t slot_mask;
 
     uint8_t root[DIGEST];
@@ -131,8 +148,11 @@ typedef struct {
 } head;
 
 /* extract.c */
-repo_error repo_extract(repo *r, const uint8_t *car, size_t len, const repo_options *options);
+repo_error repo_extract(repo *r, const uint8_t *car, size_t len, const repo_options *options, scratch *mem);
 void repo_free(repo *r);
+size_t scratch_size(const scratch *mem);
+void scratch_free(scratch *mem);
+int grow(void *array, size_t *cap, size_t least, size_t item);
 repo_error repo_fail(repo *r, repo_error kind, const char *detail, const uint8_t *at);
 repo_error repo_charge(repo *r, size_t bytes, const uint8_t *at);
 int buffer_grow(buffer *b, size_t extra);
@@ -146,16 +166,52 @@ static inline int buffer_reserve(buffer *b, size_t extra)
 /* car.c */
 repo_error car_load(repo *r);
 block *car_find(const repo *r, const uint8_t digest[DIGEST]);
-void car_prefetch(const repo *r, const uint8_t digest[DIGEST]);
 size_t cid_parse(const uint8_t *at, size_t len, int *is_sha256);
 extern const uint8_t CID_PREFIX[4];
 
 /* cbor.c */
-int cbor_head(cursor *c, head *h);
 int cbor_skip(cursor *c, int depth);
-int cbor_span(cursor *c, uint8_t major, const uint8_t **at, size_t *len);
 int cbor_link(cursor *c, const uint8_t **cid, size_t *len);
 int cbor_sha256_link(cursor *c, const uint8_t **digest);
+
+/* Inline, for they run several times a record. Each returns 0 for bytes that are not DAG-CBOR. */
+static inline int cbor_head(cursor *c, head *h)
+{
+    if (c->at == c->end)
+        return 0;
+    uint8_t first = *c->at++;
+    h->major = first >> 5;
+    h->info = first & 31;
+    if (h->info < 24) {
+        h->arg = h->info;
+        return 1;
+    }
+    if (h->info == 24 && c->at != c->end) {
+        h->arg = *c->at++;
+        return 1;
+    }
+    /* 28 to 31 are reserved or of indefinite length. */
+    if (h->info > 27)
+        return 0;
+    size_t width = (size_t)1 << (h->info - 24);
+    if ((size_t)(c->end - c->at) < width)
+        return 0;
+    h->arg = 0;
+    for (size_t i = 0; i < width; i++)
+        h->arg = h->arg << 8 | *c->at++;
+    return 1;
+}
+
+static inline int cbor_span(cursor *c, uint8_t major, const uint8_t **at, size_t *len)
+{
+    head h;
+    if (!cbor_head(c, &h) || h.major != major || h.arg > (size_t)(c->end - c->at))
+        return 0;
+    *at = c->at;
+    *len = (size_t)h.arg;
+    c->at += h.arg;
+    return 1;
+}
 
 /* commit.c */
 repo_error commit_load(repo *r);
@@ -179,7 +235,14 @@ int is_tid(const uint8_t *s, size_t len);
 int is_did(const uint8_t *s, size_t len);
 
 /* sha256.c */
+typedef struct {
+    const uint8_t *data;
+    size_t len;
+    uint8_t digest[DIGEST];
+} hash_job;
+
 void sha256(const uint8_t *data, size_t len, uint8_t digest[DIGEST]);
+void sha256_pair(hash_job *one, hash_job *other);
 void sha256_portable(const uint8_t *data, size_t len, uint8_t digest[DIGEST]);
 int sha256_accelerated(void);
 

@@ -26,17 +26,26 @@ typedef void (*compress_fn)(uint32_t state[8], const uint8_t *data, size_t block
 
 static inline uint32_t rotr(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+static inline uint32_t big_endian(uint32_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return __builtin_bswap32(v);
+#else
+    return v;
+#endif
+}
+
 static inline uint32_t load_be32(const uint8_t *p)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return big_endian(v);
 }
 
 static inline void store_be32(uint8_t *p, uint32_t v)
 {
-    p[0] = (uint8_t)(v >> 24);
-    p[1] = (uint8_t)(v >> 16);
-    p[2] = (uint8_t)(v >> 8);
-    p[3] = (uint8_t)v;
+    v = big_endian(v);
+    memcpy(p, &v, 4);
 }
 
 static void compress_portable(uint32_t state[8], const uint8_t *data, size_t blocks)
@@ -64,45 +73,91 @@ static void compress_portable(uint32_t state[8], const uint8_t *data, size_t blo
 }
 
 #ifdef HAVE_SHA_NI
-__attribute__((target("sha,sse4.1,ssse3")))
-static void compress_sha_ni(uint32_t state[8], const uint8_t *data, size_t blocks)
+#define SHA_NI __attribute__((target("sha,sse4.1,ssse3")))
+
+/* The state as the instructions want it: the word pairs ABEF and CDGH. */
+typedef struct {
+    __m128i abef, cdgh;
+} ni_state;
+
+SHA_NI static inline ni_state ni_load(const uint32_t state[8])
 {
-    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
-    /* The instructions want the state as the word pairs ABEF and CDGH. */
-    __m128i abcd = _mm_loadu_si128((const __m128i *)state);
-    __m128i efgh = _mm_loadu_si128((const __m128i *)(state + 4));
-    __m128i badc = _mm_shuffle_epi32(abcd, 0xb1);
-    __m128i hgfe = _mm_shuffle_epi32(efgh, 0x1b);
-    __m128i abef = _mm_alignr_epi8(badc, hgfe, 8);
-    __m128i cdgh = _mm_blend_epi16(hgfe, badc, 0xf0);
+    __m128i badc = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
+    __m128i hgfe = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
+    return (ni_state){_mm_alignr_epi8(badc, hgfe, 8), _mm_blend_epi16(hgfe, badc, 0xf0)};
+}
 
-    for (; blocks; blocks--, data += 64) {
-        __m128i abef_before = abef, cdgh_before = cdgh;
-        __m128i w[4];
-        for (int i = 0; i < 4; i++)
-            w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(data + 16 * i)), swap);
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++) {
-            __m128i now = w[i & 3];
-            __m128i wk = _mm_add_epi32(now, _mm_load_si128((const __m128i *)(K + 4 * i)));
-            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);
-            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));
-            if (i < 12) {
-                /* The slot just used becomes the schedule words of four steps later. */
-                __m128i last = w[(i + 3) & 3];
-                __m128i seven_back = _mm_alignr_epi8(last, w[(i + 2) & 3], 4);
-                __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) & 3]), seven_back);
-                w[i & 3] = _mm_sha256msg2_epu32(sum, last);
-            }
-        }
-        abef = _mm_add_epi32(abef, abef_before);
-        cdgh = _mm_add_epi32(cdgh, cdgh_before);
-    }
-
-    __m128i feba = _mm_shuffle_epi32(abef, 0x1b);
-    __m128i dchg = _mm_shuffle_epi32(cdgh, 0xb1);
+SHA_NI static inline void ni_store(uint32_t state[8], ni_state s)
+{
+    __m128i feba = _mm_shuffle_epi32(s.abef, 0x1b);
+    __m128i dchg = _mm_shuffle_epi32(s.cdgh, 0xb1);
     _mm_storeu_si128((__m128i *)state, _mm_blend_epi16(feba, dchg, 0xf0));
     _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+SHA_NI static inline void ni_words(__m128i w[4], const uint8_t *data)
+{
+    const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
+    for (int i = 0; i < 4; i++)
+        w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(data + 16 * i)), swap);
+}
+
+/* Four rounds, and the schedule words of four steps later in place of those just used. */
+SHA_NI static inline __attribute__((always_inline)) void ni_step(ni_state *s, __m128i w[4], int i)
+{
+    __m128i now = w[i & 3];
+    __m128i wk = _mm_add_epi32(now, _mm_load_si128((const __m128i *)(K + 4 * i)));
+    s->cdgh = _mm_sha256rnds2_epu32(s->cdgh, s->abef, wk);
+    s->abef = _mm_sha256rnds2_epu32(s->abef, s->cdgh, _mm_shuffle_epi32(wk, 0x0e));
+    if (i < 12) {
+        __m128i last = w[(i + 3) & 3];
+        __m128i seven_back = _mm_alignr_epi8(last, w[(i + 2) & 3], 4);
+        __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) & 3]), seven_back);
+        w[i & 3] = _mm_sha256msg2_epu32(sum, last);
+    }
+}
+
+SHA_NI static inline void ni_add(ni_state *s, ni_state before)
+{
+    s->abef = _mm_add_epi32(s->abef, before.abef);
+    s->cdgh = _mm_add_epi32(s->cdgh, before.cdgh);
+}
+
+SHA_NI static void compress_sha_ni(uint32_t state[8], const uint8_t *data, size_t blocks)
+{
+    ni_state s = ni_load(state);
+    for (; blocks; blocks--, data += 64) {
+        ni_state before = s;
+        __m128i w[4];
+        ni_words(w, data);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            ni_step(&s, w, i);
+        ni_add(&s, before);
+    }
+    ni_store(state, s);
+}
+
+/* Two messages side by side: one's rounds run while the other's wait for their result. */
+SHA_NI static void compress_two_sha_ni(uint32_t one[8], const uint8_t *one_data, uint32_t other[8],
+                                       const uint8_t *other_data, size_t blocks)
+{
+    ni_state s = ni_load(one), t = ni_load(other);
+    for (; blocks; blocks--, one_data += 64, other_data += 64) {
+        ni_state s_before = s, t_before = t;
+        __m128i v[4], w[4];
+        ni_words(v, one_data);
+        ni_words(w, other_data);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            ni_step(&s, v, i);
+            ni_step(&t, w, i);
+        }
+        ni_add(&s, s_before);
+        ni_add(&t, t_before);
+    }
+    ni_store(one, s);
+    ni_store(other, t);
 }
 
 static int cpu_has_sha(void)
@@ -116,24 +171,43 @@ static int cpu_has_sha(void)
 static int cpu_has_sha(void) { return 0; }
 #endif
 
+/* A message as whole blocks of its own bytes, then one or two of padding. */
+typedef struct {
+    uint32_t state[8];
+    const uint8_t *data;
+    size_t whole, padded;
+    uint8_t tail[128];
+} hashing;
+
+static void hashing_begin(hashing *h, const uint8_t *data, size_t len)
+{
+    size_t rest = len % 64;
+    uint64_t bits = (uint64_t)len * 8;
+    memcpy(h->state, START, sizeof h->state);
+    h->data = data;
+    h->whole = len / 64;
+    h->padded = rest < 56 ? 1 : 2;
+    memset(h->tail, 0, h->padded * 64);
+    if (rest)
+        memcpy(h->tail, data + h->whole * 64, rest);
+    h->tail[rest] = 0x80;
+    store_be32(h->tail + h->padded * 64 - 8, (uint32_t)(bits >> 32));
+    store_be32(h->tail + h->padded * 64 - 4, (uint32_t)bits);
+}
+
+static void hashing_end(const hashing *h, uint8_t digest[DIGEST])
+{
+    for (int i = 0; i < 8; i++)
+        store_be32(digest + 4 * i, h->state[i]);
+}
+
 static void digest_with(compress_fn compress, const uint8_t *data, size_t len, uint8_t digest[DIGEST])
 {
-    uint32_t state[8];
-    uint8_t tail[128] = {0};
-    size_t whole = len / 64, rest = len % 64;
-    size_t tail_len = rest < 56 ? 64 : 128;
-    uint64_t bits = (uint64_t)len * 8;
-
-    memcpy(state, START, sizeof state);
-    compress(state, data, whole);
-    if (rest)
-        memcpy(tail, data + whole * 64, rest);
-    tail[rest] = 0x80;
-    store_be32(tail + tail_len - 8, (uint32_t)(bits >> 32));
-    store_be32(tail + tail_len - 4, (uint32_t)bits);
-    compress(state, tail, tail_len / 64);
-    for (int i = 0; i < 8; i++)
-        store_be32(digest + 4 * i, state[i]);
+    hashing h;
+    hashing_begin(&h, data, len);
+    compress(h.state, data, h.whole);
+    compress(h.state, h.tail, h.padded);
+    hashing_end(&h, digest);
 }
 
 int sha256_accelerated(void)
@@ -162,4 +236,36 @@ void sha256(const uint8_t *data, size_t len, uint8_t digest[DIGEST])
     }
 #endif
     digest_with(compress_portable, data, len, digest);
+}
+
+#ifdef HAVE_SHA_NI
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+static void pair_sha_ni(hash_job *one, hash_job *other)
+{
+    hashing a, b;
+    hashing_begin(&a, one->data, one->len);
+    hashing_begin(&b, other->data, other->len);
+    size_t whole = smaller(a.whole, b.whole), padded = smaller(a.padded, b.padded);
+    compress_two_sha_ni(a.state, a.data, b.state, b.data, whole);
+    compress_sha_ni(a.state, a.data + whole * 64, a.whole - whole);
+    compress_sha_ni(b.state, b.data + whole * 64, b.whole - whole);
+    compress_two_sha_ni(a.state, a.tail, b.state, b.tail, padded);
+    compress_sha_ni(a.state, a.tail + padded * 64, a.padded - padded);
+    compress_sha_ni(b.state, b.tail + padded * 64, b.padded - padded);
+    hashing_end(&a, one->digest);
+    hashing_end(&b, other->digest);
+}
+#endif
+
+void sha256_pair(hash_job *one, hash_job *other)
+{
+#ifdef HAVE_SHA_NI
+    if (sha256_accelerated()) {
+        pair_sha_ni(one, other);
+        return;
+    }
+#endif
+    sha256_portable(one->data, one->len, one->digest);
+    sha256_portable(other->data, other->len, other->digest);
 }

@@ -1,0 +1,256 @@
+"""CAR to archive block: ours, the libraries a Python user would take, and zstd alone, in one run.
+
+    .venv/bin/python bench/repo_block.py [--rounds 5] [--sizes 10,100,1000,10000]
+
+The peer is libipld + orjson + zstandard with zlib's CRC, writing the same block. CPU time, one
+thread; contestants take turns within each round, and the median of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import struct
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import Any
+from zlib import crc32
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+import libipld  # noqa: E402  The checkout's own source comes first on the path.
+import orjson  # noqa: E402
+import zstandard  # noqa: E402
+
+from trawlnet.formats import repoblock  # noqa: E402
+from trawlnet.formats.cid import RAW, cid_of  # noqa: E402
+from trawlnet.formats.dagcbor import encode  # noqa: E402
+from trawlnet.formats.repo import build_repo_of_blocks  # noqa: E402
+from trawlnet.formats.repocontent import ExtractOptions  # noqa: E402
+from trawlnet.formats.tid import tid  # noqa: E402
+
+DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
+PDS = "https://shard.example.net"
+CRAWLED_AT_US = 1_760_000_000_000_000
+LEVEL = 3
+RECORDS_PER_ROUND = 20_000  # Each round repeats a repo until about this many records went through.
+BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+UNVERIFIED = ExtractOptions(verify_hashes=False)
+VERIFIED = ExtractOptions(verify_hashes=True)
+
+
+# A repository in the proportions of the network: mostly likes, then posts, follows, reposts.
+
+
+def made_repo(size: int) -> bytes:
+    rng = random.Random(size)
+    records: dict[str, bytes] = {}
+    for n in range(size):
+        collection, value = made_record(rng, n)
+        records[f"{collection}/{tid(CRAWLED_AT_US - n * 977_131)}"] = encode(value)
+    rev = tid(CRAWLED_AT_US)
+    return build_repo_of_blocks(DID, records, ZeroSigner(), rev).car(rng)
+
+
+class ZeroSigner:
+    def sign(self, message: bytes) -> bytes:
+        return bytes(64)
+
+
+def made_record(rng: random.Random, n: int) -> tuple[str, dict[str, Any]]:
+    created = f"2025-{n % 12 + 1:02d}-{n % 28 + 1:02d}T{n % 24:02d}:{n % 60:02d}:{n % 59:02d}.{n % 1000:03d}Z"
+    match rng.choices(("like", "post", "follow", "repost"), (60, 18, 13, 9))[0]:
+        case "like":
+            return "app.bsky.feed.like", {
+                "$type": "app.bsky.feed.like",
+                "subject": strong_ref(rng),
+                "createdAt": created,
+            }
+        case "repost":
+            return "app.bsky.feed.repost", {
+                "$type": "app.bsky.feed.repost",
+                "subject": strong_ref(rng),
+                "createdAt": created,
+            }
+        case "follow":
+            return "app.bsky.graph.follow", {
+                "$type": "app.bsky.graph.follow",
+                "subject": some_did(rng),
+                "createdAt": created,
+            }
+        case _:
+            return "app.bsky.feed.post", made_post(rng, created)
+
+
+def made_post(rng: random.Random, created: str) -> dict[str, Any]:
+    post: dict[str, Any] = {
+        "$type": "app.bsky.feed.post",
+        "text": sentence(rng),
+        "langs": ["en"],
+        "createdAt": created,
+    }
+    if rng.random() < 0.4:
+        post["reply"] = {"root": strong_ref(rng), "parent": strong_ref(rng)}
+    if rng.random() < 0.2:
+        image = {
+            "$type": "blob",
+            "ref": cid_of(rng.randbytes(8), RAW),
+            "size": rng.randrange(10**6),
+            "mimeType": "image/jpeg",
+        }
+        post["embed"] = {
+            "$type": "app.bsky.embed.images",
+            "images": [{"alt": sentence(rng), "image": image, "aspectRatio": {"width": 4, "height": 3}}],
+        }
+    return post
+
+
+def sentence(rng: random.Random) -> str:
+    # Words with a Zipf-like law, so that zstd finds about as much to do as in real text.
+    return " ".join(WORDS[int(rng.paretovariate(0.7)) % len(WORDS)] for _ in range(rng.randrange(3, 40)))
+
+
+def strong_ref(rng: random.Random) -> dict[str, str]:
+    key = tid(CRAWLED_AT_US - rng.randrange(10**14))
+    uri = f"at://{some_did(rng)}/app.bsky.feed.post/{key}"
+    return {"cid": str(cid_of(rng.randbytes(8))), "uri": uri}
+
+
+def some_did(rng: random.Random) -> str:
+    return "did:plc:" + "".join(rng.choices(BASE32, k=24))
+
+
+_word_rng = random.Random(0)
+WORDS = ["".join(_word_rng.choices("etaoinshrdlucmé", k=_word_rng.randrange(2, 9))) for _ in range(4000)]
+
+
+# The peer.
+
+
+def peer_block(car: bytes, compressor: zstandard.ZstdCompressor, verify: bool) -> bytes:
+    header, blocks = libipld.decode_car(car)
+    if verify:
+        peer_verify(car)
+    commit = blocks[header["roots"][0]]
+    collections: dict[str, list[bytes]] = {}
+    for key, cid in peer_walk(blocks, commit["data"]):
+        collection, rkey = key.split(b"/", 1)
+        json = orjson.dumps(blocks[cid], default=peer_default)
+        run = collections.setdefault(collection.decode(), [])
+        run += (struct.pack("<H", len(rkey)), rkey, struct.pack("<I", len(json)), json)
+    toc, data = [], []
+    for name in sorted(collections):
+        packed = compressor.compress(b"".join(collections[name]))
+        toc.append(packed_string(name) + struct.pack("<II", len(collections[name]) // 4, len(packed)))
+        data.append(packed)
+    body = b"".join(toc + data)
+    names = packed_string(commit["did"]) + packed_string(PDS) + packed_string(commit["rev"])
+    head = names + struct.pack("<qHI", CRAWLED_AT_US, len(toc), crc32(body))
+    return struct.pack("<I", 4 + len(head) + len(body)) + head + body
+
+
+def peer_verify(car: bytes) -> None:
+    """libipld does not check hashes and keeps no raw blocks: the frames are read once more."""
+    at, end = 0, len(car)
+    is_header = True
+    while at < end:
+        size = shift = 0
+        while True:
+            byte = car[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        if not is_header and sha256(car[at + 36 : at + size]).digest() != car[at + 4 : at + 36]:
+            raise ValueError("hash mismatch")
+        is_header = False
+        at += size
+
+
+def peer_walk(blocks: dict[bytes, Any], root: bytes) -> Any:
+    node = blocks[root]
+    if node["l"] is not None:
+        yield from peer_walk(blocks, node["l"])
+    key = b""
+    for entry in node["e"]:
+        key = key[: entry["p"]] + entry["k"]
+        yield key, entry["v"]
+        if entry["t"] is not None:
+            yield from peer_walk(blocks, entry["t"])
+
+
+def peer_default(value: Any) -> Any:
+    # Both links and byte strings arrive as bytes.
+    if isinstance(value, bytes) and len(value) == 36 and value[0] == 1:
+        return {"$link": libipld.encode_cid(value)}
+    return {"$bytes": b64encode(value).decode()}
+
+
+def packed_string(text: str) -> bytes:
+    raw = text.encode()
+    return struct.pack("<H", len(raw)) + raw
+
+
+# The contest.
+
+
+def our_block(car: bytes, options: ExtractOptions) -> bytes:
+    content = repoblock.extract(car, options)
+    return repoblock.encode_content(content, pds=PDS, crawled_at_us=CRAWLED_AT_US, zstd_level=LEVEL)
+
+
+def contest(size: int, rounds: int) -> dict[str, float]:
+    """Median CPU seconds per repository, by contestant."""
+    car = made_repo(size)
+    compressor = zstandard.ZstdCompressor(level=LEVEL)
+    runs = [collection.data for collection in repoblock.extract(car, UNVERIFIED).collections]
+    contestants: dict[str, Callable[[], object]] = {
+        "ours": lambda: our_block(car, UNVERIFIED),
+        "peer": lambda: peer_block(car, compressor, verify=False),
+        "ours hashed": lambda: our_block(car, VERIFIED),
+        "peer hashed": lambda: peer_block(car, compressor, verify=True),
+        "zstd alone": lambda: [compressor.compress(run) for run in runs],
+        "extract": lambda: repoblock.extract(car, UNVERIFIED),
+        "extract hashed": lambda: repoblock.extract(car, VERIFIED),
+    }
+    repeats = max(1, RECORDS_PER_ROUND // size)
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            start = time.process_time()
+            for _ in range(repeats):
+                run()
+            times[name].append((time.process_time() - start) / repeats)
+    return {name: median(seconds) for name, seconds in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", default="10,100,1000,10000")
+    arguments = parser.parse_args()
+    print(f"backend {repoblock.backend()}, zstd level {LEVEL}, median of {arguments.rounds}")
+    columns = "records   ours k/s   peer k/s   ratio | hashed ours   peer   ratio | zstd k/s   share  hashed"
+    print(columns)
+    for size in map(int, arguments.sizes.split(",")):
+        seconds = contest(size, arguments.rounds)
+        rate = {name: size / taken / 1000 for name, taken in seconds.items()}
+        print(
+            f"{size:7d}   {rate['ours']:8.0f}   {rate['peer']:8.0f}   "
+            f"{seconds['peer'] / seconds['ours']:5.1f} |"
+            f"    {rate['ours hashed']:8.0f} {rate['peer hashed']:6.0f}   "
+            f"{seconds['peer hashed'] / seconds['ours hashed']:5.1f} |"
+            f" {rate['zstd alone']:8.0f}   {seconds['zstd alone'] / seconds['ours']:5.2f}   "
+            f"{seconds['zstd alone'] / seconds['ours hashed']:5.2f}"
+            f"   extract {rate['extract']:.0f} {rate['extract hashed']:.0f} k/s"
+        )
+
+
+if __name__ == "__main__":
+    main()
