@@ -9,12 +9,18 @@ import socket
 import ssl
 import time
 import tracemalloc
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import brotli
 import pytest
 import zstandard
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, Script
@@ -145,6 +151,21 @@ async def header_without_a_name(exchange: Exchange) -> None:
     await exchange.send(HEAD + b"no colon here\r\nContent-Length: 4\r\n\r\nhalf")
 
 
+async def endless_trailers(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n")
+    await for_ever(exchange, b"X-More: " + b"y" * 1000 + b"\r\n")
+
+
+async def endless_chunk_extension(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n4;x=")
+    await for_ever(exchange, b"y" * 10_000)
+
+
+async def tiny_chunks_in_large_wrapping(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    await for_ever(exchange, b"1;x=" + b"y" * 5_000 + b"\r\nz\r\n")
+
+
 def encoded(name: str, body: bytes, *, length: int | None = None) -> Script:
     async def script(exchange: Exchange) -> None:
         size = len(body) if length is None else length
@@ -161,6 +182,9 @@ HABITS: list[tuple[Any, Reason]] = [
     (drips_its_body, Reason.TIMEOUT),
     (stops_in_its_body, Reason.TIMEOUT),
     (flood_of_1xx, Reason.TIMEOUT),
+    (endless_chunk_extension, Reason.TIMEOUT),
+    (tiny_chunks_in_large_wrapping, Reason.TIMEOUT),
+    (endless_trailers, Reason.TOO_LARGE),
     (endless_headers, Reason.TOO_LARGE),
     (endless_header, Reason.TOO_LARGE),
     (endless_status_line, Reason.TOO_LARGE),
@@ -307,10 +331,11 @@ def test_a_body_where_there_must_be_none_is_left_alone(status: str) -> None:
     visit(script, act)
 
 
-def test_an_error_status_stands_however_its_page_is_served() -> None:
+@pytest.mark.parametrize("coding", [b"gzip", b"rot13", b"gzip, gzip"])
+def test_an_error_status_stands_however_its_page_is_served(coding: bytes) -> None:
     async def script(exchange: Exchange) -> None:
-        head = b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Encoding: gzip\r\n"
-        await exchange.send(head + b"Content-Length: 999999999\r\n\r\n<html>")
+        head = b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Encoding: " + coding
+        await exchange.send(head + b"\r\nContent-Length: 999999999\r\n\r\n<html>")
 
     answer = meet(script)
     assert isinstance(answer, Response)
@@ -432,6 +457,8 @@ def test_a_bug_is_not_taken_for_the_networks_trouble() -> None:
         (429, Reason.RATE_LIMITED),
         (500, Reason.UNAVAILABLE),
         (599, Reason.UNAVAILABLE),
+        (999, Reason.HTTP_ERROR),
+        (101, Reason.HTTP_ERROR),
     ],
 )
 def test_each_status_has_its_reason(status: int, reason: Reason) -> None:
@@ -441,3 +468,49 @@ def test_each_status_has_its_reason(status: int, reason: Reason) -> None:
 def test_a_remotes_words_are_cut_and_cleaned() -> None:
     assert clean("a\x1b[31mb\r\nc\x00d\u202ee\ud800f") == "a [31mb c d e f"
     assert len(clean("x" * 10_000)) == 200
+
+
+def test_an_answer_of_switched_protocols_is_an_http_error() -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n")
+        await exchange.send(b"Connection: upgrade\r\n\r\n" + b"noise" * 100)
+
+    assert meet(script).reason is Reason.HTTP_ERROR
+
+
+def test_an_untrusted_certificate_is_a_connection_error(tmp_path: Path) -> None:
+    async def run() -> Trouble:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self_signed(tmp_path))
+        server = await asyncio.start_server(_says_plain, "127.0.0.1", 0, ssl=context)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            guard = Guard(allow_private=True)
+            async with Http(CountedTurns(), SystemClock(), AGENT, guard=guard) as http:
+                answer = await http.get(f"https://127.0.0.1:{port}/")
+        assert isinstance(answer, Trouble)
+        return answer
+
+    answer = asyncio.run(run())
+    assert answer.reason is Reason.CONNECTION_ERROR
+    assert "certificate" in answer.detail
+
+
+def self_signed(folder: Path) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    start = datetime(2020, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=36_500))
+        .sign(key, SHA256())
+    )
+    file = folder / "server.pem"
+    plain = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(key.private_bytes(*plain) + certificate.public_bytes(Encoding.PEM))
+    return file

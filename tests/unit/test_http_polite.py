@@ -152,6 +152,27 @@ def test_a_reader_may_leave_early_and_the_connection_is_not_reused() -> None:
     visit(script, act)
 
 
+def test_a_request_that_is_called_off_gives_back_its_turn_and_its_connection() -> None:
+    async def script(exchange: Exchange) -> None:
+        if exchange.number == 0:
+            await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+            await asyncio.sleep(60)
+        await exchange.answer(body=b"hello")
+
+    async def act(v: Visit) -> None:
+        task = asyncio.create_task(v.get())
+        while v.server.requests == 0:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert v.turns.inside == 0
+        assert (await v.get()).body == b"hello"
+        assert v.server.connections == 2
+
+    visit(script, act)
+
+
 def test_a_slow_reader_is_not_blamed_on_the_server() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.answer(body=b"x" * 3_000_000)

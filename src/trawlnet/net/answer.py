@@ -12,7 +12,7 @@ import aiohttp
 from multidict import CIMultiDictProxy
 
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.inflate import inflater_for
+from trawlnet.net.inflate import Inflater, inflater_for
 from trawlnet.net.trouble import (
     EXPECTED,
     TooLarge,
@@ -62,9 +62,10 @@ def outcome_of(answer: Response | Trouble) -> Outcome:
 class Patience:
     """How long we still wait for servers: an `async with` around each wait uses some of it up."""
 
-    __slots__ = ("_begun", "_timeout", "left", "total")
+    __slots__ = ("_begun", "_loop", "_timeout", "left", "total")
 
     def __init__(self, total: float) -> None:
+        self._loop = asyncio.get_running_loop()
         self.total = total
         self.left = total
 
@@ -73,8 +74,8 @@ class Patience:
         return self.total - self.left
 
     async def __aenter__(self) -> None:
-        self._timeout = asyncio.timeout(self.left)
-        self._begun = asyncio.get_running_loop().time()
+        self._begun = self._loop.time()
+        self._timeout = asyncio.timeout_at(self._begun + self.left)
         await self._timeout.__aenter__()
 
     async def __aexit__(
@@ -83,11 +84,14 @@ class Patience:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.left -= asyncio.get_running_loop().time() - self._begun
+        self.left -= self._loop.time() - self._begun
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
             raise TimeoutError(f"no end within {self.total:g} s") from None
+
+
+_NO_PIECES: Iterator[bytes] = iter(())
 
 
 class Stream:
@@ -104,7 +108,6 @@ class Stream:
         patience: Patience,
         wait: float | None,
     ) -> None:
-        """Raises Garbled or TooLarge when the headers already say so."""
         self.status = response.status
         self.headers = response.headers
         self.url = str(response.url)
@@ -115,8 +118,8 @@ class Stream:
         self._response = response
         self._limits = limits
         self._patience = patience
-        self._inflater = inflater_for(", ".join(response.headers.getall("Content-Encoding", ())))
-        self._pieces: Iterator[bytes] = iter(())
+        self._inflater: Inflater | None = None
+        self._pieces: Iterator[bytes] = _NO_PIECES
         self._over = False
 
     @property
@@ -141,22 +144,49 @@ class Stream:
 
     async def whole(self) -> Response | Trouble:
         """The rest of the body at once, under the same limits."""
-        body = BytesIO()
         try:
-            async with self._patience:
-                while piece := await self._next_piece():
-                    body.write(piece)
-                    if self.status >= 400 and self.inflated_bytes > self._limits.error_body:
-                        break
+            body = await self._rest()
         except EXPECTED as error:
-            # An error status is an answer, however badly its page is served.
-            if self.status < 400:
-                return trouble_from(error, self.url, in_body=True)
-        return self._response_with(body.getvalue())
+            return trouble_from(error, self.url, in_body=True)
+        return Response(
+            self.status,
+            self.headers,
+            body,
+            self.url,
+            self.hops,
+            self._patience.spent,
+            self.wire_bytes,
+            self.wait,
+        )
 
     def close(self) -> None:
         """Let go of the connection; one with an unread body is not used again."""
-        self._response.close()
+        if not self._response.closed:
+            self._response.close()
+
+    async def _rest(self) -> bytes:
+        if self.status >= 400:
+            return await self._error_page()
+        content = self._response.content
+        if content.is_eof() and "Content-Encoding" not in self.headers:
+            # Small bodies mostly arrive with their headers, and there is nothing to wait for.
+            return self._counted(self._received(content.read_nowait()))
+        body = BytesIO()
+        async with self._patience:
+            while piece := await self._next_piece():
+                body.write(piece)
+        return body.getvalue()
+
+    async def _error_page(self) -> bytes:
+        """As much as is useful: the status is the answer, however badly its page is served."""
+        body = BytesIO()
+        try:
+            async with self._patience:
+                while body.tell() < self._limits.error_body and (piece := await self._next_piece()):
+                    body.write(piece)
+        except EXPECTED:
+            pass
+        return body.getvalue()[: self._limits.error_body]
 
     async def _next_piece(self) -> bytes:
         """Empty at the end of the body."""
@@ -169,12 +199,19 @@ class Stream:
             chunk = await self._response.content.readany()
             if not chunk:
                 return self._finished()
-            self.wire_bytes += len(chunk)
-            if self.wire_bytes > self._limits.wire:
-                raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
+            if self.wire_bytes == 0:
+                # Not before: the coding of a body that nobody reads does not matter.
+                self._inflater = inflater_for(self.headers.getall("Content-Encoding", ()))
+            self._received(chunk)
             if self._inflater is None:
                 return self._counted(chunk)
             self._pieces = self._inflater.feed(chunk)
+
+    def _received(self, chunk: bytes) -> bytes:
+        self.wire_bytes += len(chunk)
+        if self.wire_bytes > self._limits.wire:
+            raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
+        return chunk
 
     def _counted(self, piece: bytes) -> bytes:
         self.inflated_bytes += len(piece)
@@ -187,17 +224,3 @@ class Stream:
         if self._inflater is not None:
             self._inflater.finish()
         return b""
-
-    def _response_with(self, body: bytes) -> Response:
-        if self.status >= 400:
-            body = body[: self._limits.error_body]
-        return Response(
-            status=self.status,
-            headers=self.headers,
-            body=body,
-            url=self.url,
-            hops=self.hops,
-            elapsed=self._patience.spent,
-            wire_bytes=self.wire_bytes,
-            wait=self.wait,
-        )

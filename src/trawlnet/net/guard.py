@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from yarl import URL
@@ -68,6 +69,7 @@ _LABEL = r"[a-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:\[[0-9a-f:.]+\]|{_LABEL}(?:\.{_LABEL})*\.?)(?::[0-9]{{1,5}})?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST_NAME = 253  # Characters, as in the DNS.
+_REMEMBERED = 4096  # Addresses whose verdict is kept.
 
 
 def _parse(text: str) -> URL:
@@ -103,6 +105,7 @@ def _ends_in_number(host: str) -> bool:
     return _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def _literal(host: str) -> str:
     try:
         return str(ip_address(host))
@@ -110,6 +113,7 @@ def _literal(host: str) -> str:
         raise Refused(f"{host}: an address in an unusual spelling") from None
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def address_verdict(address: str, *, allow_private: bool = False) -> str | None:
     """Why an address may not be reached; None when it may."""
     try:

@@ -158,7 +158,7 @@ class Http:
             wait = wait_from(
                 response.headers, self._clock.now(), limits.longest_wait, status=status
             )
-        elif (response.content_length or 0) > limits.wire:
+        elif status < 300 and (response.content_length or 0) > limits.wire:
             raise TooLarge(f"{response.content_length} bytes announced, {limits.wire} allowed")
         return Stream(response, leg.hops, limits, patience, wait)
 

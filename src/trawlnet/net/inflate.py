@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import brotli
@@ -28,9 +28,10 @@ class Inflater(Protocol):
         """No data is left. Raises Truncated if the stream is not complete."""
 
 
-def inflater_for(content_encoding: str) -> Inflater | None:
-    """None when the body is sent as it is. Raises Garbled for a coding we did not ask for."""
-    name = content_encoding.strip().lower()
+def inflater_for(content_encodings: Sequence[str]) -> Inflater | None:
+    """For the values of the header; None when the body is sent as it is. Raises Garbled for a
+    coding we did not ask for."""
+    name = ", ".join(content_encodings).strip().lower()
     if name in ("", "identity"):
         return None
     make = _MAKERS.get(name)

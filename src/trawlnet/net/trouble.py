@@ -120,7 +120,7 @@ def _detail(error: BaseException) -> str:
 def reason_for_status(status: int) -> Reason:
     if 200 <= status < 300:
         return Reason.OK
-    if status >= 500:
+    if 500 <= status < 600:
         return Reason.UNAVAILABLE
     return _STATUSES.get(status, Reason.HTTP_ERROR)
 
