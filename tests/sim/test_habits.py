@@ -320,6 +320,43 @@ def test_closing_a_world_ends_connections_in_the_middle(
         runner.run(main())
 
 
+def test_closing_a_world_does_not_wait_for_connections_that_are_just_arriving() -> None:
+    async def main() -> None:
+        for turns in range(8):
+            served = await start(Habit.GOOD)
+            callers = [
+                asyncio.create_task(asyncio.open_connection(HOST, served.port)) for _ in range(20)
+            ]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            started = time.monotonic()
+            await served.close()
+            assert time.monotonic() - started < 2.5
+            for answer in await asyncio.gather(*callers, return_exceptions=True):
+                if isinstance(answer, tuple):
+                    answer[1].close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_client_that_leaves_in_the_middle_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, logged: bool
+) -> None:
+    async def main() -> None:
+        served = await start(Habit.HUGE, log=tmp_path / "requests.jsonl" if logged else None)
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection(HOST, served.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.read(100_000)
+            writer.transport.abort()
+            await asyncio.sleep(0.01)
+        await served.close()
+
+    asyncio.run(main())
+    assert not caplog.records
+
+
 def test_a_client_that_gives_up_leaves_no_handler_behind() -> None:
     async def main() -> None:
         served = await start(Habit.STALL)

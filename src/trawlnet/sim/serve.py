@@ -14,12 +14,14 @@ from pathlib import Path
 from aiohttp import web
 
 from trawlnet.engine.ports import Clock
+from trawlnet.sim.habits import Severed
 
 LOOPBACK = "127.0.0.1"
 _HOSTS_PER_BLOCK = 250
 _LARGEST_BLOCK = 255
 _BACKLOG = 512
 _PORT_TRIES = 50
+_CLOSE_ROUNDS = 10
 _CLOSE_PATIENCE = 3.0  # Seconds for handlers to end once their connection is gone.
 
 
@@ -54,11 +56,13 @@ class Served:
     async def close(self) -> None:
         for listener in self._listeners:
             listener.close()
-        for connection in self._server.connections:
-            # A polite close would wait for bytes that a stalled client never reads.
-            if connection.transport is not None:
-                connection.transport.abort()
-        await asyncio.sleep(0)
+        # A connection that was being accepted turns up a few turns of the loop later.
+        for _ in range(_CLOSE_ROUNDS):
+            for connection in self._server.connections:
+                # A polite close would wait for bytes that a stalled client never reads.
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await asyncio.sleep(0)
         await self._server.shutdown(_CLOSE_PATIENCE)
         if self._log is not None:
             self._log.close()
@@ -86,9 +90,13 @@ async def serve(
         call = Call(request, host, port, turn, clock.now())
         if latency > 0.0:
             await asyncio.sleep(latency)
-        if record is None:
-            return await answer(call)
-        return await _recorded(call, answer, record, clock)
+        try:
+            if record is None:
+                return await answer(call)
+            return await _recorded(call, answer, record, clock)
+        except ConnectionError:
+            # The client left in the middle of an answer; that is its right, not an error to log.
+            return Severed()
 
     # Without cancellation a client that gave up on a stalled host would leave its handler behind.
     server = web.Server(handle, handler_cancellation=True, access_log=None)
