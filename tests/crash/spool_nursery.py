@@ -54,7 +54,7 @@ async def consume(folder: Path, drain: bool = False, eager: bool = False) -> Non
 async def settle(folder: Path, delivery: Delivery, eager: bool) -> None:
     if eager:
         await delivery.ack()
-        await asyncio.sleep(0.0005)
+        await asyncio.sleep(0.005)
     whole = delivery.body == message(delivery.body["key"])
     note(folder / ("worked" if whole else "broken"), [delivery.body["key"]])
     if not eager:

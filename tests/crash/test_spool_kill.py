@@ -63,8 +63,10 @@ def torture(nursery: Nursery, consumer: str, kills: int, seed: int) -> list[int]
     dice = random.Random(seed)
     passed: list[int] = []
     running = {role: nursery.start(role) for role in ("producer", consumer)}
-    for _ in range(kills):
+    for kill in range(kills):
         time.sleep(dice.uniform(0.005, 0.08))
+        if kill % 2:  # On a busy machine a process may not have got anywhere yet.
+            wait_for_progress(nursery)
         role = dice.choice(["producer", consumer])
         nursery.kill(running.pop(role))
         if role == consumer:
@@ -73,6 +75,18 @@ def torture(nursery: Nursery, consumer: str, kills: int, seed: int) -> list[int]
     for pid in running.values():
         nursery.kill(pid)
     return passed
+
+
+def wait_for_progress(nursery: Nursery) -> None:
+    before = progress(nursery)
+    deadline = time.monotonic() + 20
+    while any(log <= old for log, old in zip(progress(nursery), before, strict=True)):
+        assert time.monotonic() < deadline, "nobody gets anywhere"
+        time.sleep(0.002)
+
+
+def progress(nursery: Nursery) -> list[set[int]]:
+    return [nursery.noted("published"), nursery.noted("worked")]
 
 
 def behind_bookmark(nursery: Nursery) -> set[int]:
@@ -103,7 +117,7 @@ def test_no_published_message_is_lost_over_forty_kills(nursery: Nursery) -> None
     passed = torture(nursery, "consumer", KILLS, seed=1)
     finish(nursery)
     published, worked = nursery.noted("published"), nursery.noted("worked")
-    assert len(published) > KILLS, "the producers got somewhere between the kills"
+    assert len(published) >= KILLS // 2, "the producers got somewhere between the kills"
     assert published - worked == set(), "published but never worked on"
     assert worked - nursery.noted("attempted") == set(), "worked on what nobody published"
     assert nursery.noted("broken") == set(), "a torn message was consumed"

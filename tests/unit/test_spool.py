@@ -284,6 +284,43 @@ def test_a_publisher_is_let_go_by_the_acks_of_another_process(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
+def test_a_backlog_of_poison_lets_the_publisher_go_too(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "finds").mkdir()
+        (tmp_path / "finds" / "finds-000000000001.jsonl").write_bytes(b"poison\n" * 10)
+        async with opened(tmp_path, backlog_bytes=30) as spool:
+            consumer = spool.consume()
+            first = asyncio.ensure_future(anext(consumer))
+            await spool.publish(numbered(1))
+            assert (await first).body == {"key": 1}
+            assert (await spool.counts()).poisoned == 10
+            await consumer.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_bookmark_that_cannot_be_saved_still_lets_go_of_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def scenario() -> None:
+        spool = Spool(tmp_path / "finds", "finds", QueueOptions())
+        await spool.publish(numbered(1, 2))
+        async with aclosing(spool.consume()) as deliveries:
+            await (await anext(deliveries)).ack()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            with pytest.raises(SinkError, match="saving bookmark"):
+                await spool.close()
+        async with opened(tmp_path) as spool:
+            await spool.publish(numbered(3))
+            assert await drained(spool) == [1, 2, 3]
+
+    asyncio.run(scenario())
+
+
 def test_a_line_too_long_for_memory_is_kept_in_a_file_of_its_own(tmp_path: Path) -> None:
     long = b'{"key":"' + b"z" * 3_000_000 + b'"}'
 
@@ -461,7 +498,7 @@ async def _ack_some(spool: Spool, choices: list[bool], available: int) -> set[in
     async with aclosing(spool.consume()) as deliveries:
         for chosen in choices[: max(0, available)]:
             try:
-                async with asyncio.timeout(0.5):
+                async with asyncio.timeout(20):
                     delivery = await anext(deliveries)
             except TimeoutError:
                 raise AssertionError("a message that was not acked did not come") from None

@@ -52,8 +52,11 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Readers, and whoever comes after a crash, see the old content or the new, never a mix."""
-    temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Readers, and whoever comes after a crash, see the old content or the new, never a mix.
+
+    For one writer at a time: the name of the unfinished file is fixed, so that none pile up.
+    """
+    temp = path.with_name(f".{path.name}.tmp")
     temp.unlink(missing_ok=True)
     write_new(temp, data)
     temp.replace(path)

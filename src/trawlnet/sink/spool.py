@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -20,7 +20,6 @@ from trawlnet.sink.wakeup import Wakeup, wait
 
 log = structlog.get_logger()
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -64,12 +63,14 @@ class Spool:
         return QueueCounts(backlog, None, poisoned=self._poisoned + read)
 
     async def close(self) -> None:
-        if self._reader:
-            await self._reader.close()
-        writer, self._writer = self._writer, None
-        if writer:
-            await self._in_thread(writer.close)
-        await asyncio.to_thread(self._thread.shutdown)
+        try:
+            if self._reader:
+                await self._reader.close()
+        finally:
+            writer, self._writer = self._writer, None
+            if writer:
+                await self._in_thread(writer.close)
+            await asyncio.to_thread(self._thread.shutdown)
 
     async def _wait_for_room(self) -> None:
         limit = self._options.backlog_bytes
@@ -88,8 +89,7 @@ class Spool:
             # Acks in this process wake us; those of another one have to be looked for.
             await wait(progress, None if self._reader else self._options.poll)
 
-    async def _in_thread(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        assert not kwargs
+    async def _in_thread(self, call: Callable[..., R], *args: Any) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
     def _write(self, lines: list[bytes], loop: asyncio.AbstractEventLoop) -> None:

@@ -106,10 +106,12 @@ class SpoolReader:
             return
         self._closed = True
         self._changed.fire()
-        await self._save()
-        self._shut = True
-        await asyncio.to_thread(self._thread.shutdown)
-        self._lock.release()
+        try:
+            await self._save()
+        finally:
+            self._shut = True
+            await asyncio.to_thread(self._thread.shutdown)
+            self._lock.release()
 
     async def _fill(self) -> bool:
         """Read on; False when there is nothing to read, or enough is in flight."""
@@ -128,6 +130,8 @@ class SpoolReader:
                     self._ready.append(Ready(ticket, line, body))
             self._at = at
             self._caught_up = not lines
+            if lines:
+                self._on_progress()  # Poison moves the mark too.
             return bool(lines)
 
     async def _settle(self, mine: dict[int, Ready], ready: Ready, why: str | None) -> None:
