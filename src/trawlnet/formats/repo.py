@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from trawlnet.formats.car import Block, read_frames, read_header, write_car
 from trawlnet.formats.cid import Cid, cid_of, matches
@@ -17,6 +16,14 @@ from trawlnet.formats.mst import build_tree, walk_tree
 from trawlnet.formats.syntax import split_path
 
 
+class Shuffler(Protocol):
+    """A seeded random.Random: where the order of blocks comes from."""
+
+    def shuffle(self, x: MutableSequence[Any]) -> None: ...
+
+    def choice(self, seq: Sequence[Block]) -> Block: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Repo:
     did: str
@@ -24,12 +31,12 @@ class Repo:
     head: Cid  # Of the commit.
     blocks: Sequence[Block]  # Records in path order, tree nodes, the commit; each block once.
 
-    def car(self, order: random.Random | None = None, duplicates: int = 0) -> bytes:
+    def car(self, order: Shuffler | None = None, duplicates: int = 0) -> bytes:
         """As a CAR. With `order`, blocks are shuffled, some of them told again, and the commit is
         never the first."""
         blocks = list(self.blocks)
         if order is not None:
-            blocks += order.choices(blocks, k=duplicates)
+            blocks += [order.choice(self.blocks) for _ in range(duplicates)]
             order.shuffle(blocks)
             while blocks[0].cid == self.head:
                 blocks.append(blocks.pop(0))

@@ -99,7 +99,7 @@ async def _list_repos(pdses: Pdses, host: Host, request: web.BaseRequest) -> web
         rows.append(_listing_row(pdses, host, account))
     page: dict[str, Any] = {"repos": rows}
     if host.habit is Habit.LYING and start == 0:
-        page["repos"] = [*rows, _stolen_row(pdses, host)]
+        page["repos"] = [*rows, *_stolen_rows(pdses, host)]
     if rows:
         last = pdses.population.account(members[start + len(rows) - 1])
         page["cursor"] = f"{last.created_ms}::{pdses.population.dids[last.index]}"
@@ -132,10 +132,17 @@ def _listing_row(pdses: Pdses, host: Host, account: Account) -> dict[str, Any]:
     return row
 
 
-def _stolen_row(pdses: Pdses, host: Host) -> dict[str, Any]:
+def _stolen_rows(pdses: Pdses, host: Host) -> list[dict[str, Any]]:
     """A listing of somebody who lives elsewhere, as if they lived here."""
-    account = pdses.population.account(0)
-    return _listing_row(pdses, pdses.population.plan.hosts[account.host], account)
+    plan = pdses.population.plan
+    for index in range(plan.accounts):
+        account = pdses.population.account(index)
+        if account.status is Status.ACTIVE and host.index not in (
+            account.host,
+            account.former_host,
+        ):
+            return [_listing_row(pdses, plan.hosts[account.host], account)]
+    return []
 
 
 async def _get_repo_status(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
@@ -34,6 +35,7 @@ from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
 from trawlnet.sim.serve import LOOPBACK, Answer, Call, Served, bind_hosts, serve
 
 _PORT_TRIES = 50
+_BACKLOG = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +107,37 @@ async def serve_atproto(
             answer, sockets, clock=clock or SystemClock(), latency=latency, log=log
         )
     except BaseException:
-        for one in sockets:
-            one.close()
+        _close(sockets)
         raise
     return AtprotoWorld(plc, relay, [one.url for one in plan.hosts], path, population, served)
 
 
 def _bind(addresses: Sequence[str], port: int, preferred: int) -> list[socket.socket]:
     if port:
-        return bind_hosts(addresses, port)
+        return _listening(bind_hosts(addresses, port))
     for candidate in range(preferred, preferred + _PORT_TRIES):
         try:
-            return bind_hosts(addresses, candidate)
-        except OSError:
-            continue
+            return _listening(bind_hosts(addresses, candidate))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
     raise OSError(f"no free port from {preferred} to {preferred + _PORT_TRIES - 1} on loopback")
+
+
+def _listening(sockets: list[socket.socket]) -> list[socket.socket]:
+    # Two worlds may bind one port; only listening makes it one's own. Early clients just wait.
+    try:
+        for one in sockets:
+            one.listen(_BACKLOG)
+    except OSError:
+        _close(sockets)
+        raise
+    return sockets
+
+
+def _close(sockets: Sequence[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
 
 
 def _prepare(plan: Plan, path: Path, plc: str, relay: str) -> Population:
