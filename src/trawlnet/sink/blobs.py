@@ -11,15 +11,17 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
 
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import disk_errors, fsync_directory, make_directory, write_new
+from trawlnet.sink.files import disk_errors, fsync_path, make_directory, write_new
 
 _TEMPORARY = ".tmp"
+_SYNC_THREADS = 8
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BODY_BYTES = 1024 * 1024 * 1024  # No body is read into memory beyond this.
 
@@ -49,6 +51,7 @@ class BlobStore:
         self._codec = None if zstd_level is None else _Zstd(zstd_level)
         self._durable: set[Path] = set()  # Directories whose own names are known to be durable.
         self._lock = threading.Lock()  # One batch at a time: compressor and set are shared.
+        self._syncing = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="blob-fsync")
         self._serial = 0
         with disk_errors(f"opening blob store {root}"):
             make_directory(root / _TEMPORARY)
@@ -90,7 +93,9 @@ class BlobStore:
                 yield Damage(path, what)
 
     def close(self) -> None:
-        self._scratch.close()
+        with self._lock:
+            self._syncing.shutdown()
+            self._scratch.close()
 
     def _blob(self, body: bytes) -> Blob:
         sha256 = hashlib.sha256(body).hexdigest()
@@ -113,6 +118,7 @@ class BlobStore:
                 self._serial += 1
                 temporary[path] = self._scratch.path / str(self._serial)
                 write_new(temporary[path], self._codec.deflate(body) if self._codec else body)
+            self._fsync(temporary.values())
             for path in temporary:
                 path.parent.mkdir(parents=True, exist_ok=True)
             for path, temp in temporary.items():
@@ -126,12 +132,16 @@ class BlobStore:
     def _make_names_durable(self, paths: Iterable[Path]) -> None:
         """Each touched directory once, and once in our life the ones above it."""
         shards = {path.parent for path in paths}
-        for directory in shards:
-            fsync_directory(directory)
+        self._fsync(shards)
         above = {d for shard in shards for d in (shard, shard.parent)} - self._durable
-        for parent in {directory.parent for directory in above}:
-            fsync_directory(parent)
+        self._fsync({directory.parent for directory in above})
         self._durable |= above
+
+    def _fsync(self, paths: Iterable[Path]) -> None:
+        # All at once, because a journalling file system commits them together: measured on ext4,
+        # a hundred new files take a tenth of the time they take one by one.
+        for _ in self._syncing.map(fsync_path, list(paths)):
+            pass
 
     def _get(self, sha256: str) -> bytes:
         path = self.path(sha256)

@@ -23,9 +23,9 @@ def disk_errors(doing: str) -> Iterator[None]:
         raise from_os_error(error, doing) from error
 
 
-def fsync_directory(path: Path) -> None:
-    """Make the names in a directory durable: created, renamed and deleted ones."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def fsync_path(path: Path) -> None:
+    """Make a file's content durable; of a directory, the names that were made or unmade in it."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -38,15 +38,14 @@ def make_directory(path: Path) -> None:
         return
     make_directory(path.parent)
     path.mkdir(exist_ok=True)
-    fsync_directory(path.parent)
+    fsync_path(path.parent)
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """A new file whose content is durable; its name is durable after the directory's fsync."""
+    """A new file. Durable after its own fsync and its directory's."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         write_all(fd, data)
-        os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -59,8 +58,9 @@ def replace_file(path: Path, data: bytes) -> None:
     temp = path.with_name(f".{path.name}.tmp")
     temp.unlink(missing_ok=True)
     write_new(temp, data)
+    fsync_path(temp)
     temp.replace(path)
-    fsync_directory(path.parent)
+    fsync_path(path.parent)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -100,7 +100,7 @@ def append_line(path: Path, line: bytes) -> None:
         truncate_torn_line(path)
         write_all(fd, line + b"\n")
         os.fsync(fd)
-        fsync_directory(path.parent)
+        fsync_path(path.parent)
     finally:
         os.close(fd)
 
@@ -112,7 +112,7 @@ class Appender:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self.path = path
         self._fd = os.open(path, flags | (os.O_EXCL if new else 0), 0o644)
-        fsync_directory(path.parent)
+        fsync_path(path.parent)
         self.size = os.fstat(self._fd).st_size
 
     def append(self, data: bytes) -> None:

@@ -14,7 +14,7 @@ import orjson
 
 from trawlnet.sink.acks import Position
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import append_line, fsync_directory, make_directory, replace_file
+from trawlnet.sink.files import append_line, fsync_path, make_directory, replace_file
 
 _DIGITS = 12  # Zero-padded, so that names sort as the numbers do.
 _CHUNK = 1024 * 1024
@@ -68,7 +68,7 @@ class SpoolDirectory:
         for n in stale:
             self.segment(n).unlink(missing_ok=True)
         if stale:
-            fsync_directory(self.path)
+            fsync_path(self.path)
 
 
 def _size(path: Path) -> int:
