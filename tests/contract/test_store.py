@@ -349,6 +349,16 @@ async def test_a_late_receipt_changes_nothing_but_the_attempts(store: Ledger) ->
 
 
 @story
+async def test_a_second_receipt_in_a_batch_does_not_undo_a_revisit(store: Ledger) -> None:
+    await fed(store, *tasks("a"))
+    (task,) = await leased_tasks(store)
+    visited = Receipt(task, Reason.OK, next=task.revisited(NOW + 100.0))
+    await store.settle([visited, Receipt(task, Reason.TIMEOUT, tasks("b"))])
+    counts = await store.counts()
+    assert (counts.scheduled, counts.known, counts.settled) == (1, 1, {})
+
+
+@story
 async def test_a_receipt_counts_even_if_its_lease_has_expired(store: Ledger) -> None:
     await fed(store, *tasks("a"))
     (task,) = await leased_tasks(store)
