@@ -96,6 +96,13 @@ def test_broken_cids_are_refused(text):
         parse_cid(text)
 
 
+def test_a_cid_has_one_spelling():
+    text = str(cid_of(b"x"))
+    same_bytes = text[:-1] + chr(ord(text[-1]) + 1)
+    with pytest.raises(Malformed, match="left-over bits"):
+        parse_cid(same_bytes)
+
+
 @given(st.binary(max_size=120))
 def test_cids_are_refused_or_written_back(data):
     try:
