@@ -52,6 +52,7 @@ def visit(
     *,
     limits: Limits | None = None,
     guard: Guard | None = None,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     **options: Any,
 ) -> T:
     """Run `act` against a server that follows `script`. However it ended, every request must
@@ -70,4 +71,5 @@ def visit(
             assert server.requests <= len(turns.lanes)
             return result
 
-    return asyncio.run(asyncio.wait_for(run(), 60.0))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(asyncio.wait_for(run(), 60.0))

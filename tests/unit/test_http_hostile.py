@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import brotli
 import pytest
+import uvloop
 import zstandard
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -218,7 +219,7 @@ CODED: list[tuple[str, bytes, Reason]] = [
 ]
 
 
-def meet(script: Script, limits: Limits = SHORT) -> Response | Trouble:
+def meet(script: Script, limits: Limits = SHORT, new_loop: Any = None) -> Response | Trouble:
     """Ask once; however it ends, in one request with one turn, and not long after the deadline."""
 
     async def act(v: Visit) -> Response | Trouble:
@@ -228,14 +229,15 @@ def meet(script: Script, limits: Limits = SHORT) -> Response | Trouble:
         assert v.server.requests == len(v.turns.lanes) == 1
         return answer
 
-    return visit(script, act, limits=limits)
+    return visit(script, act, limits=limits, new_loop=new_loop)
 
 
 @pytest.mark.parametrize(
     ("script", "reason"), HABITS, ids=[script.__name__ for script, _ in HABITS]
 )
-def test_each_hostile_habit_has_its_reason(script: Script, reason: Reason) -> None:
-    answer = meet(script)
+@pytest.mark.parametrize("new_loop", [None, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_each_hostile_habit_has_its_reason(script: Script, reason: Reason, new_loop: Any) -> None:
+    answer = meet(script, new_loop=new_loop)
     assert isinstance(answer, Trouble)
     assert answer.reason is reason
     assert 0 < len(answer.detail) <= 200
@@ -301,6 +303,7 @@ def test_bytes_beyond_the_length_never_become_the_next_answer() -> None:
 
     async def script(exchange: Exchange) -> None:
         await exchange.answer(body=f"true {exchange.path}".encode())
+        await asyncio.sleep(0.02)
         await exchange.send(forged)
 
     async def act(v: Visit) -> list[bytes]:
