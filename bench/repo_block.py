@@ -15,6 +15,7 @@ import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
@@ -23,18 +24,19 @@ from zlib import crc32
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
-import libipld  # noqa: E402  The checkout's own source comes first on the path.
-import orjson  # noqa: E402
-import zstandard  # noqa: E402
+import libipld
+import orjson
+import zstandard
 
-from trawlnet.formats import repoblock  # noqa: E402
-from trawlnet.formats.cid import RAW, cid_of  # noqa: E402
-from trawlnet.formats.dagcbor import encode  # noqa: E402
-from trawlnet.formats.repo import build_repo_of_blocks  # noqa: E402
-from trawlnet.formats.repocontent import ExtractOptions  # noqa: E402
-from trawlnet.formats.tid import tid  # noqa: E402
+from trawlnet.formats import repoblock
+from trawlnet.formats.cid import RAW, cid_of
+from trawlnet.formats.dagcbor import encode
+from trawlnet.formats.repo import build_repo_of_blocks
+from trawlnet.formats.repocontent import ExtractOptions
+from trawlnet.formats.tid import tid
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
+FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures" / "car"
 PDS = "https://shard.example.net"
 CRAWLED_AT_US = 1_760_000_000_000_000
 LEVEL = 3
@@ -63,7 +65,8 @@ class ZeroSigner:
 
 
 def made_record(rng: random.Random, n: int) -> tuple[str, dict[str, Any]]:
-    created = f"2025-{n % 12 + 1:02d}-{n % 28 + 1:02d}T{n % 24:02d}:{n % 60:02d}:{n % 59:02d}.{n % 1000:03d}Z"
+    day, second, millisecond = n % 28 + 1, n % 59, n % 1000
+    created = f"2025-07-{day:02d}T{n % 24:02d}:{n % 60:02d}:{second:02d}.{millisecond:03d}Z"
     match rng.choices(("like", "post", "follow", "repost"), (60, 18, 13, 9))[0]:
         case "like":
             return "app.bsky.feed.like", {
@@ -105,14 +108,18 @@ def made_post(rng: random.Random, created: str) -> dict[str, Any]:
         }
         post["embed"] = {
             "$type": "app.bsky.embed.images",
-            "images": [{"alt": sentence(rng), "image": image, "aspectRatio": {"width": 4, "height": 3}}],
+            "images": [
+                {"alt": sentence(rng), "image": image, "aspectRatio": {"width": 4, "height": 3}}
+            ],
         }
     return post
 
 
 def sentence(rng: random.Random) -> str:
     # Words with a Zipf-like law, so that zstd finds about as much to do as in real text.
-    return " ".join(WORDS[int(rng.paretovariate(0.7)) % len(WORDS)] for _ in range(rng.randrange(3, 40)))
+    return " ".join(
+        WORDS[int(rng.paretovariate(0.7)) % len(WORDS)] for _ in range(rng.randrange(3, 40))
+    )
 
 
 def strong_ref(rng: random.Random) -> dict[str, str]:
@@ -126,13 +133,17 @@ def some_did(rng: random.Random) -> str:
 
 
 _word_rng = random.Random(0)
-WORDS = ["".join(_word_rng.choices("etaoinshrdlucmé", k=_word_rng.randrange(2, 9))) for _ in range(4000)]
+WORDS = [
+    "".join(_word_rng.choices("etaoinshrdlucmé", k=_word_rng.randrange(2, 9))) for _ in range(4000)
+]
 
 
 # The peer.
 
 
-def peer_block(car: bytes, compressor: zstandard.ZstdCompressor, verify: bool) -> bytes:
+def peer_block(
+    car: bytes, compressor: zstandard.ZstdCompressor, *, verify: bool, keep_cids: bool
+) -> bytes:
     header, blocks = libipld.decode_car(car)
     if verify:
         peer_verify(car)
@@ -140,18 +151,36 @@ def peer_block(car: bytes, compressor: zstandard.ZstdCompressor, verify: bool) -
     collections: dict[str, list[bytes]] = {}
     for key, cid in peer_walk(blocks, commit["data"]):
         collection, rkey = key.split(b"/", 1)
-        json = orjson.dumps(blocks[cid], default=peer_default)
+        record = blocks[cid]
+        if not keep_cids:
+            peer_strip(record)
+        json = orjson.dumps(record, default=peer_default)
         run = collections.setdefault(collection.decode(), [])
         run += (struct.pack("<H", len(rkey)), rkey, struct.pack("<I", len(json)), json)
     toc, data = [], []
     for name in sorted(collections):
         packed = compressor.compress(b"".join(collections[name]))
-        toc.append(packed_string(name) + struct.pack("<II", len(collections[name]) // 4, len(packed)))
+        toc.append(
+            packed_string(name) + struct.pack("<II", len(collections[name]) // 4, len(packed))
+        )
         data.append(packed)
     body = b"".join(toc + data)
     names = packed_string(commit["did"]) + packed_string(PDS) + packed_string(commit["rev"])
     head = names + struct.pack("<qHI", CRAWLED_AT_US, len(toc), crc32(body))
     return struct.pack("<I", 4 + len(head) + len(body)) + head + body
+
+
+def peer_strip(value: Any) -> None:
+    if isinstance(value, dict):
+        if "cid" in value and "uri" in value:
+            del value["cid"]
+        for item in value.values():
+            if isinstance(item, dict | list):
+                peer_strip(item)
+    else:
+        for item in value:
+            if isinstance(item, dict | list):
+                peer_strip(item)
 
 
 def peer_verify(car: bytes) -> None:
@@ -205,21 +234,39 @@ def our_block(car: bytes, options: ExtractOptions) -> bytes:
     return repoblock.encode_content(content, pds=PDS, crawled_at_us=CRAWLED_AT_US, zstd_level=LEVEL)
 
 
-def contest(size: int, rounds: int) -> dict[str, float]:
-    """Median CPU seconds per repository, by contestant."""
-    car = made_repo(size)
+@dataclass(frozen=True)
+class Contest:
+    car: bytes
+    records: int
+    seconds: dict[str, float]  # Median CPU time per repository, by contestant.
+
+    def rate(self, name: str) -> float:
+        return self.records / self.seconds[name] / 1000
+
+    def ratio(self, slower: str, faster: str) -> float:
+        return self.seconds[slower] / self.seconds[faster]
+
+
+def contest(car: bytes, rounds: int, keep_cids: bool) -> Contest:
     compressor = zstandard.ZstdCompressor(level=LEVEL)
-    runs = [collection.data for collection in repoblock.extract(car, UNVERIFIED).collections]
+    unverified = ExtractOptions(verify_hashes=False, keep_cids=keep_cids)
+    verified = ExtractOptions(verify_hashes=True, keep_cids=keep_cids)
+    content = repoblock.extract(car, unverified)
+    runs = [bytes(collection.data) for collection in content.collections]
+
+    def peer(verify: bool) -> bytes:
+        return peer_block(car, compressor, verify=verify, keep_cids=keep_cids)
+
+    if peer(verify=True) != our_block(car, verified):
+        raise SystemExit("the peer's block differs from ours: the contest would not be fair")
     contestants: dict[str, Callable[[], object]] = {
-        "ours": lambda: our_block(car, UNVERIFIED),
-        "peer": lambda: peer_block(car, compressor, verify=False),
-        "ours hashed": lambda: our_block(car, VERIFIED),
-        "peer hashed": lambda: peer_block(car, compressor, verify=True),
+        "ours": lambda: our_block(car, unverified),
+        "peer": lambda: peer(verify=False),
+        "ours hashed": lambda: our_block(car, verified),
+        "peer hashed": lambda: peer(verify=True),
         "zstd alone": lambda: [compressor.compress(run) for run in runs],
-        "extract": lambda: repoblock.extract(car, UNVERIFIED),
-        "extract hashed": lambda: repoblock.extract(car, VERIFIED),
     }
-    repeats = max(1, RECORDS_PER_ROUND // size)
+    repeats = max(1, RECORDS_PER_ROUND // content.records)
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():
@@ -227,7 +274,18 @@ def contest(size: int, rounds: int) -> dict[str, float]:
             for _ in range(repeats):
                 run()
             times[name].append((time.process_time() - start) / repeats)
-    return {name: median(seconds) for name, seconds in times.items()}
+    return Contest(car, content.records, {name: median(taken) for name, taken in times.items()})
+
+
+def report(what: str, done: Contest) -> None:
+    print(
+        f"{what:<16} {done.records:7d} |"
+        f" {done.rate('ours'):7.0f} {done.rate('peer'):6.0f} {done.ratio('peer', 'ours'):5.1f}x |"
+        f" {done.rate('ours hashed'):7.0f} {done.rate('peer hashed'):6.0f}"
+        f" {done.ratio('peer hashed', 'ours hashed'):5.1f}x |"
+        f" {done.rate('zstd alone'):7.0f} {done.ratio('zstd alone', 'ours'):6.2f}"
+        f" {done.ratio('zstd alone', 'ours hashed'):6.2f}"
+    )
 
 
 def main() -> None:
@@ -235,21 +293,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default="10,100,1000,10000")
     arguments = parser.parse_args()
-    print(f"backend {repoblock.backend()}, zstd level {LEVEL}, median of {arguments.rounds}")
-    columns = "records   ours k/s   peer k/s   ratio | hashed ours   peer   ratio | zstd k/s   share  hashed"
-    print(columns)
+    print(f"backend {repoblock.backend()}, zstd level {LEVEL}, median of {arguments.rounds} rounds")
+    print("Thousands of records per CPU second; share is zstd's own part of our time.")
+    print(f"{'':24} |     unverified        |    hashes verified    |   zstd  share  share")
+    print(f"{'repository':<16} records |{'    ours   peer        |' * 2}  alone        hashed")
     for size in map(int, arguments.sizes.split(",")):
-        seconds = contest(size, arguments.rounds)
-        rate = {name: size / taken / 1000 for name, taken in seconds.items()}
-        print(
-            f"{size:7d}   {rate['ours']:8.0f}   {rate['peer']:8.0f}   "
-            f"{seconds['peer'] / seconds['ours']:5.1f} |"
-            f"    {rate['ours hashed']:8.0f} {rate['peer hashed']:6.0f}   "
-            f"{seconds['peer hashed'] / seconds['ours hashed']:5.1f} |"
-            f" {rate['zstd alone']:8.0f}   {seconds['zstd alone'] / seconds['ours']:5.2f}   "
-            f"{seconds['zstd alone'] / seconds['ours hashed']:5.2f}"
-            f"   extract {rate['extract']:.0f} {rate['extract hashed']:.0f} k/s"
-        )
+        car = made_repo(size)
+        for keep_cids in (False, True):
+            what = "made, cids kept" if keep_cids else "made"
+            report(what, contest(car, arguments.rounds, keep_cids))
+    for path in sorted(FIXTURES.glob("rs_little.car")):
+        report(path.stem, contest(path.read_bytes(), arguments.rounds, keep_cids=False))
 
 
 if __name__ == "__main__":

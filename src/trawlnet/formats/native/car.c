@@ -78,7 +78,7 @@ static repo_error load_header(repo *r, cursor *c)
         return repo_fail(r, REPO_BAD_CAR, "the CAR version is not 1", start);
     if (!root)
         return repo_fail(r, REPO_BAD_CAR, "the header has no roots", start);
-    memcpy(r->root, root, DIGEST);
+    r->root = root;
     return REPO_OK;
 }
 

@@ -72,6 +72,6 @@ repo_error commit_load(repo *r)
     if (!r->did || !r->rev || !r->signature || !found.data)
         return repo_fail(r, REPO_BAD_COMMIT, "the commit lacks did, rev, data or sig", start);
     r->unsigned_commit.data[0] = (uint8_t)(0xa0 | (h.arg - 1));
-    memcpy(r->data_root, found.data, DIGEST);
+    r->data_root = found.data;
     return REPO_OK;
 }

@@ -5,11 +5,12 @@
 
 typedef struct {
     const uint8_t *start;   /* for error places */
-    const uint8_t *left;    /* subtree still to visit before the entries */
+    const uint8_t *left;    /* digest of a subtree still to visit before the entries, or NULL */
+    const block *left_child;
     size_t first, next, end; /* range of walk.entries */
     size_t key_len;
     int layer;
-    uint8_t key[MAX_KEY];
+    uint8_t key[MAX_KEY + COPY_SLACK];
 } node;
 
 typedef struct {
@@ -84,10 +85,9 @@ static repo_error push_entry(walk *w, const entry *e)
 }
 
 /* Reads a node of exactly the canonical shape {e: [{k, p, t, v}...], l}. */
-static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], node *n)
+static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], const block *b, node *n)
 {
     repo *r = w->r;
-    const block *b = car_find(r, digest);
     head h;
     entry e;
     if (!b)
@@ -121,7 +121,8 @@ static repo_error next_key(repo *r, node *n, const entry *e)
         return repo_fail(r, REPO_BAD_TREE, "a prefix is longer than the key before", n->start);
     if (len > MAX_KEY || len == 0)
         return repo_fail(r, REPO_BAD_TREE, "a key is empty or too long", n->start);
-    memcpy(n->key + prefix, e->suffix, e->suffix_len);
+    /* The entry's other fields follow its suffix, so that reading a little more is safe. */
+    copy_short(n->key + prefix, e->suffix, e->suffix_len);
     n->key_len = len;
     return REPO_OK;
 }
@@ -141,7 +142,7 @@ static repo_error check_layer(repo *r, node *n, const uint8_t digest[DIGEST])
 static repo_error check_keys(walk *w, node *n)
 {
     repo *r = w->r;
-    uint8_t held[MAX_KEY];
+    uint8_t held[MAX_KEY + COPY_SLACK];
     hash_job one, other;
     repo_error error = REPO_OK;
     for (size_t i = n->first; !error && i < n->end; i += 2) {
@@ -153,7 +154,8 @@ static repo_error check_keys(walk *w, node *n)
             error = check_layer(r, n, one.digest);
             break;
         }
-        one.data = memcpy(held, n->key, n->key_len);
+        copy_short(held, n->key, n->key_len);
+        one.data = held;
         one.len = n->key_len;
         error = next_key(r, n, &w->entries[i + 1]);
         if (error)
@@ -176,23 +178,31 @@ static inline void prefetch(const uint8_t *record)
         __builtin_prefetch(record + ahead);
 }
 
-/* Looks the records up ahead of their turn, so that their bytes are on the way when it comes. */
-static void find_records(walk *w, const node *n)
+static block *find_ahead(const repo *r, const uint8_t *digest)
 {
+    block *b = digest ? car_find(r, digest) : NULL;
+    if (b)
+        prefetch(r->car + b->start);
+    return b;
+}
+
+/* Looks blocks up ahead of their turn, so that their bytes are on the way when it comes. */
+static void find_blocks(walk *w, node *n)
+{
+    n->left_child = find_ahead(w->r, n->left);
     for (size_t i = n->first; i < n->end; i++) {
         entry *e = &w->entries[i];
-        e->record = e->value ? car_find(w->r, e->value) : NULL;
-        if (e->record)
-            prefetch(w->r->car + e->record->start);
+        e->record = find_ahead(w->r, e->value);
+        e->child = find_ahead(w->r, e->subtree);
     }
 }
 
-static repo_error open_node(walk *w, const uint8_t digest[DIGEST], int layer, node *n)
+static repo_error open_node(walk *w, const uint8_t digest[DIGEST], const block *b, int layer, node *n)
 {
-    repo_error error = parse_node(w, digest, n);
+    repo_error error = parse_node(w, digest, b, n);
     n->layer = layer;
     if (!error)
-        find_records(w, n);
+        find_blocks(w, n);
     return error ? error : check_keys(w, n);
 }
 
@@ -200,7 +210,7 @@ static repo_error push_root(walk *w)
 {
     repo *r = w->r;
     node root;
-    repo_error error = open_node(w, r->data_root, -1, &root);
+    repo_error error = open_node(w, r->data_root, car_find(r, r->data_root), -1, &root);
     if (error)
         return error;
     if (root.first == root.end && root.left)
@@ -214,13 +224,13 @@ static repo_error push_root(walk *w)
     return REPO_OK;
 }
 
-static repo_error push_child(walk *w, const node *parent, const uint8_t digest[DIGEST])
+static repo_error push_child(walk *w, const node *parent, const uint8_t digest[DIGEST], const block *b)
 {
     repo *r = w->r;
     if (parent->layer == 0)
         return repo_fail(r, REPO_BAD_TREE, "a node of layer 0 has a subtree", parent->start);
     node *n = &w->nodes[w->depth];
-    repo_error error = open_node(w, digest, parent->layer - 1, n);
+    repo_error error = open_node(w, digest, b, parent->layer - 1, n);
     if (error)
         return error;
     if (n->first == n->end && !n->left)
@@ -264,16 +274,15 @@ static repo_error walk_nodes(walk *w)
         if (n->left) {
             const uint8_t *left = n->left;
             n->left = NULL;
-            error = push_child(w, n, left);
+            error = push_child(w, n, left, n->left_child);
         } else if (n->next == n->end) {
             w->entry_count = n->first;
             w->depth--;
         } else {
             const entry *e = &w->entries[n->next++];
-            const uint8_t *subtree = e->subtree;
             error = visit_entry(w, n, e);
-            if (!error && subtree)
-                error = push_child(w, n, subtree);
+            if (!error && e->subtree)
+                error = push_child(w, n, e->subtree, e->child);
         }
     }
     return error;

@@ -17,12 +17,15 @@ static int is_wanted(const repo *r, const uint8_t *name, size_t len)
     return r->options.pattern_count == 0;
 }
 
-static int is_current(const repo *r, const uint8_t *name, size_t len)
+/* The length of the last collection's name if the key is one of its, else 0. */
+static size_t current_name(const repo *r, const uint8_t *key, size_t len)
 {
     if (!r->collection_count)
         return 0;
     const collection *c = &r->collections[r->collection_count - 1];
-    return c->name_len == len && memcmp(r->names.data + c->name, name, len) == 0;
+    if (len <= c->name_len || key[c->name_len] != '/')
+        return 0;
+    return memcmp(r->names.data + c->name, key, c->name_len) == 0 ? c->name_len : 0;
 }
 
 static repo_error open_collection(repo *r, const uint8_t *name, size_t len, const uint8_t *at)
@@ -65,10 +68,10 @@ static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, const b
     size_t start = out->len;
     if (b->len > r->options.max_record)
         return DROP_TOO_LARGE;
-    if (!buffer_reserve(out, rkey_len + 6))
+    if (!buffer_reserve(out, rkey_len + 6 + COPY_SLACK))
         return DROP_NO_MEMORY;
     put_u16(out->data + start, rkey_len);
-    memcpy(out->data + start + 2, rkey, rkey_len);
+    copy_short(out->data + start + 2, rkey, rkey_len);
     size_t json = start + rkey_len + 6;
     out->len = json;
     drop_reason why = json_from_cbor(r, r->car + b->start, b->len, out);
@@ -93,20 +96,24 @@ static repo_error spend_work(repo *r, const block *b, const uint8_t *at)
 /* `b` is NULL when the tree names the record by a CID that is not DAG-CBOR under SHA-256. */
 repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b)
 {
-    const uint8_t *slash = memchr(key, '/', len);
     const uint8_t *at = b ? r->car + b->start : r->car;
-    if (!slash)
-        return drop(r, DROP_BAD_PATH);
-    const uint8_t *rkey = slash + 1;
-    size_t name_len = (size_t)(slash - key), rkey_len = len - name_len - 1;
-    /* An open collection has passed both tests; keys come sorted, so each collection is one run. */
-    int current = is_current(r, key, name_len);
-    if (!current && !is_nsid(key, name_len))
-        return drop(r, DROP_BAD_COLLECTION);
-    if (!current && !is_wanted(r, key, name_len)) {
-        r->filtered++;
-        return REPO_OK;
+    /* Keys come sorted, so each collection is one run; once it is open, its name has passed these tests. */
+    size_t name_len = current_name(r, key, len);
+    int current = name_len != 0;
+    if (!current) {
+        const uint8_t *slash = memchr(key, '/', len);
+        if (!slash)
+            return drop(r, DROP_BAD_PATH);
+        name_len = (size_t)(slash - key);
+        if (!is_nsid(key, name_len))
+            return drop(r, DROP_BAD_COLLECTION);
+        if (!is_wanted(r, key, name_len)) {
+            r->filtered++;
+            return REPO_OK;
+        }
     }
+    const uint8_t *rkey = key + name_len + 1;
+    size_t rkey_len = len - name_len - 1;
     if (!is_rkey(rkey, rkey_len))
         return drop(r, DROP_BAD_RKEY);
     if (!b)

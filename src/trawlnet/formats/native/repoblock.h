@@ -99,7 +99,7 @@ typedef struct {
     const uint8_t *suffix;
     const uint8_t *value;   /* digest of the record, or NULL for a CID we cannot follow */
     const uint8_t *subtree; /* digest, or NULL */
-    block *record;          /* NULL if the CAR lacks it */
+    block *record, *child;  /* the blocks of these two; NULL if the CAR lacks them */
     uint32_t suffix_len;
     uint32_t prefix_len;
 } entry;
@@ -121,8 +121,7 @@ typedef struct {
     size_t block_count;
     size_t slot_mask;
 
-    uint8_t root[DIGEST];
-    uint8_t data_root[DIGEST];
+    const uint8_t *root, *data_root; /* digests, in the CAR like the texts below */
     const uint8_t *did, *rev, *signature;
     size_t did_len, rev_len;
     buffer unsigned_commit;
@@ -161,6 +160,14 @@ int pattern_matches(const pattern *p, const char *name, size_t len);
 static inline int buffer_reserve(buffer *b, size_t extra)
 {
     return b->cap - b->len >= extra || buffer_grow(b, extra);
+}
+
+/* For a few dozen bytes quicker than calling memcpy; reads and writes up to COPY_SLACK bytes more than it was asked to. */
+enum { COPY_SLACK = 16 };
+static inline void copy_short(uint8_t *to, const uint8_t *from, size_t len)
+{
+    for (size_t i = 0; i < len; i += COPY_SLACK)
+        memcpy(to + i, from + i, COPY_SLACK);
 }
 
 /* car.c */
