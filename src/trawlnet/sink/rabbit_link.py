@@ -31,6 +31,7 @@ class RabbitLink:
         self._connection: AbstractConnection | None = None
         self._publisher: AbstractChannel | None = None
         self._opening = asyncio.Lock()
+        self._ended = False
 
     async def publisher(self) -> AbstractChannel:
         """The channel that confirms, with the queues declared."""
@@ -55,11 +56,8 @@ class RabbitLink:
                 pass  # It was broken, which is why we drop it.
 
     async def close(self) -> None:
-        if self._connection and not self._connection.is_closed:
-            try:
-                await self._connection.close()
-            except CONNECTION_EXCEPTIONS:
-                pass  # It was lost already.
+        self._ended = True
+        await self._disconnect()
 
     async def _open_publisher(self) -> AbstractChannel:
         connection = await self._connected()
@@ -77,10 +75,19 @@ class RabbitLink:
         return channel
 
     async def _connected(self) -> AbstractConnection:
+        if self._ended:
+            raise SinkError(f"the queue on RabbitMQ at {self.place} was closed")
         if self._connection is None or not self._connection.connected.is_set():
-            await self.close()
+            await self._disconnect()
             self._connection = await self._connect()
         return self._connection
+
+    async def _disconnect(self) -> None:
+        if self._connection and not self._connection.is_closed:
+            try:
+                await self._connection.close()
+            except CONNECTION_EXCEPTIONS:
+                pass  # It was lost already.
 
     async def _connect(self) -> AbstractConnection:
         try:

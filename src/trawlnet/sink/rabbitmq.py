@@ -26,10 +26,11 @@ _FIRST_PAUSE = 0.1  # Before the second try at a lost connection; doubles up to 
 _LONGEST_PAUSE = 5.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Inbox:
-    """What the server has pushed to one consumer and is not settled yet."""
+    """A consumer's channel, and what the server has pushed on it that is not settled yet."""
 
+    channel: AbstractChannel
     waiting: deque[AbstractIncomingMessage] = field(default_factory=deque)
     handed_out: set[int] = field(default_factory=set)  # Delivery tags.
     changed: Wakeup = field(default_factory=Wakeup)
@@ -41,7 +42,7 @@ class Inbox:
     def lost(self, *_: Any) -> None:
         """The channel is gone, and with it every delivery: the server gives them out again."""
         self.waiting.clear()
-        self.handed_out = set()
+        self.handed_out.clear()
         self.changed.fire()
 
 
@@ -54,7 +55,7 @@ class RabbitQueue:
         self._name = name
         self._options = options
         self._closed = False
-        self._inboxes: list[Inbox] = []
+        self._inboxes: set[Inbox] = set()
         self._backlog_at_most: int | None = None  # Unknown before the first look.
         self._sent_messages = 0
         self._sent_bytes = 0
@@ -83,15 +84,14 @@ class RabbitQueue:
     async def consume(
         self, prefetch: int = 100, *, drain: bool = False
     ) -> AsyncGenerator[Delivery]:
-        inbox = Inbox()
-        self._inboxes.append(inbox)
-        channel: AbstractChannel | None = None
+        inbox = await self._open_inbox(prefetch)
         try:
             while not self._closed:
                 changed = inbox.changed.next
-                if channel is None or channel.is_closed:
-                    inbox.lost()
-                    channel = await self._open_consumer(inbox, prefetch)
+                if inbox.channel.is_closed:
+                    # A new inbox too: whatever the old channel still says goes nowhere.
+                    await self._leave(inbox)
+                    inbox = await self._open_inbox(prefetch)
                 elif inbox.waiting:
                     delivery = await self._deliver(inbox, inbox.waiting.popleft())
                     if delivery:
@@ -99,12 +99,9 @@ class RabbitQueue:
                 elif drain and not inbox.handed_out and await self._empty(inbox):
                     return
                 elif not await wait(changed, self._options.poll if drain else _IDLE_CHECK):
-                    await self._renew(channel, inbox, drain)
+                    await self._renew(inbox, drain)
         finally:
-            self._inboxes.remove(inbox)
-            inbox.lost()
-            if channel and not channel.is_closed:
-                await channel.close()
+            await self._leave(inbox)
 
     async def counts(self) -> QueueCounts:
         ready = await self._ready()
@@ -112,7 +109,7 @@ class RabbitQueue:
 
     async def close(self) -> None:
         self._closed = True
-        for inbox in self._inboxes:
+        for inbox in list(self._inboxes):
             inbox.lost()
         await self._link.close()
 
@@ -172,29 +169,40 @@ class RabbitQueue:
             except (SinkUnreachable, *CONNECTION_EXCEPTIONS) as error:
                 await attempt.pause(self._link.place, error)
 
-    async def _open_consumer(self, inbox: Inbox, prefetch: int) -> AbstractChannel:
+    async def _open_inbox(self, prefetch: int) -> Inbox:
         attempt = _Attempt(self._options.patience)
         while True:
             try:
-                channel = await self._link.channel()
-                channel.close_callbacks.add(inbox.lost)
-                await channel.set_qos(prefetch_count=prefetch)
-                queue = await channel.declare_queue(self._name, durable=True)
+                inbox = Inbox(await self._link.channel())
+                inbox.channel.close_callbacks.add(inbox.lost)
+                await inbox.channel.set_qos(prefetch_count=prefetch)
+                queue = await inbox.channel.declare_queue(self._name, durable=True)
                 await queue.consume(inbox.push)
-                return channel
             except (SinkUnreachable, *CONNECTION_EXCEPTIONS) as error:
                 await attempt.pause(self._link.place, error)
+            else:
+                self._inboxes.add(inbox)
+                return inbox
 
-    async def _renew(self, channel: AbstractChannel, inbox: Inbox, drain: bool) -> None:
+    async def _renew(self, inbox: Inbox, drain: bool) -> None:
         """A server that deletes a queue ends its consumers without a word to us; with nothing in
         our hands a new channel costs nothing."""
         if not drain and not inbox.handed_out:
-            await channel.close()
+            await self._leave(inbox)
+
+    async def _leave(self, inbox: Inbox) -> None:
+        self._inboxes.discard(inbox)
+        inbox.lost()
+        if not inbox.channel.is_closed:
+            try:
+                await inbox.channel.close()
+            except CONNECTION_EXCEPTIONS:
+                pass  # It broke first.
 
     async def _deliver(self, inbox: Inbox, message: AbstractIncomingMessage) -> Delivery | None:
         """None when nobody can use the message; it is among the poison then."""
         inbox.handed_out.add(message.delivery_tag or 0)
-        settle = partial(self._settle, inbox, inbox.handed_out, message)
+        settle = partial(self._settle, inbox, message)
         if len(message.body) > self._options.message_bytes:
             await settle(f"longer than {self._options.message_bytes} bytes")
             return None
@@ -206,17 +214,14 @@ class RabbitQueue:
         return Delivery(body, f"{self._name}#{message.delivery_tag}", settle)
 
     async def _settle(
-        self, inbox: Inbox, held: set[int], message: AbstractIncomingMessage, why: str | None
+        self, inbox: Inbox, message: AbstractIncomingMessage, why: str | None
     ) -> None:
         tag = message.delivery_tag or 0
-        # A delivery of a lost channel is not ours any more: its tag may mean another one by now.
-        if held is not inbox.handed_out or tag not in held:
-            return
-        if why is not None:
+        if why is not None and tag in inbox.handed_out:
             await self._put_aside(message.body, why)
-        if held is not inbox.handed_out or tag not in held:
-            return
-        held.discard(tag)
+        if tag not in inbox.handed_out:
+            return  # Settled already, or given back with its channel.
+        inbox.handed_out.discard(tag)
         inbox.changed.fire()
         try:
             await message.ack()
