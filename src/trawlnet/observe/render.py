@@ -111,13 +111,17 @@ def _lane_table(looks: Sequence[LaneLook]) -> Table | None:
 def _lane_story(look: LaneLook) -> str:
     match look.condition:
         case LaneCondition.BLOCKED:
-            return f"{look.failures} failures in a row; waits for a retry"
+            return f"{_failures(look)}; waits for a retry"
         case LaneCondition.PARKED:
             return f"{look.why or 'held'}, for another {duration(look.wait)}"
         case LaneCondition.SLOWED:
-            return f"{look.failures} failures in a row; {look.rate:.1f} requests/s"
+            return f"{_failures(look)}; {look.rate:.1f} requests/s"
         case LaneCondition.HEALTHY:
             return f"one task takes {duration(look.longest)} so far"
+
+
+def _failures(look: LaneLook) -> str:
+    return "1 failure" if look.failures == 1 else f"{look.failures} failures in a row"
 
 
 def _speed(snap: Snapshot) -> str:
