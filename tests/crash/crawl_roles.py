@@ -13,7 +13,7 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
-from trawlnet.engine.ports import Ledger, Lease, Page
+from trawlnet.engine.ports import Lease, Ledger, Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock

@@ -13,8 +13,8 @@ from pathlib import Path
 import crawl_roles
 import pytest
 from nursery import Nursery, nursery_of
-from servers import redis_server
 
+from servers import redis_server
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts
 from trawlnet.sink.records import latest, read_index

@@ -2,60 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 import pytest
+from nursery import Nursery, nursery_of
 
-HERE = Path(__file__).parent
 KILLS = 40
-
-
-class Nursery:
-    """The other side of spool_nursery.py."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "spool_nursery.py")],
-            env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self, *words: object) -> int:
-        assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def start(self, role: str) -> int:
-        return self.ask("start", role, self.folder)
-
-    def kill(self, pid: int) -> None:
-        status = self.ask("kill", pid)
-        assert os.WTERMSIG(status) == signal.SIGKILL, "it had died of something else before"
-
-    def noted(self, log: str) -> set[int]:
-        path = self.folder / log
-        return {int(line) for line in path.read_bytes().split()} if path.exists() else set()
 
 
 @pytest.fixture
 def nursery(tmp_path: Path) -> Iterator[Nursery]:
-    nursery = Nursery(tmp_path)
-    yield nursery
-    assert nursery.process.stdin
-    nursery.process.stdin.close()
-    nursery.process.wait(timeout=20)
+    with nursery_of("spool_roles", tmp_path) as nursery:
+        yield nursery
+
+
+def noted(nursery: Nursery, log: str) -> set[int]:
+    path = nursery.folder / log
+    return {int(line) for line in path.read_bytes().split()} if path.exists() else set()
 
 
 def torture(nursery: Nursery, consumer: str, kills: int, seed: int) -> list[int]:
@@ -68,9 +35,9 @@ def torture(nursery: Nursery, consumer: str, kills: int, seed: int) -> list[int]
         if kill % 2:  # On a busy machine a process may not have got anywhere yet.
             wait_for_progress(nursery)
         role = dice.choice(["producer", consumer])
-        nursery.kill(running.pop(role))
+        assert nursery.kill(running.pop(role)), "it had ended by itself"
         if role == consumer:
-            passed += sorted(behind_bookmark(nursery) - nursery.noted("worked"))
+            passed += sorted(behind_bookmark(nursery) - noted(nursery, "worked"))
         running[role] = nursery.start(role)
     for pid in running.values():
         nursery.kill(pid)
@@ -86,7 +53,7 @@ def wait_for_progress(nursery: Nursery) -> None:
 
 
 def progress(nursery: Nursery) -> list[set[int]]:
-    return [nursery.noted("published"), nursery.noted("worked")]
+    return [noted(nursery, "published"), noted(nursery, "worked")]
 
 
 def behind_bookmark(nursery: Nursery) -> set[int]:
@@ -97,7 +64,7 @@ def behind_bookmark(nursery: Nursery) -> set[int]:
         return set()
     place = orjson.loads(file.read_bytes())
     # The log is read first: what is published later is behind no bookmark yet.
-    published = nursery.noted("published")
+    published = noted(nursery, "published")
     for path in sorted(spool.glob("finds-*.jsonl")):
         if path.name < place["file"]:
             continue
@@ -110,17 +77,17 @@ def behind_bookmark(nursery: Nursery) -> set[int]:
 
 
 def finish(nursery: Nursery) -> None:
-    assert nursery.ask("wait", nursery.start("last")) == 0
+    assert nursery.wait(nursery.start("last")) == 0
 
 
 def test_no_published_message_is_lost_over_forty_kills(nursery: Nursery) -> None:
     passed = torture(nursery, "consumer", KILLS, seed=1)
     finish(nursery)
-    published, worked = nursery.noted("published"), nursery.noted("worked")
+    published, worked = noted(nursery, "published"), noted(nursery, "worked")
     assert len(published) >= KILLS // 2, "the producers got somewhere between the kills"
     assert published - worked == set(), "published but never worked on"
-    assert worked - nursery.noted("attempted") == set(), "worked on what nobody published"
-    assert nursery.noted("broken") == set(), "a torn message was consumed"
+    assert worked - noted(nursery, "attempted") == set(), "worked on what nobody published"
+    assert noted(nursery, "broken") == set(), "a torn message was consumed"
     assert passed == [], "the bookmark ran ahead of the work"
     assert not (nursery.folder / "finds" / "finds.poison.jsonl").exists()
 
@@ -134,4 +101,4 @@ def test_acking_before_the_work_is_caught_as_loss(nursery: Nursery) -> None:
             break
     finish(nursery)
     assert passed, "the bookmark was ahead of the work, and nobody noticed"
-    assert nursery.noted("published") - nursery.noted("worked"), "messages were lost for good"
+    assert noted(nursery, "published") - noted(nursery, "worked"), "messages were lost for good"

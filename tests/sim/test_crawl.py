@@ -503,3 +503,31 @@ def test_throughput_comes_close_to_what_the_rates_allow():
         assert crawling.clock.now() <= ideal / 0.98
 
     run_sim(main())
+
+
+def test_a_host_is_not_blamed_for_where_it_redirects_to():
+    async def main():
+        async def handler(task: Task) -> Outcome:
+            async with crawling.gate.turn(task.lane):
+                return Outcome(Reason.CONNECTION_ERROR, lane="elsewhere")
+
+        crawling = Setup([Page([Task(f"k{n}", "honest") for n in range(5)], "1")], handler=handler)
+        await crawling.run()
+        assert crawling.gate.blocked("elsewhere") and not crawling.gate.blocked("honest")
+
+    run_sim(main())
+
+
+def test_what_no_store_can_keep_costs_its_own_task_only():
+    async def main():
+        async def handler(task: Task) -> Outcome:
+            found = [Task("odd", "l", payload=object())] if task.key == "k3" else []
+            return Outcome(Reason.OK, items=[1], found=found)
+
+        crawling = Setup([Page([Task(f"k{n}", "l") for n in range(20)], "1")], handler=handler)
+        assert await crawling.run() is Ending.DONE
+        counts = await crawling.store.counts()
+        assert counts.settled == {Reason.OK: 19, Reason.UNKNOWN: 1}
+        assert [row.key async for row in crawling.store.failures()] == ["k3"]
+
+    run_sim(main())

@@ -193,3 +193,26 @@ def test_idle_lanes_are_forgotten_so_memory_follows_the_lanes_in_use():
         return len(gate.states())
 
     assert run_sim(main()) < 10_000
+
+
+def test_a_late_riser_pushes_the_next_one_back():
+    """A loop that stalls must not let two requests out close together."""
+
+    class Stalling(SimClock):
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds + 0.9)
+
+    async def main() -> list[float]:
+        clock = Stalling()
+        gate = Gate(clock, Manners(rate=1.0, concurrency=9))
+        starts: list[float] = []
+
+        async def one(at: float) -> None:
+            await asyncio.sleep(at)
+            async with gate.turn("lane"):
+                starts.append(clock.now())
+
+        await asyncio.gather(*(one(n * 0.3) for n in range(9)))
+        return sorted(starts)
+
+    assert min(gaps(run_sim(main()))) >= 1.0 - 1e-5

@@ -12,8 +12,8 @@ from typing import Any
 
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.gate import Gate, LaneParked
-from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.engine.ports import Clock, Handler, Page, Sink, Source, Store
+from trawlnet.engine.outcome import Outcome, Reason, Receipt
+from trawlnet.engine.ports import Clock, Handler, Page, Sink, Source, Store, Unstorable
 from trawlnet.engine.rules import RetryPolicy, judge
 from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
@@ -72,7 +72,11 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
 class _Done:
     task: Task
     outcome: Outcome
-    hold: float  # The lane is parked until then; 0 if it is not.
+    hold: float  # The lane to blame is parked until then; 0 if it is not.
+
+    @property
+    def lane(self) -> str:
+        return self.outcome.lane or self.task.lane
 
 
 class _Floor:
@@ -182,7 +186,7 @@ async def _start(floor: _Floor, wants: Mapping[str, int]) -> None:
 async def _work(floor: _Floor, task: Task) -> None:
     """One try at one task, from lease to outcome."""
     outcome = await _try(floor, task)
-    hold = floor.parts.gate.observe(task.lane, outcome)
+    hold = floor.parts.gate.observe(outcome.lane or task.lane, outcome)
     _leave_lane(floor, task.lane)
     # The worker stays taken until the sink has room: this is the back-pressure.
     await floor.done.put(_Done(task, outcome, hold))
@@ -220,12 +224,12 @@ async def _settle(floor: _Floor) -> None:
 
 async def _settle_batch(floor: _Floor, batch: Sequence[_Done]) -> None:
     parts, now = floor.parts, floor.parts.clock.now()
-    receipts = [judge(one.task, one.outcome, floor.limits.retry, now) for one in batch]
+    judged = [judge(one.task, one.outcome, floor.limits.retry, now) for one in batch]
     # Results are durable before the store forgets the work.
     await parts.sink.write([(one.task, one.outcome.items) for one in batch if one.outcome.items])
     for lane, until in _holds(batch).items():
         await parts.store.hold(lane, until)
-    await parts.store.settle(receipts)
+    receipts = await _record(parts.store, judged)
     for receipt in receipts:
         floor.held.discard(receipt.task.key)
         if receipt.next is not None:
@@ -235,11 +239,32 @@ async def _settle_batch(floor: _Floor, batch: Sequence[_Done]) -> None:
     floor.control.settled_batch(receipts, now)
 
 
+async def _record(store: Store, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
+    """Settle them all; one that no store can keep costs its own task and no other."""
+    try:
+        await store.settle(receipts)
+        return receipts
+    except Unstorable:
+        return [await _record_alone(store, receipt) for receipt in receipts]
+
+
+async def _record_alone(store: Store, receipt: Receipt) -> Receipt:
+    try:
+        await store.settle([receipt])
+        return receipt
+    except Unstorable as error:
+        log.exception("unstorable receipt", extra={"key": receipt.task.key})
+        detail = f"{type(error).__name__}: {error}"[:200]
+        bare = Receipt(receipt.task, Reason.UNKNOWN, detail=detail, at=receipt.at)
+        await store.settle([bare])
+        return bare
+
+
 def _holds(batch: Sequence[_Done]) -> Mapping[str, float]:
     holds: dict[str, float] = {}
     for one in batch:
         if one.hold > 0.0:
-            holds[one.task.lane] = max(one.hold, holds.get(one.task.lane, 0.0))
+            holds[one.lane] = max(one.hold, holds.get(one.lane, 0.0))
     return holds
 
 

@@ -177,12 +177,15 @@ class _Lane:
         start = max(self.next_start(), now - (self.manners.burst - 1) * interval)
         return max(0, math.floor((now - start) / interval + _ROUNDING) + 1)
 
-    def reserve(self, now: float) -> float:
-        """Take the next free start; returns the instant at which to go."""
-        start = max(now, self.next_start(), self.parked)
+    def start(self, now: float) -> float:
+        """Start now if that is allowed; returns the instant to come back at, 0 for gone."""
+        when = max(self.next_start(), self.parked)
+        if when > now + _INSTANT:
+            return when
         self.promised = max(0, self.promised - 1)
-        self.book = max(self.book, start) + self.interval
-        return start
+        # From the actual start, not the planned one: a late riser pushes the next one back.
+        self.book = max(self.book, now) + self.interval
+        return 0.0
 
     def ended(self, now: float) -> None:
         self.in_flight -= 1
@@ -260,16 +263,10 @@ class Turn:
             raise
 
     async def _wait_for_start(self) -> None:
-        lane = self._lane
-        while True:
+        self._refuse_if_parked()
+        while when := self._lane.start(self._clock.now()):
+            await self._clock.sleep(max(when - self._clock.now(), _INSTANT))
             self._refuse_if_parked()
-            start = lane.reserve(self._clock.now())
-            # Loop: a clock may wake a sleeper a little early.
-            while (delay := start - self._clock.now()) > _INSTANT:
-                await self._clock.sleep(delay)
-            if lane.parked <= start:
-                return
-            # Parked meanwhile: whoever waited takes a new place, or all would start as one.
 
     def _refuse_if_parked(self) -> None:
         if self._lane.parked > self._clock.now() + self._patience:

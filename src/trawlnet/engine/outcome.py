@@ -132,6 +132,7 @@ class Outcome:
     wait: float | None = None  # The server's own word (Retry-After), in seconds.
     again_in: float | None = None  # Visit again after this many seconds.
     detail: str = ""  # One line for a human.
+    lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
 
 
 @dataclass(frozen=True, slots=True)

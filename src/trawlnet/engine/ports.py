@@ -82,6 +82,10 @@ class Failure:
     at: float  # When the last try ended; 0 if there was none.
 
 
+class Unstorable(Exception):
+    """One task holds something that no store can keep; nothing of its batch was written."""
+
+
 class Store(Protocol):
     """What the crawl needs of its memory. Every method is atomic and durable on return."""
 
@@ -111,7 +115,7 @@ class Store(Protocol):
         transaction. With `next` the key stays, as that says: scheduled after a success, open
         after anything else. Found keys already known stay as they are, except that an open one
         takes a lower score. A receipt whose key is no longer open changes nothing but the
-        attempts."""
+        attempts. Raises Unstorable."""
 
     async def hold(self, lane: str, until: float) -> None:
         """Park a lane (infinity blocks it, 0 lets it go). Survives a restart."""

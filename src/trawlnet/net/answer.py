@@ -13,6 +13,7 @@ from multidict import CIMultiDictProxy
 
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.inflate import Inflater, inflater_for
+from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import (
     EXPECTED,
     TooLarge,
@@ -56,7 +57,15 @@ class Response:
 def outcome_of(answer: Response | Trouble) -> Outcome:
     """The outcome of a task whose request came to this and no more."""
     detail = answer.detail if isinstance(answer, Trouble) else f"HTTP {answer.status}"
-    return Outcome(answer.reason, wait=answer.wait, detail=detail)
+    return Outcome(answer.reason, wait=answer.wait, detail=detail, lane=elsewhere(answer))
+
+
+def elsewhere(answer: Response | Trouble) -> str:
+    """The lane that an answer tells something about, if redirects led away from the one asked."""
+    if not answer.hops:
+        return ""
+    asked, answered = lane_of(answer.hops[0]), lane_of(answer.url)
+    return answered if answered != asked else ""
 
 
 class Patience:
@@ -137,7 +146,7 @@ class Stream:
                 piece = await self._next_piece()
         except EXPECTED as error:
             self._over = True
-            return trouble_from(error, self.url, in_body=True)
+            return trouble_from(error, self.url, self.hops, in_body=True)
         if not piece:
             raise StopAsyncIteration
         return piece
@@ -147,7 +156,7 @@ class Stream:
         try:
             body = await self._rest()
         except EXPECTED as error:
-            return trouble_from(error, self.url, in_body=True)
+            return trouble_from(error, self.url, self.hops, in_body=True)
         return Response(
             self.status,
             self.headers,

@@ -127,7 +127,7 @@ class Http:
         try:
             return next_leg(self._guard, leg, answer.headers["Location"], limits.redirects)
         except EXPECTED as error:
-            return trouble_from(error, answer.url)
+            return trouble_from(error, answer.url, answer.hops)
 
     async def _ask(self, leg: Leg, limits: Limits, patience: Patience) -> Stream | Trouble:
         """One request, up to the end of its response's headers."""
@@ -147,7 +147,7 @@ class Http:
         except EXPECTED as error:
             if response is not None:
                 response.close()
-            return trouble_from(error, str(leg.url))
+            return trouble_from(error, str(leg.url), leg.hops)
 
     def _stream_of(
         self, response: aiohttp.ClientResponse, leg: Leg, limits: Limits, patience: Patience

@@ -23,6 +23,7 @@ class Trouble:
     detail: str = ""  # Cleaned: safe to log and to store.
     wait: float | None = None
     url: str = ""  # The hop at which it happened.
+    hops: tuple[str, ...] = ()  # The URLs that led there.
 
 
 class TooLarge(Exception):
@@ -41,9 +42,11 @@ class Circular(Exception):
     """Redirects without end."""
 
 
-def trouble_from(error: Exception, url: str, *, in_body: bool = False) -> Trouble:
+def trouble_from(
+    error: Exception, url: str, hops: tuple[str, ...] = (), *, in_body: bool = False
+) -> Trouble:
     verdict = _verdict(error, in_body)
-    return Trouble(verdict.reason, clean(_detail(verdict.culprit)), url=clean(url))
+    return Trouble(verdict.reason, clean(_detail(verdict.culprit)), url=url, hops=hops)
 
 
 def reason_for(error: Exception, *, in_body: bool = False) -> Reason:

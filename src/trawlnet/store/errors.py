@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trawlnet.engine import ports
+
 
 class StoreError(Exception):
     """The store cannot go on; nothing that it had confirmed is lost."""
@@ -16,5 +18,5 @@ class StoreUnreachable(StoreError):
     """The server that holds the store does not answer."""
 
 
-class Unstorable(StoreError):
-    """One task holds something that no store can keep; nothing of its batch was written."""
+class Unstorable(StoreError, ports.Unstorable):
+    """With the key that is the matter, and what to do about it."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trawlnet.engine.ports import Ledger
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb import LmdbStore
 from trawlnet.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from trawlnet.store.redis import RedisStore
 
 _REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
@@ -34,7 +37,16 @@ async def open_store(
     return await LmdbStore.open(Path(where), remember_done=remember_done)
 
 
-async def _open_redis(url: str, remember_done: bool, owner: str | None, prefix: str) -> Ledger:
+async def erase_store(url: str, *, prefix: str = "crawler:") -> None:
+    """Forget a crawl that a server remembers; a folder is the caller's to delete."""
+    store = await _open_redis(url, True, None, prefix)
+    try:
+        await store.erase()
+    finally:
+        await store.close()
+
+
+async def _open_redis(url: str, remember_done: bool, owner: str | None, prefix: str) -> RedisStore:
     try:
         from trawlnet.store.redis import RedisStore
     except ImportError as error:

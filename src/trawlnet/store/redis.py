@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, TypeVar
@@ -172,6 +173,11 @@ class RedisStore:
                 reopened += opened
         return reopened
 
+    async def erase(self) -> None:
+        """Delete every key under the prefix. Cut short, it must be run again before a crawl."""
+        async for names in self._scripts.names():
+            await self._scripts.delete(names)
+
     async def close(self) -> None:
         try:
             await self._scripts.run("release", self._owner)
@@ -257,6 +263,26 @@ class _Scripts:
         except (exceptions.RedisError, OSError) as error:
             raise self._trouble(error) from error
 
+    async def names(self) -> AsyncIterator[list[bytes]]:
+        """Every key under the prefix, some at a time."""
+        pattern = _literally(self._prefix) + "*"
+        position: Any = 0
+        while True:
+            try:
+                position, found = await self._client.scan(position, pattern, _SCAN_COUNT)
+            except (exceptions.RedisError, OSError) as error:
+                raise self._trouble(error) from error
+            yield found
+            if int(position) == 0:
+                return
+
+    async def delete(self, names: Sequence[bytes]) -> None:
+        try:
+            if names:
+                await self._client.unlink(*names)
+        except (exceptions.RedisError, OSError) as error:
+            raise self._trouble(error) from error
+
     def _trouble(self, error: Exception) -> StoreError:
         if isinstance(error, exceptions.AuthenticationError):
             return StoreError(
@@ -286,6 +312,11 @@ def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
         total += weight
     if part:
         yield part
+
+
+def _literally(prefix: str) -> str:
+    """A pattern that matches this text and nothing else."""
+    return re.sub(r"([*?\[\]\\^-])", r"\\\1", prefix)
 
 
 def _source(name: str) -> str:

@@ -1,16 +1,10 @@
-"""Forks producers and consumers of a spool on request, so that a test can kill many of them.
-
-One command per line on stdin, one answer per line on stdout:
-`start ROLE FOLDER` answers with a pid, `kill PID` when the process is gone, `wait PID` likewise.
-"""
+"""Producers and consumers of a spool for the nursery: sound ones, and one that acks too early."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import random
-import signal
-import sys
 import time
 import zlib
 from contextlib import aclosing
@@ -89,39 +83,3 @@ ROLES = {
     "eager": lambda folder: consume(folder, eager=True),
     "last": lambda folder: consume(folder, drain=True),
 }
-
-
-def start(role: str, folder: str) -> int:
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(2, 1)  # Answers are the nursery's; a child's log lines go to stderr.
-        random.seed(os.getpid())
-        try:
-            asyncio.run(ROLES[role](Path(folder)))
-            os._exit(0)
-        except BaseException as error:
-            os.write(2, f"{role}: {error!r}\n".encode())
-            os._exit(1)
-    return pid
-
-
-def main() -> None:
-    alive: set[int] = set()
-    for line in sys.stdin:
-        verb, *details = line.split()
-        if verb == "start":
-            answer = start(*details)
-            alive.add(answer)
-        else:
-            pid = int(details[0])
-            if verb == "kill":
-                os.kill(pid, signal.SIGKILL)
-            answer = os.waitpid(pid, 0)[1]
-            alive.remove(pid)
-        print(answer, flush=True)
-    for pid in alive:  # The test has failed half-way.
-        os.kill(pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main()
