@@ -33,7 +33,7 @@ class Network:
 @pytest.fixture(scope="session")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     folder = tmp_path_factory.mktemp("network")
-    arguments = ("sim", "atproto", "--seed", 11, "--scale", 0.1, "--healthy")
+    arguments = ("sim", "atproto", "--seed", 11, "--scale", 0.2, "--healthy")
     with started(*arguments, folder=folder) as world:
         wait_until(lambda: world.out.endswith("\n"), "the ready line")
         ready = json.loads(world.out)

@@ -18,7 +18,7 @@ from trawlnet.crawlers.repos.build import INDEX
 from trawlnet.engine.outcome import Reason
 
 COUNTS = {"open", "leased", "waiting", "blocked", "scheduled", "known"}
-SLOWLY = 1.0  # Requests per second to each host: a crawl that takes about ten seconds.
+SLOWLY = 2.0  # Requests per second to each host: a crawl that takes about fifteen seconds.
 
 
 def archived(workspace: Path) -> list[str]:

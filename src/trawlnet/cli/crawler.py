@@ -39,8 +39,10 @@ class Crawler(Generic[C]):
     open: Callable[[C, Path, Clock, Metrics], AbstractAsyncContextManager[Parts]]
     # The store alone, in its state folder, to look back and to put work back.
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
+    remote: Callable[[C], str]  # Where state is that is not in the workspace; empty if nowhere.
     forget: Callable[[C], Coroutine[Any, Any, None]]  # Delete state that is not in the workspace.
     outputs: tuple[str, ...]  # Folders of the workspace that only this crawler fills.
     public_key: Callable[[str], str]  # A task's key as users know it.
     example: str  # Flags of an example of `crawl`.
+    located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.
     live: frozenset[str]  # Config keys that can change while a crawl runs.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 import os
 import sys
 import traceback
@@ -12,8 +11,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import typer
-
-log = logging.getLogger(__name__)
 
 
 class Exit(IntEnum):
@@ -98,8 +95,6 @@ def tell(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong on stderr and return the exit code."""
     told = explain(error)
     if told is None:
-        # Also to the log of the run, if there is one: the terminal may be gone tomorrow.
-        log.critical("this is a bug", exc_info=error)
         traceback.print_exception(error, file=sys.stderr)
         what = f"this is a bug in trawlnet: {type(error).__name__}: {error}"
         told = Told(what, "nothing saved is lost; report it with the lines above", Exit.ERROR)

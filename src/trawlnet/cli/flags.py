@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -62,9 +62,11 @@ def parse_reason(word: str | None) -> Reason | None:
     return Reason(word)
 
 
-def with_flags(model: type[BaseModel], command: Callable[..., int]) -> Callable[..., int]:
-    """The command with one flag per config key; it gets what was given as `flags`."""
-    keys = list(model.model_fields)
+def with_flags(
+    model: type[BaseModel], keys: Iterable[str], command: Callable[..., int]
+) -> Callable[..., int]:
+    """The command with one flag for each of these config keys; it gets them as `flags`."""
+    keys = list(keys)
 
     @functools.wraps(command)
     def wrapped(**given: Any) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from trawlnet.cli.crawler import Crawler, Plan
-from trawlnet.cli.errors import CliError
+from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.engine.crawl import Parts
@@ -53,11 +53,16 @@ async def _ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
 
 
 async def _forget(config: ReposConfig) -> None:
+    from trawlnet.store.open import erase_store
+
     if config.store_url:
-        raise CliError(
-            "the state of this crawl is on a server, where reset deletes nothing",
-            "delete the keys crawler:* there, or choose another database number",
-        )
+        await erase_store(config.store_url)
+
+
+def _remote(config: ReposConfig) -> str:
+    if not config.store_url:
+        return ""
+    return f"the keys crawler:* in {without_passwords(config.store_url)}"
 
 
 def _public_key(key: str) -> str:
@@ -71,10 +76,12 @@ REPOS = Crawler(
     plan=_plan,
     open=_open,
     ledger=_ledger,
+    remote=_remote,
     forget=_forget,
     outputs=("archive",),
     public_key=_public_key,
     example="--relay https://relay.example --contact you@example.org",
+    located_by=("store_url",),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
 )
 add_shared_verbs(app, REPOS)

@@ -15,7 +15,7 @@ from typing import Any, Generic
 import uvloop
 
 from trawlnet.cli.crawler import C, Crawler, Plan
-from trawlnet.cli.errors import CliError, Exit, UsageTrouble
+from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
@@ -62,7 +62,9 @@ def run_crawl(job: Job[C]) -> int:
         except asyncio.CancelledError:
             return Exit.INTERRUPTED  # Twice told to stop before the crawl had begun.
         except Exception as error:
-            log.error("the crawl ended", extra={"error": repr(error)}, exc_info=error)
+            # People are told by whoever called us; the log keeps where it came from.
+            event = "crawl failed" if explain(error) else "crawl failed: this is a bug"
+            log.info(event, extra={"error": repr(error)}, exc_info=error)
             raise
 
 

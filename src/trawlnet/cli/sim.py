@@ -73,9 +73,21 @@ def atproto(
     return _serve(start, scale, port, manifest)
 
 
+@app.command(epilog="Example: trawlnet sim ids --seed 1 --scale 1", context_settings=_VARIABLES)
+def ids(seed: Seed = 1, scale: Scale = 1.0, port: Port = 0, manifest: Manifest = None) -> int:
+    """An API of sequential ids that grows while you watch, with gaps."""
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.sim.ids.world import serve_ids
+
+    def start(file: Path) -> Awaitable[World]:
+        return serve_ids(seed, scale, manifest=file, clock=SystemClock(), port=port)
+
+    return _serve(start, scale, port, manifest)
+
+
 @app.command(epilog="Example: trawlnet sim web --seed 1 --scale 1", context_settings=_VARIABLES)
 def web(seed: Seed = 1, scale: Scale = 1.0, port: Port = 0, manifest: Manifest = None) -> int:
-    """Web sites on many hosts, with robots.txt, sitemaps, redirects and traps."""
+    """Web sites with robots.txt, sitemaps, redirects and traps."""
     from trawlnet.net.clock import SystemClock
     from trawlnet.sim.web.world import serve_web
 
@@ -95,8 +107,9 @@ def _serve(
             "trawlnet sim --help",
         )
     try:
-        with tempfile.TemporaryDirectory(prefix="trawlnet-sim-") as folder:
-            asyncio.run(_until_told(start, manifest or Path(folder) / "manifest.json"))
+        # The manifest stays when the world has gone: that is when a crawl is compared with it.
+        file = manifest or Path(tempfile.mkdtemp(prefix="trawlnet-sim-")) / "manifest.json"
+        asyncio.run(_until_told(start, file))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

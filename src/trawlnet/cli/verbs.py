@@ -6,9 +6,9 @@ import asyncio
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import typer
 
@@ -25,6 +25,7 @@ from trawlnet.engine.ports import Failure, Ledger
 from trawlnet.observe.lanes import shown as harmless
 
 T = TypeVar("T")
+Flags = Mapping[str, Any]  # What was given on the command line, by config key.
 
 _WORD_MAX = 300  # Characters of one column of `failures` as text; --json has all of it.
 
@@ -33,7 +34,7 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C]) -> None:
     """Give a crawler's group its verbs."""
     name = crawler.name
 
-    def crawl(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    def crawl(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
         """Start the crawl, or continue it: there is no difference.
 
         A flag can also be a key of trawlnet.yaml (workers: 50 in the crawler's section) or a
@@ -41,37 +42,68 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C]) -> None:
         """
         return _crawl(crawler, workspace, json, flags)
 
-    def status(*, workspace: Folder, json: Json = False) -> int:
+    def status(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
         """Show how the crawl stands, also while it runs."""
-        return _status(crawler, workspace, json)
+        return _status(_Place(crawler, find(workspace, name), flags), json)
 
     def failures(
-        *, workspace: Folder, reason: Why = None, limit: Most = None, json: Json = False
+        *,
+        workspace: Folder,
+        reason: Why = None,
+        limit: Most = None,
+        json: Json = False,
+        flags: Flags,
     ) -> int:
-        """List keys whose last word was no success, also while a crawl runs."""
-        return _failures(crawler, workspace, parse_reason(reason), limit, json)
+        """List keys whose last word was no success, even during a crawl."""
+        place = _Place(crawler, find(workspace, name), flags)
+        return _failures(place, parse_reason(reason), limit, json)
 
-    def retry(*, workspace: Folder, reason: Why = None, json: Json = False) -> int:
+    def retry(*, workspace: Folder, reason: Why = None, json: Json = False, flags: Flags) -> int:
         """Put failures back, for the next crawl to try again."""
-        return _retry(crawler, workspace, parse_reason(reason), json)
+        place = _Place(crawler, find(workspace, name), flags)
+        return _retry(place, parse_reason(reason), json)
 
-    def reset(*, workspace: Folder, yes: Yes = False, json: Json = False) -> int:
+    def reset(*, workspace: Folder, yes: Yes = False, json: Json = False, flags: Flags) -> int:
         """Delete the state and the output of the crawl, after asking."""
-        return _reset(crawler, workspace, yes, json)
+        return _reset(_Place(crawler, find(workspace, name), flags), yes, json)
 
-    settings = variables(name)
-    for verb, example in (
-        (with_flags(crawler.config, crawl), f"crawl -w ./net {crawler.example}"),
-        (status, "status -w ./net --json"),
-        (failures, "failures -w ./net --reason timeout --limit 20"),
-        (retry, "retry -w ./net --reason timeout"),
-        (reset, "reset -w ./net"),
+    all_keys, few = crawler.config.model_fields, crawler.located_by
+    for verb, keys, example in (
+        (crawl, all_keys, f"crawl -w ./net {crawler.example}"),
+        (status, few, "status -w ./net --json"),
+        (failures, few, "failures -w ./net --reason timeout --limit 20"),
+        (retry, few, "retry -w ./net --reason timeout"),
+        (reset, few, "reset -w ./net"),
     ):
-        epilog = f"Example: trawlnet {name} {example}"
-        app.command(verb.__name__, epilog=epilog, context_settings=settings)(verb)
+        app.command(
+            verb.__name__,
+            epilog=f"Example: trawlnet {name} {example}",
+            context_settings=variables(name),
+        )(with_flags(crawler.config, keys, verb))
 
 
-def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Mapping[str, Any]) -> int:
+@dataclass(frozen=True, slots=True)
+class _Place(Generic[C]):
+    """Where a verb finds the crawl that it is about."""
+
+    crawler: Crawler[C]
+    workspace: Workspace
+    flags: Flags
+
+    @property
+    def config(self) -> C:
+        return load_section(self.workspace, self.crawler.config, self.flags).config
+
+    @property
+    def name(self) -> str:
+        return self.crawler.name
+
+    @property
+    def shown(self) -> str:
+        return shown(self.workspace.path)
+
+
+def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags) -> int:
     from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
 
     def reload() -> Settings[C]:
@@ -82,37 +114,31 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Mapping[str, A
     return run_crawl(Job(crawler, create(path, crawler.name), settings, reload, as_json))
 
 
-def _status(crawler: Crawler[C], path: Path, as_json: bool) -> int:
-    workspace = find(path, crawler.name)
-
+def _status(place: _Place[C], as_json: bool) -> int:
     async def ask(ledger: Ledger) -> dict[str, Any]:
-        row = status_row(crawler.name, await ledger.counts())
+        row = status_row(place.name, await ledger.counts())
         return row | {"cursor": await ledger.cursor(), "running": None, "rate": None}
 
-    row = of_running(workspace) or _with_ledger(crawler, workspace, ask)
-    row["workspace"] = str(path)
+    row = of_running(place.workspace) or _with_ledger(place, ask)
+    row["workspace"] = str(place.workspace.path)
     if as_json:
         emit(row)
     else:
-        print(status_text(row, workspace))
+        print(status_text(row, place.workspace))
     return 0
 
 
-def _failures(
-    crawler: Crawler[C], path: Path, reason: Reason | None, limit: int | None, as_json: bool
-) -> int:
-    workspace = find(path, crawler.name)
-
+def _failures(place: _Place[C], reason: Reason | None, limit: int | None, as_json: bool) -> int:
     async def show(ledger: Ledger) -> None:
-        shown_rows = 0
+        told = 0
         async for failure in ledger.failures(reason):
-            if shown_rows == limit:
+            if told == limit:
                 return
-            shown_rows += 1
-            failure = replace(failure, key=crawler.public_key(failure.key))
+            told += 1
+            failure = replace(failure, key=place.crawler.public_key(failure.key))
             print(json.dumps(_row(failure)) if as_json else _line(failure))
 
-    _with_ledger(crawler, workspace, show)
+    _with_ledger(place, show)
     return 0
 
 
@@ -133,37 +159,37 @@ def _line(failure: Failure) -> str:
     return "  ".join(harmless(word, _WORD_MAX) for word in words).rstrip()
 
 
-def _retry(crawler: Crawler[C], path: Path, reason: Reason | None, as_json: bool) -> int:
-    workspace = find(path, crawler.name)
-    with locked(workspace):
-        count = _with_ledger(crawler, workspace, lambda ledger: ledger.retry(reason))
+def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
+    with locked(place.workspace):
+        count = _with_ledger(place, lambda ledger: ledger.retry(reason))
     if as_json:
         emit({"put_back": count})
     elif count:
-        say(f"{count:,} put back; try them: trawlnet {crawler.name} crawl -w {shown(path)}")
+        say(f"{count:,} put back; try them: trawlnet {place.name} crawl -w {place.shown}")
     else:
         say("there was nothing to put back")
     return 0
 
 
-def _reset(crawler: Crawler[C], path: Path, yes: bool, as_json: bool) -> int:
-    workspace = find(path, crawler.name)
-    with locked(workspace):
+def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
+    config, crawler, path = place.config, place.crawler, place.workspace.path
+    with locked(place.workspace):
         # State first: if this is cut short, what is left must not claim that output is there.
-        doomed = _state_files(workspace) + [path / name for name in crawler.outputs]
+        doomed = _state_files(place.workspace) + [path / name for name in crawler.outputs]
         doomed = [one for one in doomed if one.exists()]
-        for one in doomed:
-            say(f"deletes {shown(one)} ({size(size_of(one))})")
-        if not yes:
-            _confirm(f"start the {crawler.name} crawl in {shown(path)} over?")
-        config = load_section(workspace, crawler.config).config
+        words = [f"{shown(one)} ({size(size_of(one))})" for one in doomed]
+        words += [remote] if (remote := crawler.remote(config)) else []
+        for word in words:
+            say(f"deletes {word}")
+        if words and not yes:
+            _confirm(f"start the {place.name} crawl in {place.shown} over?")
         asyncio.run(crawler.forget(config))
         for one in doomed:
             shutil.rmtree(one) if one.is_dir() else one.unlink()
     if as_json:
-        emit({"deleted": [str(one) for one in doomed]})
+        emit({"deleted": words})
     else:
-        say("deleted" if doomed else "there was nothing to delete")
+        say("deleted" if words else "there was nothing to delete")
     return 0
 
 
@@ -181,13 +207,11 @@ def _confirm(question: str) -> None:
         raise CliError("nothing was deleted", "answer y, or add --yes")
 
 
-def _with_ledger(
-    crawler: Crawler[C], workspace: Workspace, use: Callable[[Ledger], Awaitable[T]]
-) -> T:
-    config = load_section(workspace, crawler.config).config
+def _with_ledger(place: _Place[C], use: Callable[[Ledger], Awaitable[T]]) -> T:
+    config = place.config
 
     async def run() -> T:
-        async with crawler.ledger(config, workspace.state) as ledger:
+        async with place.crawler.ledger(config, place.workspace.state) as ledger:
             return await use(ledger)
 
     return asyncio.run(run())

@@ -1,0 +1,31 @@
+"""What the machine has and lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from program import trawlnet
+
+
+def test_doctor_is_content_where_the_tests_run(tmp_path: Path) -> None:
+    ran = trawlnet("doctor", "-w", tmp_path / "not" / "yet", "--json")
+    findings = {row["what"]: row for row in ran.rows}
+    assert ran.code == 0 and list(tmp_path.iterdir()) == []
+    assert {"python", "native code", "lmdb", "file system", "free disk", "open files"} <= set(
+        findings
+    )
+    assert findings["file system"]["mark"] == "ok"
+    for row in ran.rows:
+        assert set(row) == {"what", "mark", "detail", "hint"}
+        assert row["mark"] == "ok" or row["hint"]
+
+
+def test_what_is_missing_comes_with_what_to_type() -> None:
+    ran = trawlnet("doctor", PATH="/nowhere")
+    assert ran.code == 0 and "missing  redis-server" in ran.out
+    assert "hint: apt install redis-server" in ran.out
+
+
+def test_a_file_system_that_cannot_be_written_is_bad() -> None:
+    ran = trawlnet("doctor", "-w", "/proc/net")
+    assert ran.code == 1 and "bad      file system" in ran.out and "hint: choose a" in ran.out

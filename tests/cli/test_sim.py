@@ -1,0 +1,47 @@
+"""Worlds as a script starts and stops them."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from program import started, trawlnet, wait_until
+
+SHAPES = {
+    "atproto": {"plc", "relay", "pds", "manifest"},
+    "ids": {"base_url", "manifest"},
+    "web": {"seeds", "manifest"},
+}
+
+
+@pytest.mark.parametrize("world", SHAPES)
+def test_a_world_says_once_when_it_is_ready_and_ends_on_sigterm(world: str, tmp_path: Path) -> None:
+    with started("sim", world, "--seed", 5, "--scale", 0.05, folder=tmp_path) as program:
+        wait_until(lambda: program.out.endswith("\n"), "the ready line")
+        program.tell(signal.SIGTERM)
+        ran = program.ended()
+    assert ran.code == 0 and "Traceback" not in ran.err
+    (ready,) = ran.rows
+    assert set(ready) == SHAPES[world]
+    first = Path(ready["manifest"]).read_text().splitlines()[0]
+    assert json.loads(first)["seed"] == 5  # Still there to compare with.
+
+
+def test_a_port_in_use_is_said(network: Any) -> None:
+    port = network.relay.rpartition(":")[2]
+    ran = trawlnet("sim", "atproto", "--seed", 11, "--scale", 0.2, "--port", port)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        f"error: port {port} is in use on loopback\n"
+        "hint: choose another with --port, or leave it out\n"
+    )
+
+
+@pytest.mark.parametrize("scale", ["0", "-1", "nan", "1e9", "big"])
+def test_a_scale_that_makes_no_world_is_refused(scale: str) -> None:
+    ran = trawlnet("sim", "web", "--scale", scale)
+    assert ran.code == 2 and ran.err.startswith("error: ") and "--scale" in ran.err
