@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(ROOT / "tests"))
 
-from made_repos import ODD_RECORDS, make_car, make_record
+from made_repos import ODD_RECORDS, make_car, make_record  # noqa: E402 The path comes first.
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "car"
 LARGEST_SEED = 20_000  # Bytes: small seeds make more executions.

@@ -18,7 +18,7 @@ MAGIC = b"REPOARCH"
 VERSION = 1
 HEADER_SIZE = 64
 FOOTER_SIZE = 32
-MAX_DECOMPRESSED = 4 << 30  # Bytes of one collection; a damaged size must not become an allocation.
+MAX_DECOMPRESSED = 1 << 30  # Bytes of one collection; more is damage, not to be allocated for.
 
 _HEADER = struct.Struct("<8sHHqIq32x")
 _FOOTER = struct.Struct("<qIII4x8s")
@@ -27,7 +27,6 @@ _U32 = struct.Struct("<I")
 _SIZE = _U32
 _AFTER_NAMES = struct.Struct("<qHI")  # crawled at, collections, CRC
 _AFTER_COLLECTION = struct.Struct("<II")  # records, compressed size
-_AFTER_DID = struct.Struct("<qII")  # offset, size, CRC
 _U16_MAX = 0xFFFF
 _U32_MAX = 0xFFFFFFFF
 _STREAM_CHUNK = 1 << 20
@@ -55,13 +54,6 @@ class Footer:
     index_size: int
     repo_count: int
     index_crc: int
-
-
-class IndexEntry(NamedTuple):
-    did: str
-    offset: int
-    size: int
-    crc: int  # Of the whole block.
 
 
 class PackedCollection(NamedTuple):
@@ -141,13 +133,13 @@ def encode_block(
     body: list[Buffer] = [
         part
         for name, records, compressed in ordered
-        for part in (_string(name), _AFTER_COLLECTION.pack(records, len(compressed)))
+        for part in (pack_string(name), _AFTER_COLLECTION.pack(records, len(compressed)))
     ]
     body.extend(collection.compressed for collection in ordered)
     crc = 0
     for part in body:
         crc = crc32(part, crc)
-    names = _string(did) + _string(pds) + _string(rev)
+    names = pack_string(did) + pack_string(pds) + pack_string(rev)
     size = _SIZE.size + len(names) + _AFTER_NAMES.size + sum(map(len, body))
     if size > _U32_MAX:
         raise ValueError(f"a block of {size} bytes, the format counts to {_U32_MAX}")
@@ -171,15 +163,22 @@ def parse_block(block: Buffer) -> BlockHead:
     size = block_size(view)
     if size != len(view):
         raise RcaError(0, f"a block that claims {size} bytes and has {len(view)}")
-    did, at = _read_string(view, _SIZE.size)
-    pds, at = _read_string(view, at)
-    rev, at = _read_string(view, at)
-    (crawled_at_us, count, crc), crc_end = _read(view, at, _AFTER_NAMES)
+    return parse_head(view)
+
+
+def parse_head(start: Buffer) -> BlockHead:
+    """The same from the first bytes of a block, if they reach beyond its table of contents."""
+    view = memoryview(start)
+    size = block_size(view)
+    did, at = read_string(view, _SIZE.size)
+    pds, at = read_string(view, at)
+    rev, at = read_string(view, at)
+    (crawled_at_us, count, crc), crc_end = read_struct(view, at, _AFTER_NAMES)
     at = crc_end
     toc = []
     for _ in range(count):
-        name, at = _read_string(view, at)
-        (records, compressed), at = _read(view, at, _AFTER_COLLECTION)
+        name, at = read_string(view, at)
+        (records, compressed), at = read_struct(view, at, _AFTER_COLLECTION)
         toc.append((name, records, compressed))
     collections = []
     for name, records, compressed in toc:
@@ -206,20 +205,22 @@ def decompress(block: Buffer, collection: CollectionEntry, limit: int = MAX_DECO
         declared = zstandard.frame_content_size(data)
         if declared > limit:
             raise RcaError(collection.start, f"{declared} bytes, more than {limit}")
-        return _decompress_bounded(data, limit)
+        if declared < 0:
+            declared = _measure(data, limit, collection.start)
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=max(declared, 1))
     except zstandard.ZstdError as error:
         raise RcaError(collection.start, f"no readable zstd: {error}") from None
 
 
-def _decompress_bounded(data: memoryview, limit: int) -> bytes:
-    # Read as a stream: the declared size of damaged data is not believed, here or by the library.
-    out = bytearray()
-    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=False) as reader:
+def _measure(data: memoryview, limit: int, place: int) -> int:
+    """What a frame that does not declare its size comes to; other writers make such frames."""
+    size = 0
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
         while chunk := reader.read(_STREAM_CHUNK):
-            out += chunk
-            if len(out) > limit:
-                raise zstandard.ZstdError(f"more than {limit} bytes come out")
-    return bytes(out)
+            size += len(chunk)
+            if size > limit:
+                raise RcaError(place, f"more than {limit} bytes")
+    return size
 
 
 def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:
@@ -227,8 +228,8 @@ def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:
     view = memoryview(entries)
     at = 0
     for _ in range(count):
-        rkey, at = _read_string(view, at)
-        (size,), at = _read(view, at, _U32)
+        rkey, at = read_string(view, at)
+        (size,), at = read_struct(view, at, _U32)
         if size > len(view) - at:
             raise RcaError(at, f"JSON of {size} bytes where {len(view) - at} are left")
         yield RecordEntry(rkey, bytes(view[at : at + size]))
@@ -237,43 +238,15 @@ def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:
         raise RcaError(at, f"{len(view) - at} bytes behind the last of {count} records")
 
 
-def encode_index(entries: Sequence[IndexEntry]) -> bytes:
-    """Sorted by DID here. Two blocks of one DID keep their order: the later one is the newer."""
-    ordered = sorted(entries, key=lambda entry: entry.did.encode())
-    parts = [_U32.pack(len(ordered))]
-    for did, offset, size, crc in ordered:
-        parts += (_string(did), _AFTER_DID.pack(offset, size, crc))
-    return b"".join(parts)
-
-
-def iter_index(index: Buffer) -> Iterator[IndexEntry]:
-    """Every entry of an index section, one at a time; raises RcaError at the first damaged one."""
-    view = memoryview(index)
-    (count,), at = _read(view, 0, _U32)
-    for _ in range(count):
-        entry, at = _read_entry(view, at)
-        yield entry
-    if at != len(view):
-        raise RcaError(at, f"{len(view) - at} bytes behind the last of {count} index entries")
-
-
-def _read_entry(view: memoryview, at: int) -> tuple[IndexEntry, int]:
-    did, at = _read_string(view, at)
-    (offset, size, crc), end = _read(view, at, _AFTER_DID)
-    if offset < HEADER_SIZE:
-        raise RcaError(at, f"a block at {offset}, inside the header")
-    return IndexEntry(did, offset, size, crc), end
-
-
-def _string(text: str) -> bytes:
+def pack_string(text: str) -> bytes:
     raw = text.encode()
     if len(raw) > _U16_MAX:
         raise ValueError(f"a text of {len(raw)} bytes, the format counts to {_U16_MAX}")
     return _U16.pack(len(raw)) + raw
 
 
-def _read_string(view: memoryview, at: int) -> tuple[str, int]:
-    (size,), start = _read(view, at, _U16)
+def read_string(view: memoryview, at: int) -> tuple[str, int]:
+    (size,), start = read_struct(view, at, _U16)
     if size > len(view) - start:
         raise RcaError(at, f"a text of {size} bytes where {len(view) - start} are left")
     try:
@@ -282,7 +255,7 @@ def _read_string(view: memoryview, at: int) -> tuple[str, int]:
         raise RcaError(at, "a text that is not UTF-8") from None
 
 
-def _read(view: memoryview, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
+def read_struct(view: memoryview, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
     if len(view) - at < layout.size:
         raise RcaError(at, "the data end inside a field")
     return layout.unpack_from(view, at), at + layout.size

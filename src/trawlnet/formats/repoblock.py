@@ -27,11 +27,15 @@ _per_thread = threading.local()
 
 
 def _load_native() -> ModuleType | None:
-    if os.environ.get("TRAWLNET_NATIVE") == "0":
+    """None where nothing was compiled; TRAWLNET_NATIVE=0 asks for that, =require forbids it."""
+    wish = os.environ.get("TRAWLNET_NATIVE")
+    if wish == "0":
         return None
     try:
         return importlib.import_module("trawlnet.formats._native")
     except ImportError:
+        if wish == "require":
+            raise
         return None
 
 

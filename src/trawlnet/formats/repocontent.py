@@ -71,6 +71,10 @@ class ExtractOptions:
     max_json: int = 2 * _MIB
     memory_limit: int = 1024 * _MIB  # For the index and the output, on top of the CAR itself.
 
+    def __post_init__(self) -> None:
+        if min(self.max_record, self.max_json, self.memory_limit) < 0 or self.max_json >> 32:
+            raise ValueError("limits must not be negative, and that of JSON under 4 GiB")
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionContent:

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Builds the extension with AddressSanitizer and UBSan into a temporary folder and runs its tests on that build:
+# once as compiled here, once with the portable code in place of the processor's own instructions; then fuzzes.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+python=${PYTHON:-$root/.venv/bin/python}
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+tests="tests/property/test_native_twin.py tests/unit/test_repoblock.py tests/unit/test_repoblock_refusals.py"
+
+for portable in 0 1; do
+    lib=$build/lib$portable
+    mkdir -p "$lib"
+    (cd "$root/src" && find trawlnet -name '*.py' | tar cf - -T -) | tar xf - -C "$lib"
+    (cd "$root" && TRAWLNET_NATIVE=require TRAWLNET_SANITIZE=1 TRAWLNET_PORTABLE=$portable \
+        "$python" setup.py -q build_ext --force --build-lib "$lib" --build-temp "$build/temp$portable" 2>"$build/log") ||
+        { cat "$build/log" >&2; exit 1; }
+    # Leaks are not looked for: the interpreter itself keeps much until it ends. The fuzzer looks for them.
+    # shellcheck disable=SC2086  # The list of tests is meant to split.
+    (cd "$root" && LD_PRELOAD="$(${CC:-cc} -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+        TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS="${TRAWLNET_TWIN_ROUNDS:-4000}" PYTHONPATH=$lib \
+        "$python" -m pytest -q $tests)
+done
+"$root/tests/native/fuzz.sh" "${FUZZ_SECONDS:-10}" "${FUZZ_SEED:-1}"

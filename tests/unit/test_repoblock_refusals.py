@@ -1,0 +1,275 @@
+"""Repositories that must be refused, and the limits that hold for every other."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors import BACKENDS, FIXTURES, UNVERIFIED, Extract, needs_fixtures, records_of, refusal
+from made_repos import DID, REV, SOME_CID, NoKey, field, make_car
+from trawlnet.formats import repoblock_plain
+from trawlnet.formats.car import Block, car_frame, car_header, write_car
+from trawlnet.formats.cid import Cid, cid_of
+from trawlnet.formats.commit import Commit
+from trawlnet.formats.dagcbor import encode, head
+from trawlnet.formats.mst import key_height
+from trawlnet.formats.repo import build_repo_of_blocks
+from trawlnet.formats.repocontent import DropReason, ExtractOptions, RepoError, RepoErrorKind
+
+LIKE = encode({"$type": "app.bsky.feed.like"})
+
+
+@pytest.fixture(params=BACKENDS)
+def extract(request: pytest.FixtureRequest) -> Extract:
+    found: Extract = request.param
+    return found
+
+
+@needs_fixtures
+@pytest.mark.parametrize("name", ["divy.repo", "paul_staging.repo", "repo_slice"])
+def test_commits_of_version_2_are_refused(extract: Extract, name: str) -> None:
+    car = (FIXTURES / "car" / f"{name}.car").read_bytes()
+    assert refusal(extract, car) is RepoErrorKind.UNSUPPORTED_VERSION
+
+
+def test_every_cut_inside_a_frame_is_truncated_and_between_frames_is_missing_blocks(
+    extract: Extract,
+) -> None:
+    repo = build_repo_of_blocks(
+        DID, {f"a.b.c/{n}": field(head(0, n)) for n in range(9)}, NoKey(), REV
+    )
+    car = repo.car()
+    edges = {len(car_header([repo.head]))}
+    for block in repo.blocks:
+        edges.add(max(edges) + len(car_frame(*block)))
+    assert max(edges) == len(car)
+    for size in range(len(car)):
+        expected = RepoErrorKind.MISSING_BLOCK if size in edges else RepoErrorKind.TRUNCATED
+        assert refusal(extract, car[:size]) is expected
+
+
+def test_a_changed_byte_in_any_block_is_a_hash_mismatch(extract: Extract) -> None:
+    car = make_car({"a.b.c/1": LIKE, "a.b.c/2": field(b"\x01")})
+    for at in range(len(car) - 40, len(car)):
+        damaged = bytearray(car)
+        damaged[at] ^= 1
+        assert refusal(extract, bytes(damaged), ExtractOptions()) is RepoErrorKind.HASH_MISMATCH
+
+
+def test_an_unreferenced_block_is_ignored_but_its_hash_is_checked(extract: Extract) -> None:
+    car = make_car({"a.b.c/1": LIKE})
+    extra = Block(cid_of(b"extra", 0x55), b"extra")
+    assert extract(car + car_frame(*extra), ExtractOptions()).records == 1
+    lying = car + car_frame(extra.cid, b"Extra")
+    assert refusal(extract, lying, ExtractOptions()) is RepoErrorKind.HASH_MISMATCH
+    assert extract(lying, UNVERIFIED).records == 1
+
+
+def test_a_block_under_another_hash_cannot_be_a_record(extract: Extract) -> None:
+    odd = Cid(b"\x01\x71\x13\x40" + bytes(64))
+    node = encode({"e": [entry(b"a.b.c/x", odd)], "l": None})
+    content = extract(tree_car([node]) + car_frame(odd, LIKE), ExtractOptions())
+    assert (content.records, content.dropped) == (0, {DropReason.BAD_CID: 1})
+
+
+@pytest.mark.parametrize(
+    "car",
+    [
+        b"\x00",
+        b"\x80\x00",
+        b"\x01\xa0",
+        b"\xff" * 9 + b"\x01",
+        car_header([]),
+        car_header([Cid(b"\x01\x55\x12\x20" + bytes(32))]),
+        car_header([SOME_CID]).replace(b"\x67version\x01", b"\x67version\x02"),
+        car_header([SOME_CID]) + b"\x00",
+        car_header([SOME_CID]) + b"\x85\x00" + b"\x01\x71\x12\x20a",
+        car_header([SOME_CID]) + b"\x05\x01\x71\x12\x20a",
+        car_header([SOME_CID]) + b"\x22\x12\x20" + bytes(32),
+    ],
+)
+def test_bytes_that_are_no_car_are_refused(extract: Extract, car: bytes) -> None:
+    assert refusal(extract, car) is RepoErrorKind.BAD_CAR
+
+
+def test_a_car_without_blocks_lacks_its_commit(extract: Extract) -> None:
+    assert refusal(extract, car_header([SOME_CID])) is RepoErrorKind.MISSING_BLOCK
+
+
+COMMIT = {"did": DID, "version": 3, "data": SOME_CID, "rev": REV, "prev": None, "sig": bytes(64)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"did": "nobody"},
+        {"did": b"did:plc:x"},
+        {"rev": "not-a-tid"},
+        {"rev": "3" * 14},
+        {"sig": bytes(63)},
+        {"data": "text"},
+        {"data": Cid(b"\x01\x55\x12\x20" + bytes(32))},
+        {"version": "3"},
+        *({name: ...} for name in ("did", "rev", "sig", "data", "version")),
+        {f"extra{n}": n for n in range(20)},
+    ],
+)
+def test_a_commit_of_the_wrong_form_is_refused(
+    extract: Extract, changes: dict[str, object]
+) -> None:
+    fields = {name: value for name, value in {**COMMIT, **changes}.items() if value is not ...}
+    assert refusal(extract, commit_car(encode(fields))) is RepoErrorKind.BAD_COMMIT
+
+
+@pytest.mark.parametrize("version", [0, 2, 4, 2**64 - 1])
+def test_another_repo_version_is_named_as_such(extract: Extract, version: int) -> None:
+    car = commit_car(encode({**COMMIT, "version": version}))
+    assert refusal(extract, car) is RepoErrorKind.UNSUPPORTED_VERSION
+
+
+def commit_car(commit: bytes) -> bytes:
+    root = cid_of(commit)
+    return write_car([root], [Block(root, commit)])
+
+
+def entry(key: bytes, value: Cid, prefix: int = 0, tree: Cid | None = None) -> dict[str, object]:
+    return {"k": key, "p": prefix, "t": tree, "v": value}
+
+
+def tree_car(nodes: list[bytes], *others: Block) -> bytes:
+    """A CAR around tree nodes given as bytes, the first of them the root."""
+    commit = Commit(DID, cid_of(nodes[0]), REV, sig=bytes(64)).encode()
+    blocks = [Block(cid_of(data), data) for data in [commit, *nodes, LIKE]]
+    return write_car([blocks[0].cid], [*blocks, *others])
+
+
+VALUE = cid_of(LIKE)
+# Named for how many pairs of zero bits their SHA-256 begins with.
+LAYER_0, LAYER_0_LATER, LAYER_1, LAYER_2 = b"a.b.c/ab", b"a.b.c/ac", b"a.b.c/ad", b"a.b.c/az"
+
+
+def test_the_keys_of_these_tests_have_the_layers_they_claim() -> None:
+    assert [key_height(key) for key in (LAYER_0, LAYER_0_LATER, LAYER_1, LAYER_2)] == [0, 0, 1, 2]
+
+
+LEAF = encode({"e": [entry(LAYER_0, VALUE)], "l": None})
+EMPTY = encode({"e": [], "l": None})
+BAD_TREES = {
+    "keys out of order": [
+        encode({"e": [entry(LAYER_0_LATER, VALUE), entry(LAYER_0, VALUE)], "l": None})
+    ],
+    "the same key twice": [
+        encode({"e": [entry(LAYER_0, VALUE), entry(b"", VALUE, prefix=8)], "l": None})
+    ],
+    "a prefix on the first key": [encode({"e": [entry(LAYER_0, VALUE, prefix=1)], "l": None})],
+    "a prefix beyond the key before": [
+        encode({"e": [entry(LAYER_0, VALUE), entry(b"x", VALUE, prefix=9)], "l": None})
+    ],
+    "an empty key": [encode({"e": [entry(b"", VALUE)], "l": None})],
+    "a key too long": [encode({"e": [entry(b"a.b.c/" + b"x" * 1100, VALUE)], "l": None})],
+    "keys of two layers in a node": [
+        encode({"e": [entry(LAYER_0, VALUE), entry(LAYER_1, VALUE)], "l": None})
+    ],
+    "a leaf with a subtree": [encode({"e": [entry(LAYER_0, VALUE)], "l": cid_of(LEAF)}), LEAF],
+    "a child of the wrong layer": [
+        encode({"e": [entry(LAYER_2, VALUE)], "l": cid_of(LEAF)}),
+        LEAF,
+    ],
+    "a subtree before its place": [
+        encode({"e": [entry(LAYER_1, VALUE, tree=cid_of(LEAF))], "l": None}),
+        LEAF,
+    ],
+    "an empty node below the root": [
+        encode({"e": [entry(LAYER_1, VALUE)], "l": cid_of(EMPTY)}),
+        EMPTY,
+    ],
+    "a root that is only a pointer": [encode({"e": [], "l": cid_of(LEAF)}), LEAF],
+    "a node that is no map": [encode([])],
+    "a node with more fields": [encode({"e": [], "l": None, "x": 1})],
+    "bytes behind a node": [EMPTY + b"\x00"],
+    "a count that lies": [b"\xa2\x61e\x9b" + b"\xff" * 8],
+    "an entry without a value": [encode({"e": [{"k": LAYER_0, "p": 0, "t": None}], "l": None})],
+    "a value that is no link": [
+        encode({"e": [{"k": LAYER_0, "p": 0, "t": None, "v": 1}], "l": None})
+    ],
+}
+
+
+@pytest.mark.parametrize("what", sorted(BAD_TREES))
+def test_a_bad_tree_costs_the_repo(extract: Extract, what: str) -> None:
+    assert refusal(extract, tree_car(BAD_TREES[what]), ExtractOptions()) is RepoErrorKind.BAD_TREE
+
+
+def test_a_sound_tree_of_hand_made_nodes_is_read(extract: Extract) -> None:
+    root = encode({"e": [entry(LAYER_1, VALUE)], "l": cid_of(LEAF)})
+    content = extract(tree_car([root, LEAF]), ExtractOptions())
+    assert list(records_of(content)) == ["a.b.c/ab", "a.b.c/ad"]
+
+
+@pytest.mark.parametrize("missing", [VALUE, cid_of(LEAF)])
+def test_a_missing_record_or_node_costs_the_repo(extract: Extract, missing: Cid) -> None:
+    root = encode({"e": [entry(LAYER_1, VALUE)], "l": cid_of(LEAF)})
+    commit = Commit(DID, cid_of(root), REV, sig=bytes(64)).encode()
+    blocks = [Block(cid_of(data), data) for data in (commit, root, LEAF, LIKE)]
+    car = write_car([blocks[0].cid], [block for block in blocks if block.cid != missing])
+    assert refusal(extract, car) is RepoErrorKind.MISSING_BLOCK
+
+
+def test_a_tree_that_contains_itself_ends(extract: Extract) -> None:
+    # With hashes unchecked a node can name itself.
+    itself = Cid(b"\x01\x71\x12\x20" + b"\x07" * 32)
+    for loop in (
+        encode({"e": [entry(LAYER_1, VALUE)], "l": itself}),
+        encode({"e": [entry(LAYER_1, VALUE, tree=itself)], "l": None}),
+        encode({"e": [], "l": itself}),
+    ):
+        commit = Commit(DID, itself, REV, sig=bytes(64)).encode()
+        car = write_car(
+            [cid_of(commit)],
+            [Block(cid_of(commit), commit), Block(itself, loop), Block(VALUE, LIKE)],
+        )
+        assert refusal(extract, car) is RepoErrorKind.BAD_TREE
+
+
+# Limits.
+
+
+def test_output_beyond_the_memory_limit_costs_the_repo(extract: Extract) -> None:
+    record = encode({"t": "x" * 10_000})
+    car = make_car({f"a.b.c/{n}": record for n in range(1000)})
+    limit = ExtractOptions(memory_limit=1_000_000)
+    assert refusal(extract, car, limit) is RepoErrorKind.OVER_LIMIT
+    assert extract(car, ExtractOptions()).records == 1000
+
+
+def test_the_memory_limit_is_exact_and_the_same_for_both(extract: Extract) -> None:
+    repo = build_repo_of_blocks(DID, {f"a.b.c/{n}": LIKE for n in range(40)}, NoKey(), REV)
+    car = repo.car()
+    low, high = 0, 1 << 20
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            extract(car, ExtractOptions(memory_limit=middle))
+            high = middle
+        except RepoError:
+            low = middle
+    content = extract(car, ExtractOptions())
+    assert high == 64 * len(repo.blocks) + 64 + len("a.b.c") + len(content.collections[0].data)
+
+
+def test_rereading_one_block_without_end_is_stopped(extract: Extract) -> None:
+    # Its output is small, since the `cid` is stripped: only the reading costs.
+    record = encode({"cid": "x" * 50_000, "uri": "u"})
+    car = make_car({f"a.b.c/{n}": record for n in range(300)})
+    assert refusal(extract, car, ExtractOptions(memory_limit=1_000_000)) is RepoErrorKind.OVER_LIMIT
+
+
+def test_too_many_collections_cost_the_repo(
+    extract: Extract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if extract is repoblock_plain.extract:
+        monkeypatch.setattr(repoblock_plain, "MAX_COLLECTIONS", 3)
+        count = 4
+    else:
+        count = 65_536
+    digits = {f"a.b.c{n}/x": LIKE for n in range(count)}
+    assert refusal(extract, make_car(digits)) is RepoErrorKind.OVER_LIMIT
