@@ -45,7 +45,7 @@ async def _ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
     from trawlnet.store.memory import MemoryStore
 
     # Looking at a crawl that never began must not begin one.
-    if not config.store_url and not (state / "store").exists():
+    if not config.redis_address and not (state / "store").exists():
         yield MemoryStore()
         return
     async with open_ledger(config, state) as ledger:
@@ -55,14 +55,14 @@ async def _ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
 async def _forget(config: ReposConfig) -> None:
     from trawlnet.store.open import erase_store
 
-    if config.store_url:
-        await erase_store(config.store_url)
+    if config.redis_address:
+        await erase_store(config.redis_address)
 
 
 def _remote(config: ReposConfig) -> str:
-    if not config.store_url:
+    if not config.redis_address:
         return ""
-    return f"the keys crawler:* in {without_passwords(config.store_url)}"
+    return f"the keys crawler:* in {without_passwords(config.redis_address)}"
 
 
 def _public_key(key: str) -> str:
@@ -81,7 +81,7 @@ REPOS = Crawler(
     outputs=("archive",),
     public_key=_public_key,
     example="--relay https://relay.example --contact you@example.org",
-    located_by=("store_url",),
+    located_by=("redis_address",),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
 )
 add_shared_verbs(app, REPOS)

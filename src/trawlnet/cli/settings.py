@@ -20,6 +20,7 @@ C = TypeVar("C", bound=BaseModel)
 DEFAULT = "default"
 # Flags that are no config keys, yet have a variable too.
 PLAIN_FLAGS = ("workspace", "json", "reason", "limit", "yes")
+_SHARED = ("clickhouse_",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,8 @@ def _from_variables(
     crawler: str, model: type[BaseModel], environ: Mapping[str, str]
 ) -> dict[str, _Given]:
     keys = {variable_of(crawler, key): key for key in model.model_fields}
+    # Variables that others use for the same thing count, too; ours come after them and win.
+    keys |= {key.upper(): key for key in model.model_fields if key.startswith(_SHARED)}
     others = [variable_of(crawler, flag) for flag in PLAIN_FLAGS]
     stem = variable_of(crawler, "")
     given: dict[str, _Given] = {}
@@ -158,7 +161,7 @@ def _from_variables(
             value = [one for one in text.split(",") if one] if is_list(model, key) else text
             given[key] = _Given(value, name, name)
         elif name.startswith(stem) and name not in others:
-            words = [known.removeprefix(stem) for known in keys]
+            words = [known.removeprefix(stem) for known in keys if known.startswith(stem)]
             hint = suggestion(name.removeprefix(stem), words, f"known after {stem}", stem)
             raise UsageTrouble(f"unknown variable {name}", hint)
     return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from trawlnet.engine.outcome import Reason, Receipt
@@ -31,6 +31,7 @@ class Control:
         self.window = Window()
         self.fed = 0  # Tasks that the source added in this run.
         self.source_dry = False
+        self.lanes_with_work: Callable[[], int] = lambda: 0  # Set by the crawl.
 
     @property
     def workers(self) -> int:

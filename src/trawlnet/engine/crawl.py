@@ -13,7 +13,7 @@ from typing import Any
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
-from trawlnet.engine.ports import Clock, Handler, Page, Sink, Source, Store, Unstorable
+from trawlnet.engine.ports import Clock, Counts, Handler, Page, Sink, Source, Store, Unstorable
 from trawlnet.engine.rules import RetryPolicy, judge
 from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
@@ -41,7 +41,9 @@ class Limits:
     backlog: int = 256  # Outcomes that wait for the sink before workers wait, too.
     lease: float = 120.0  # Renewed while a task runs; after a crash others wait this long.
     ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant.
-    high_water: int = 100_000  # Open tasks at which the source waits.
+    high_water: int = 100_000  # Open tasks at which the source waits,
+    few_lanes: int = 0  # unless fewer lanes than this have work;
+    highest_water: int = 1_000_000  # then it waits at this many.
     lanes: int = 50_000  # Lanes kept in memory; others wait in the store.
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     follow: bool = False  # Stay for tasks that are scheduled to be visited again.
@@ -52,6 +54,7 @@ class Limits:
 async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     """Run until the source is dry and every task is settled, or until told to stop."""
     floor = _Floor(parts, limits, control)
+    control.lanes_with_work = lambda: floor.lanes_with_work
     try:
         async with asyncio.TaskGroup() as group:
             floor.group = group
@@ -110,6 +113,12 @@ class _Floor:
             free = min(free, self.limits.most_tasks - self.begun)
         return max(free, 0)
 
+    @property
+    def lanes_with_work(self) -> int:
+        """Lanes that have something to do, now or later; blocked ones have not."""
+        at_work = self.busy.keys() | self.full
+        return len(at_work) + self.schedule.lanes_besides(at_work)
+
     def note(self, lane: str, due: float) -> None:
         """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
         self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - self.limits.ahead))
@@ -123,11 +132,20 @@ async def _feed(floor: _Floor) -> None:
         for lane, due in _earliest(page).items():
             floor.note(lane, due)
         control.changed.set()
-        while (await store.counts()).open > floor.limits.high_water:
+        while _is_enough(floor, await store.counts()):
             floor.relief.clear()
             await floor.relief.wait()
     control.source_dry = True
     control.changed.set()
+
+
+def _is_enough(floor: _Floor, counts: Counts) -> bool:
+    """Whether the source should wait. What blocked lanes hold is not worked off, however long it
+    waits; and a few lanes alone cannot use all workers, so that others are looked for."""
+    limits, left = floor.limits, counts.open - counts.blocked
+    if floor.lanes_with_work < limits.few_lanes:
+        return left > limits.highest_water
+    return left > limits.high_water
 
 
 def _earliest(page: Page) -> Mapping[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 
 class Schedule:
@@ -19,6 +19,10 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self._when)
+
+    def lanes_besides(self, others: Set[str]) -> int:
+        """How many lanes it holds that are not among the others."""
+        return len(self._when) - sum(lane in self._when for lane in others)
 
     def add(self, lane: str, when: float) -> None:
         """The lane has work at `when`; an earlier instant already noted stands."""

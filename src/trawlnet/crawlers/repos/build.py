@@ -45,7 +45,7 @@ async def open_parts(
     rules = HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
     async with AsyncExitStack() as stack:
         store = await open_store(
-            config.store_url or workspace / "state" / "repos" / _STORE, owner=_owner(workspace)
+            config.redis_address or workspace / "state" / "repos" / _STORE, owner=_owner(workspace)
         )
         stack.push_async_callback(store.close)
         if not config.relay and not (await store.counts()).known:
@@ -63,7 +63,7 @@ async def open_parts(
 @asynccontextmanager
 async def open_ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
     """The store alone, for commands that look back; without a name, it takes no work over."""
-    store = await open_store(config.store_url or _begun(state))
+    store = await open_store(config.redis_address or _begun(state))
     try:
         yield store
     finally:

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+import re
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
+
+
+class SourceKind(StrEnum):
+    PLC = "plc"  # The mirror of the PLC directory.
+    RELAY = "relay"  # Relays name hosts, hosts name repositories.
+    FILE = "file"  # A list of DIDs.
+
+
+class Verify(StrEnum):
+    FULL = "full"  # Hashes, owner, tree, and the signature against the account's key.
+    HASHES = "hashes"  # All but the signature.
+    OFF = "off"  # The tree must still be whole, and the owner right.
+
+
+def _redis_url(value: object) -> object:
+    if not isinstance(value, str) or not value or "://" in value:
+        return value
+    if not re.fullmatch(r"[\w.-]+(:\d{1,5})?(/\d+)?|\[[0-9a-fA-F:]+\]:\d{1,5}(/\d+)?", value):
+        raise ValueError("an address such as localhost:6379 or redis://HOST:PORT/DB")
+    return f"redis://{value}"
+
+
+RedisAddress = Annotated[str, BeforeValidator(_redis_url)]
 
 
 class ReposConfig(BaseModel):
@@ -17,10 +44,45 @@ class ReposConfig(BaseModel):
     relay: tuple[str, ...] = Field(
         (), description="Relays to ask for PDS hosts (URLs, asked in this order)."
     )
+    source: SourceKind | None = Field(
+        None,
+        description="Where DIDs come from: plc, relay or file; without it, whichever of --dids "
+        "and --relay is given, else plc.",
+    )
+    dids: str = Field("", description="File with one DID per line to crawl.")
+    plc_url: str = Field("https://plc.directory", description="The PLC directory.")
+    plc_rps: float = Field(
+        20.0, gt=0, le=1000, description="Requests per second to the PLC directory."
+    )
+    page_size: int = Field(
+        50_000, ge=1, le=1_000_000, description="DIDs in one page of the PLC source."
+    )
     skip_pds: tuple[str, ...] = Field((), description="PDS hosts to leave alone (host or URL).")
+    collections: tuple[str, ...] = Field(
+        (), description="Keep only these collections (globs such as app.bsky.graph.*)."
+    )
+    update: bool = Field(
+        False, description="Also visit archived repositories, and fetch those that changed."
+    )
+    resume: bool = Field(False, description="Accepted, and does nothing: a crawl always resumes.")
+    recheck_inactive: Seconds = Field(
+        86_400.0, ge=0, description="Ask inactive accounts again when a crawl begins so much later."
+    )
+    verify: Verify = Field(Verify.FULL, description="What is verified: full, hashes or off.")
+    keep_cids: bool = Field(False, description="Keep the cid of strong references in records.")
+    segment_size: Size = Field(
+        2 << 30, ge=1024, description="Begin a new segment file at this size."
+    )
+    zstd_level: int = Field(3, ge=1, le=19, description="Compression level of zstd.")
     workers: int = Field(50, ge=1, le=10_000, description="Tasks worked on at the same time.")
     default_pds_rps: float = Field(
-        5.0, gt=0, le=1000, description="Requests per second to one PDS."
+        5.0, gt=0, le=1000, description="Requests per second to a PDS of 100 to 999 accounts."
+    )
+    small_pds_rps: float = Field(
+        2.0, gt=0, le=1000, description="The same for a PDS of fewer than 100 accounts."
+    )
+    large_pds_rps: float = Field(
+        10.0, gt=0, le=1000, description="The same for a PDS of 1000 accounts or more."
     )
     pds_concurrency: int = Field(
         4, ge=1, le=100, description="Requests in flight to one PDS, whatever its rate."
@@ -42,10 +104,29 @@ class ReposConfig(BaseModel):
     max_repo_size: Size = Field(
         100 << 20, ge=1, description="Largest repository to keep (bytes, or 100MB)."
     )
+    memory_limit: Size = Field(
+        1 << 30, ge=1 << 20, description="Memory for repositories on their way to the archive."
+    )
     request_timeout: Seconds = Field(300.0, gt=0, description="Seconds for one whole request.")
     connect_timeout: Seconds = Field(15.0, gt=0, description="Seconds to get a connection.")
-    store_url: str = Field(
-        "", description="Where the crawl remembers: redis://HOST:PORT/DB, or empty for LMDB."
+    redis_address: RedisAddress = Field(
+        "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
+    )
+    clickhouse_address: str = Field(
+        "",
+        description="ClickHouse server (HOST:PORT or URL); without one, it is embedded.",
+    )
+    clickhouse_username: str = Field(
+        "default",
+        description="User of the ClickHouse server.",
+    )
+    clickhouse_password: str = Field(
+        "",
+        description="Password of that user.",
+    )
+    clickhouse_database: str = Field(
+        "default",
+        description="Database on the ClickHouse server.",
     )
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
@@ -57,14 +138,22 @@ class ReposConfig(BaseModel):
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many tasks.")
     max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
 
-    @field_validator("relay", "skip_pds", mode="before")
+    @field_validator("relay", "skip_pds", "collections", mode="before")
     @classmethod
     def _one_is_a_list_of_one(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
+    @property
+    def chosen_source(self) -> SourceKind:
+        if self.source is not None:
+            return self.source
+        if self.dids:
+            return SourceKind.FILE
+        return SourceKind.RELAY if self.relay else SourceKind.PLC
+
 
 def manners(config: ReposConfig) -> Manners:
-    """How every PDS is treated."""
+    """How a PDS of middling size is treated."""
     return Manners(
         rate=config.default_pds_rps,
         concurrency=config.pds_concurrency,
@@ -74,8 +163,16 @@ def manners(config: ReposConfig) -> Manners:
     )
 
 
+_PAGES_OPEN = 10  # At which the source waits,
+_FEW_PDSES = 50  # unless fewer PDSes than this have work left: a few large ones
+_PAGES_OPEN_MOST = 50  # must not keep the rest of the network out of sight for long.
+
+
 def limits(config: ReposConfig) -> Limits:
     return Limits(
+        high_water=_PAGES_OPEN * config.page_size,
+        few_lanes=_FEW_PDSES,
+        highest_water=_PAGES_OPEN_MOST * config.page_size,
         retry=RetryPolicy(config.attempts, base=config.retry_base, cap=config.retry_cap),
         most_tasks=config.max_tasks,
         most_seconds=config.max_seconds,
