@@ -1,8 +1,8 @@
 """Forks processes on request, so that a test can kill many of them without starting Python anew.
 
-Run as `python nursery.py MODULE`: the module has ROLES, coroutine functions of a folder. One command
-per line on stdin, one answer per line on stdout: `start ROLE FOLDER` answers with a pid, `kill PID`
-and `wait PID` with the status of the process once it is gone.
+Run as `python nursery.py MODULE`: the module has ROLES, coroutine functions of a folder.
+One command per line on stdin, one answer per line on stdout: `start ROLE FOLDER` answers with a
+pid, `kill PID` and `wait PID` with the status of the process once it is gone.
 """
 
 from __future__ import annotations
