@@ -42,17 +42,18 @@ static void check_output(const repo *r)
     check(r->cost <= r->options.memory_limit, "the limit is kept");
 }
 
-static void run_once(const uint8_t *data, size_t size, int verify, int keep_cids, size_t memory_limit)
+/* `choice` picks the options, one bit each; most of the time those under which most is read. */
+static void run_once(const uint8_t *data, size_t size, unsigned choice)
 {
-    static const pattern some[] = {{"app.bsky.*", 10}, {"*.profile", 9}};
+    static const pattern some[] = {{"app.bsky.*", 10}, {"*.odd", 5}};
     repo_options options = {
-        .verify_hashes = verify,
-        .keep_cids = keep_cids,
-        .max_record = 1 << 20,
-        .max_json = 2 << 20,
-        .memory_limit = memory_limit,
+        .verify_hashes = choice % 16 == 1,
+        .keep_cids = choice >> 4 & 1,
+        .max_record = choice >> 5 & 3 ? 1 << 20 : 150,
+        .max_json = choice >> 7 & 3 ? 2 << 20 : 120,
+        .memory_limit = choice >> 9 & 3 ? 64 << 20 : choice >> 11,
         .patterns = some,
-        .pattern_count = size % 3 ? 0 : 2,
+        .pattern_count = choice >> 4 & 3 ? 0 : 2,
         .seed = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0x2545f4914f6cdd1d},
     };
     /* An exact copy on the heap, so that reading one byte past it is seen. */
@@ -70,9 +71,10 @@ static void run_once(const uint8_t *data, size_t size, int verify, int keep_cids
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    run_once(data, size, 0, (int)(size & 1), 64 << 20);
-    if (size % 7 == 0)
-        run_once(data, size, 1, 0, size * 4);
+    uint32_t choice = (uint32_t)size;
+    for (size_t i = 0; i < size; i += 1 + size / 16)
+        choice = (choice ^ data[i]) * 0x01000193;
+    run_once(data, size, choice >> 8);
     return 0;
 }
 

@@ -41,6 +41,10 @@ class RcaError(Malformed):
         self.what = what
 
 
+class RcaCut(RcaError):
+    """The bytes end where more are needed; whoever has more of them can try again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     created_at_us: int
@@ -130,27 +134,29 @@ def encode_block(
     if len(collections) > _U16_MAX:
         raise ValueError(f"{len(collections)} collections, the format counts to {_U16_MAX}")
     ordered = sorted(collections, key=lambda collection: collection.name.encode())
-    body: list[Buffer] = [
-        part
-        for name, records, compressed in ordered
-        for part in (pack_string(name), _AFTER_COLLECTION.pack(records, len(compressed)))
-    ]
-    body.extend(collection.compressed for collection in ordered)
-    crc = 0
-    for part in body:
-        crc = crc32(part, crc)
+    contents = b"".join(
+        [
+            pack_string(name) + _AFTER_COLLECTION.pack(records, len(compressed))
+            for name, records, compressed in ordered
+        ]
+    )
+    data = [collection.compressed for collection in ordered]
     names = pack_string(did) + pack_string(pds) + pack_string(rev)
-    size = _SIZE.size + len(names) + _AFTER_NAMES.size + sum(map(len, body))
+    size = _SIZE.size + len(names) + _AFTER_NAMES.size + len(contents) + sum(map(len, data))
     if size > _U32_MAX:
         raise ValueError(f"a block of {size} bytes, the format counts to {_U32_MAX}")
+    # The data are joined once, at the end: fresh pages cost more than their checksum.
+    crc = crc32(contents)
+    for part in data:
+        crc = crc32(part, crc)
     numbers = _AFTER_NAMES.pack(crawled_at_us, len(ordered), crc)
-    return b"".join((_SIZE.pack(size), names, numbers, *body))
+    return b"".join((_SIZE.pack(size), names, numbers, contents, *data))
 
 
 def block_size(data: Buffer, at: int = 0) -> int:
     """The size that the block at `at` claims; enough to step over it."""
     if len(data) - at < _SIZE.size:
-        raise RcaError(at, "the size of a block is cut")
+        raise RcaCut(at, "the size of a block is cut")
     (size,) = _SIZE.unpack_from(data, at)
     if size < _SIZE.size + 3 * _U16.size + _AFTER_NAMES.size:
         raise RcaError(at, f"a block of {size} bytes, too few for its fixed fields")
@@ -248,7 +254,7 @@ def pack_string(text: str) -> bytes:
 def read_string(view: memoryview, at: int) -> tuple[str, int]:
     (size,), start = read_struct(view, at, _U16)
     if size > len(view) - start:
-        raise RcaError(at, f"a text of {size} bytes where {len(view) - start} are left")
+        raise RcaCut(at, f"a text of {size} bytes where {len(view) - start} are left")
     try:
         return str(view[start : start + size], "utf-8"), start + size
     except UnicodeDecodeError:
@@ -257,5 +263,5 @@ def read_string(view: memoryview, at: int) -> tuple[str, int]:
 
 def read_struct(view: memoryview, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
     if len(view) - at < layout.size:
-        raise RcaError(at, "the data end inside a field")
+        raise RcaCut(at, "the data end inside a field")
     return layout.unpack_from(view, at), at + layout.size

@@ -15,6 +15,7 @@ from trawlnet.formats.repocontent import (
     DROP_REASONS,
     ERROR_KINDS,
     CollectionContent,
+    DropReason,
     ExtractOptions,
     RepoContent,
     RepoError,
@@ -93,8 +94,12 @@ def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) ->
         ],
         records=records,
         filtered=filtered,
-        dropped={DROP_REASONS[i - 1]: n for i, n in enumerate(dropped) if n},
+        dropped=_counts(dropped) if any(dropped) else {},
     )
+
+
+def _counts(dropped: tuple[int, ...]) -> dict[DropReason, int]:
+    return {DROP_REASONS[number - 1]: count for number, count in enumerate(dropped) if count}
 
 
 def _compressor(level: int) -> zstandard.ZstdCompressor:

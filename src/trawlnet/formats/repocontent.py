@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 MAX_NESTING = 32  # Containers inside containers; the record's own map is the first.
 MAX_CONTAINER = 131_072  # Entries of one array or map.
@@ -76,8 +77,7 @@ class ExtractOptions:
             raise ValueError("limits must not be negative, and that of JSON under 4 GiB")
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionContent:
+class CollectionContent(NamedTuple):
     name: str
     records: int
     data: memoryview  # [u16 length, rkey][u32 length, JSON] for each record, in key order.

@@ -99,7 +99,8 @@ void repo_free(repo *r)
 
 size_t scratch_size(const scratch *mem)
 {
-    return mem->block_cap * sizeof *mem->blocks + mem->slot_cap * sizeof *mem->slots + mem->entry_cap * sizeof *mem->entries;
+    return mem->block_cap * sizeof *mem->blocks + mem->slot_cap * sizeof *mem->slots
+         + mem->entry_cap * sizeof *mem->entries;
 }
 
 void scratch_free(scratch *mem)
