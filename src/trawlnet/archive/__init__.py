@@ -1,0 +1,1 @@
+"""Archives as files: walk, search, count and check the segments that a crawl has left."""

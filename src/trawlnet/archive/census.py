@@ -1,0 +1,112 @@
+"""Which blocks of an archive count: the latest of each DID, unless a tombstone covers it."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from trawlnet.archive.entries import Entry
+from trawlnet.archive.segment import Damage, Segment, read_entry
+from trawlnet.archive.tombstones import Tombstone, read_tombstones
+from trawlnet.formats import rca
+
+
+class Version(NamedTuple):
+    """One block of a DID. Later ones compare greater."""
+
+    crawled_at_us: int
+    segment: int  # Its place in the order of segments.
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The blocks that do not count, by segment, their offsets in order. They take 8 bytes each;
+    the others take nothing."""
+
+    superseded: Mapping[Path, array[int]]
+    tombstoned: Mapping[Path, array[int]]
+    damage: Sequence[Damage] = ()
+
+    def dead(self, path: Path) -> frozenset[int]:
+        return frozenset(self.superseded.get(path, ())) | frozenset(self.tombstoned.get(path, ()))
+
+
+@dataclass(slots=True)
+class _Taking:
+    segments: Sequence[Segment]
+    stones: Mapping[str, Tombstone]
+    check: bool
+    superseded: dict[Path, array[int]] = field(default_factory=dict)
+    tombstoned: dict[Path, array[int]] = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
+
+
+def load_tombstones(place: Path) -> dict[str, Tombstone]:
+    """The latest of each DID, from the folder of the segments. All are held in memory."""
+    stones: dict[str, Tombstone] = {}
+    for stone in read_tombstones(place if place.is_dir() else place.parent):
+        before = stones.get(stone.did)
+        if before is None or before.at_us <= stone.at_us:
+            stones[stone.did] = stone
+    return stones
+
+
+def take_census(
+    segments: Sequence[Segment], stones: Mapping[str, Tombstone], *, check: bool = False
+) -> Census:
+    """Merge the indexes, which are sorted, and look closer only at what occurs twice.
+
+    With `check` a block supersedes others only if every byte of it is sound.
+    """
+    taking = _Taking(segments, stones, check)
+    merged = heapq.merge(*(_numbered(taking, n) for n in range(len(segments))))
+    for did, group in groupby(merged, key=lambda pair: pair[0]):
+        places = [(segment, entry) for _, segment, _, entry in group]
+        stone = stones.get(did.decode("utf-8", "replace"))
+        if stone is not None or len(places) > 1:
+            _sort_out(taking, places, stone)
+    return Census(_in_order(taking.superseded), _in_order(taking.tombstoned), taking.damage)
+
+
+def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, Entry]]:
+    segment = taking.segments[number]
+    try:
+        for entry in segment.entries():
+            yield entry.did, number, entry.offset, entry
+    except rca.RcaError as error:
+        taking.damage.append(Damage(segment.path, error.offset, error.what))
+
+
+def _sort_out(
+    taking: _Taking, places: Sequence[tuple[int, Entry]], stone: Tombstone | None
+) -> None:
+    versions = sorted(
+        version for version in (_version(taking, *place) for place in places) if version
+    )
+    for version in versions:
+        path = taking.segments[version.segment].path
+        if stone is not None and version.crawled_at_us <= stone.at_us:
+            taking.tombstoned.setdefault(path, array("q")).append(version.offset)
+        elif version is not versions[-1]:
+            taking.superseded.setdefault(path, array("q")).append(version.offset)
+
+
+def _version(taking: _Taking, number: int, entry: Entry) -> Version | None:
+    segment = taking.segments[number]
+    try:
+        with segment.open() as fd:
+            block = read_entry(fd, segment, entry, check=taking.check)
+    except rca.RcaError as error:
+        taking.damage.append(Damage(segment.path, error.offset, error.what))
+        return None
+    return Version(block.head.crawled_at_us, number, entry.offset)
+
+
+def _in_order(offsets: Mapping[Path, array[int]]) -> dict[Path, array[int]]:
+    return {path: array("q", sorted(found)) for path, found in offsets.items()}
