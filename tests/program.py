@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from trawlnet.cli.main import run
 
 SOURCE = Path(__file__).parents[1] / "src"
 PATIENCE = 60.0  # Seconds; only a test that fails waits that long.
@@ -51,6 +54,20 @@ def trawlnet(*arguments: object, cwd: Path | None = None, stdin: str = "", **var
         timeout=PATIENCE,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def _captured() -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        yield out, err
+
+
+def at_once(*arguments: object) -> Ran:
+    """The same command line without a process of its own: for one that ends before it works."""
+    with _captured() as (out, err):
+        code = run([str(argument) for argument in arguments])
+    return Ran(code, out.getvalue(), err.getvalue())
 
 
 class Started:

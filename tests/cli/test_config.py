@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from program import trawlnet
+from program import at_once, trawlnet
 from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.settings import Settings, load
 from trawlnet.crawlers.repos.config import ReposConfig
@@ -131,10 +131,22 @@ def test_config_as_text_is_a_file_that_says_the_same(tmp_path: Path) -> None:
 def test_a_wrong_config_stops_every_verb_before_it_touches_anything(tmp_path: Path) -> None:
     (tmp_path / "trawlnet.yaml").write_text("repos:\n  wokers: 5\n")
     for verb in ("crawl", "status", "failures"):
-        ran = trawlnet("repos", verb, "-w", tmp_path, "--json")
+        ran = at_once("repos", verb, "-w", tmp_path, "--json")
         assert ran.code == 2
         assert ran.error == {
             "error": f"{tmp_path}/trawlnet.yaml: unknown key repos.wokers",
             "hint": "did you mean repos.workers?",
         }
     assert [path.name for path in tmp_path.iterdir()] == ["trawlnet.yaml"]
+
+
+def test_passwords_are_not_printed(tmp_path: Path) -> None:
+    secrets = {
+        "TRAWLNET_REPOS_CLICKHOUSE_PASSWORD": "swordfish",
+        "TRAWLNET_REPOS_REDIS_ADDRESS": "redis://me:swordfish@127.0.0.1:6379/0",
+    }
+    ran = trawlnet("config", "-w", tmp_path, "--json", **secrets)
+    values = {row["key"]: row["value"] for row in ran.rows}
+    assert ran.code == 0 and "swordfish" not in ran.out + ran.err
+    assert values["repos.clickhouse_password"] == "..."
+    assert values["repos.redis_address"] == "redis://me:...@127.0.0.1:6379/0"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from program import Ran, Started, started, trawlnet, wait_until
+from program import PATIENCE, Ran, Started, at_once, started, trawlnet, wait_until
 from trawlnet.crawlers.repos.build import INDEX
 from trawlnet.engine.outcome import Reason
 
@@ -28,7 +28,7 @@ def archived(workspace: Path) -> list[str]:
 
 
 def status(workspace: Path) -> dict[str, Any]:
-    ran = trawlnet("repos", "status", "-w", workspace, "--json")
+    ran = at_once("repos", "status", "-w", workspace, "--json")
     assert (ran.code, ran.err) == (0, "")
     (row,) = ran.rows
     return row
@@ -169,6 +169,7 @@ def test_two_signals_stop_at_once_and_lose_nothing(tmp_path: Path) -> None:
     flags = ("--allow-private-hosts", "--relay")
     # A server that accepts and never answers: what is in flight would take minutes to finish.
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE)
         relay = f"http://127.0.0.1:{silent.getsockname()[1]}"
         arguments = ("repos", "crawl", "-w", tmp_path / "net", *flags, relay)
         with started(*arguments, folder=tmp_path / "io") as crawl:
@@ -193,8 +194,9 @@ def test_sigkill_loses_nothing(network: Any, slow: Started, tmp_path: Path) -> N
 
 def test_while_a_crawl_runs_others_may_look_but_not_touch(slow: Started, tmp_path: Path) -> None:
     workspace = tmp_path / "net"
+    wait_until(lambda: status(workspace)["open"] > 0, "fresh figures")
     row = status(workspace)
-    assert row["running"] == slow.pid and row["open"] > 0 and isinstance(row["rate"], float)
+    assert row["running"] == slow.pid and isinstance(row["rate"], float)
     assert trawlnet("repos", "failures", "-w", workspace).code == 0
     for verb in ("retry", "reset"):
         ran = trawlnet("repos", verb, "-w", "net", cwd=tmp_path)

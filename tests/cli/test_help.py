@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from program import environment, trawlnet
+from program import at_once, environment, trawlnet
 from trawlnet.cli.main import app
 
 
@@ -70,7 +70,7 @@ def test_only_crawlers_that_exist_have_a_group() -> None:
     ],
 )
 def test_a_mistyped_command_is_a_usage_error(arguments: list[str], words: str) -> None:
-    ran = trawlnet(*arguments)
+    ran = at_once(*arguments)
     assert ran.code == 2 and ran.out == ""
     assert ran.err.startswith("error: ") and words in ran.err
     assert "\nhint: trawlnet" in ran.err

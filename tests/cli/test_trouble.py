@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from program import PATIENCE, environment, started, trawlnet
+from program import PATIENCE, at_once, environment, started, trawlnet
 from servers import free_port, redis_server
 from trawlnet.cli.errors import Exit, explain
 from trawlnet.crawlers.repos.build import INDEX
@@ -24,8 +24,11 @@ NOBODY = 65534
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_on_a_missing_workspace_says_how_to_start_one(verb: str, tmp_path: Path) -> None:
-    ran = trawlnet("repos", verb, "-w", "net", cwd=tmp_path)
+def test_a_verb_on_a_missing_workspace_says_how_to_start_one(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = at_once("repos", verb, "-w", "net")
     assert (ran.code, ran.out) == (10, "")
     assert ran.err == (
         "error: there is no workspace ./net\nhint: start one with: trawlnet repos crawl -w ./net\n"
@@ -59,10 +62,10 @@ def test_looking_at_a_crawl_that_never_began_does_not_begin_one(tmp_path: Path) 
 
 @pytest.mark.parametrize("verb", ["failures", "retry"])
 def test_a_reason_is_one_of_a_closed_list(verb: str, tmp_path: Path) -> None:
-    ran = trawlnet("repos", verb, "-w", tmp_path, "--reason", "timeot")
+    ran = at_once("repos", verb, "-w", tmp_path, "--reason", "timeot")
     assert ran.code == 2
     assert ran.err == "error: unknown reason timeot\nhint: did you mean timeout?\n"
-    ran = trawlnet("repos", verb, "-w", tmp_path, "--reason", "zzz", "--json")
+    ran = at_once("repos", verb, "-w", tmp_path, "--reason", "zzz", "--json")
     assert ran.code == 2 and ran.error["hint"].startswith("reasons: ok, not_modified, ")
 
 
@@ -72,10 +75,10 @@ def test_a_reason_is_one_of_a_closed_list(verb: str, tmp_path: Path) -> None:
         (("--relay", "http://x"), "hint: give an address or a web page: --contact"),
         (("--contact", "a@b.example"), "hint: name one: --relay https://"),
         (("--contact", "a@b.example", "--relay", "x"), "error: 'x' is not the URL of a server"),
-        (("--workers", "many"), "error: --workers: expected a whole number, got 'many'"),
-        (("--max-repo-size", "big"), "error: --max-repo-size: expected a size such as"),
-        (("--max-seconds", "-1"), "error: --max-seconds: expected a duration such as"),
-        (("--store-url", "mysql://x", "--contact", "a@b.example", "--relay", "http://x"), "mysql"),
+        (
+            ("--redis-address", "mysql://x", "--contact", "a@b.example", "--relay", "http://x"),
+            "mysql",
+        ),
     ],
 )
 def test_a_crawl_that_cannot_start_says_why(
@@ -85,10 +88,21 @@ def test_a_crawl_that_cannot_start_says_why(
     assert ran.code in (1, 2) and words in ran.err and "Traceback" not in ran.err
 
 
+def test_a_flag_with_a_wrong_value_is_named(tmp_path: Path) -> None:
+    for flag, value, words in (
+        ("--workers", "many", "expected a whole number, got 'many'"),
+        ("--max-repo-size", "big", "expected a size such as 500KB, 100MB or 2GB, got 'big'"),
+        ("--max-seconds", "-1", "expected a duration such as 30s, 5m or 2h, got '-1'"),
+    ):
+        ran = at_once("repos", "crawl", "-w", tmp_path / "net", flag, value)
+        assert ran.code == 2 and ran.err.startswith(f"error: {flag}: {words}\nhint: ")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_redis_that_is_not_there_is_said(network: Any, tmp_path: Path) -> None:
     pytest.importorskip("redis")
     url = f"redis://127.0.0.1:{free_port()}/0"
-    ran = trawlnet(*network.crawl(tmp_path / "net", "--store-url", url, "--json"))
+    ran = trawlnet(*network.crawl(tmp_path / "net", "--redis-address", url, "--json"))
     assert ran.code == 12 and "127.0.0.1" in ran.error["error"] and ran.error["hint"]
 
 
@@ -98,7 +112,7 @@ def test_a_redis_that_goes_away_ends_the_crawl_and_loses_nothing(
     pytest.importorskip("redis")
     workspace = tmp_path / "net"
     with redis_server() as server:
-        flags = ("--store-url", server.url)
+        flags = ("--redis-address", server.url)
         with started(*network.crawl(workspace, *flags, rps=1), folder=tmp_path / "io") as crawl:
             crawl.until(lambda: (workspace / INDEX).exists(), "a repository")
             server.kill()

@@ -12,7 +12,7 @@ from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.flags import Folder, Json, default_workspace
 from trawlnet.cli.sections import SECTIONS, load_section
 from trawlnet.cli.settings import suggestion
-from trawlnet.cli.talk import emit, say, without_passwords
+from trawlnet.cli.talk import emit, say, showable
 from trawlnet.cli.workspace import Workspace, find, shown
 
 Section = Annotated[str | None, typer.Argument(metavar="[CRAWLER]", help="Only this section.")]
@@ -43,15 +43,11 @@ def _look_for(path: Path) -> None:
 
 def _rows(crawler: str, path: Path) -> list[dict[str, Any]]:
     settings = load_section(Workspace(path, crawler), SECTIONS[crawler])
-    values = settings.config.model_dump(mode="json")
+    values = showable(settings.config.model_dump(mode="json"))
     return [
-        {"key": f"{crawler}.{key}", "value": _shown(value), "source": settings.sources[key]}
+        {"key": f"{crawler}.{key}", "value": value, "source": settings.sources[key]}
         for key, value in values.items()
     ]
-
-
-def _shown(value: Any) -> Any:
-    return without_passwords(value) if isinstance(value, str) else value
 
 
 def _table(crawler: str, rows: list[dict[str, Any]]) -> str:

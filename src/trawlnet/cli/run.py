@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -10,16 +11,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Generic
+from typing import Generic
 
 import uvloop
+from pydantic import BaseModel
 
 from trawlnet.cli.crawler import C, Crawler, Plan
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import emit, listed, say, without_passwords
+from trawlnet.cli.talk import emit, listed, say, showable
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
@@ -34,7 +36,7 @@ from trawlnet.observe.view import Style, showing
 
 log = logging.getLogger(__name__)
 
-_SNAPSHOT_EVERY = 2.0  # Seconds; how old the figures of `status` may be while a crawl runs.
+_SNAPSHOT_EVERY = 1.0  # Seconds; how old the figures of `status` may be while a crawl runs.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ def run_crawl(job: Job[C]) -> int:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
-                told = without_passwords(job.settings.config.model_dump_json())
-                log.info("crawl began", extra={"config": told})
+                told = showable(job.settings.config.model_dump(mode="json"))
+                log.info("crawl began", extra={"config": json.dumps(told)})
                 return runner.run(_Run(job, plan).whole())
         except asyncio.CancelledError:
             return Exit.INTERRUPTED  # Twice told to stop before the crawl had begun.
@@ -151,7 +153,7 @@ class _Run(Generic[C]):
         except (CliError, OSError) as error:
             say(f"config not reloaded, the old one stays: {error}")
             return
-        changed = _changes(self.config.model_dump(), fresh.model_dump())
+        changed = _changes(self.config, fresh)
         live = {key: change for key, change in changed.items() if key in self.job.crawler.live}
         if live:
             plan = self.job.crawler.plan(fresh)
@@ -208,8 +210,14 @@ def _style(as_json: bool) -> Style:
     return Style.LIVE if sys.stderr.isatty() else Style.PLAIN
 
 
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    return {key: f"{old[key]} -> {new[key]}" for key in new if old[key] != new[key]}
+def _changes(old: BaseModel, new: BaseModel) -> dict[str, str]:
+    before, after = old.model_dump(), new.model_dump()
+    said_before, said_after = showable(before), showable(after)
+    return {
+        key: f"{said_before[key]} -> {said_after[key]}"
+        for key in after
+        if before[key] != after[key]
+    }
 
 
 def _reloaded(live: Mapping[str, str], dead: Sequence[str]) -> str:

@@ -52,3 +52,17 @@ def size(count: int) -> str:
 def without_passwords(text: str) -> str:
     """The text with the password inside any URL left out."""
     return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:...@", text)
+
+
+def showable(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Config values as they may be printed and logged: whoever reads those is not let in."""
+    return {key: _showable(key, value) for key, value in values.items()}
+
+
+def _showable(key: str, value: Any) -> Any:
+    if key.endswith(_SECRET) and value:
+        return "..."
+    return without_passwords(value) if isinstance(value, str) else value
+
+
+_SECRET = ("password", "token", "secret")
