@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trawlnet.formats.cid import cid_of
 from trawlnet.formats.dagcbor import encode, link
@@ -90,6 +90,12 @@ def text(raw: bytes) -> bytes:
     return b"\x79" + len(raw).to_bytes(2, "big") + raw
 
 
+def encode_unsorted(keys: Iterable[int]) -> bytes:
+    """A map with these keys in this order."""
+    entries = [encode(f"k{key}") + b"\xa1\x61v\x01" for key in keys]
+    return b"\xb8" + bytes((len(entries),)) + b"".join(entries)
+
+
 _V0 = b"\x12\x20" + bytes(32)
 _STRONG = {"cid": "bafyrei", "uri": "at://x"}
 
@@ -159,6 +165,9 @@ ODD_RECORDS: dict[str, bytes] = {
         "x-deep-33": nested(33),
         "unsorted": b"\xa2\x61b\x01\x61a\x02",
         "unsorted-nested": b"\xa2\x61b\xa2\x61z\x01\x61y\x80\x61a\x02",
+        "unsorted-many": encode_unsorted(range(40, 0, -1)),
+        "x-duplicate-many": encode_unsorted([*range(40, 0, -1), 20]),
+        "x-duplicate-few": encode_unsorted([5, 4, 3, 2, 1, 4]),
         "x-duplicate": b"\xa2\x61a\x01\x61a\x02",
         "x-duplicate-apart": b"\xa3\x61a\x01\x61b\x02\x61a\x03",
         "strong": encode({"subject": _STRONG}),

@@ -13,5 +13,6 @@ python=${PYTHON:-$here/../../.venv/bin/python}
 sources=$(find "$native" -name '*.c' ! -name module.c)
 # shellcheck disable=SC2086  # The list of sources is meant to split.
 ${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all \
-    ${FUZZ_CFLAGS:-} -I"$native" -o "$build/fuzz" "$here/fuzz_extract.c" $sources -lm
+    ${FUZZ_CFLAGS:-} -I"$native" -o "$build/fuzz" "$here/fuzz_extract.c" $sources -lm \
+    -Wl,--wrap=malloc,--wrap=realloc
 "$build/fuzz" "$seconds" "$seed" "$build"/corpus/*.car

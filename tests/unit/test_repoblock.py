@@ -204,6 +204,8 @@ DROPS = {
     "x-huge-map": DropReason.TOO_LARGE,
     "x-duplicate": DropReason.DUPLICATE_KEY,
     "x-duplicate-apart": DropReason.DUPLICATE_KEY,
+    "x-duplicate-few": DropReason.DUPLICATE_KEY,
+    "x-duplicate-many": DropReason.DUPLICATE_KEY,
 }
 
 

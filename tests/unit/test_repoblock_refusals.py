@@ -120,6 +120,21 @@ def test_a_commit_of_the_wrong_form_is_refused(
     assert refusal(extract, commit_car(encode(fields))) is RepoErrorKind.BAD_COMMIT
 
 
+@needs_fixtures
+@pytest.mark.parametrize(("kind", "field_name"), [("did", "did"), ("tid", "rev")])
+def test_published_dids_and_tids_are_judged_as_published(
+    extract: Extract, kind: str, field_name: str
+) -> None:
+    for judged in ("valid", "invalid"):
+        path = FIXTURES / "atproto-interop" / "syntax" / f"{kind}_syntax_{judged}.txt"
+        for line in path.read_text().splitlines():
+            if line and line[0] != "#":
+                car = commit_car(encode({**COMMIT, field_name: line}))
+                # A sound commit is believed, and then its tree is missed.
+                sound = refusal(extract, car) is RepoErrorKind.MISSING_BLOCK
+                assert sound == (judged == "valid"), line
+
+
 @pytest.mark.parametrize("version", [0, 2, 4, 2**64 - 1])
 def test_another_repo_version_is_named_as_such(extract: Extract, version: int) -> None:
     car = commit_car(encode({**COMMIT, "version": version}))

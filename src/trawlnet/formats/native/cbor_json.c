@@ -13,13 +13,10 @@ typedef struct {
     cursor in;
     const uint8_t *readable; /* end of the CAR: a wide load may pass the record, not this */
     buffer *out;
+    scratch *mem;
+    size_t key_count; /* keys of all maps that are open, in mem->keys */
     int keep_cids;
 } transcoder;
-
-typedef struct {
-    const uint8_t *at;
-    size_t len;
-} text;
 
 /* Every put_ function leaves this much room behind what it wrote: for the separators that follow without asking, at most
  * one per level of nesting, and for wide stores. */
@@ -310,24 +307,21 @@ static inline int text_order(const void *left, const void *right)
     return a->len ? memcmp(a->at, b->at, a->len) : 0;
 }
 
-/* Only for maps out of canonical order: strictly rising keys cannot repeat. The map has been read once, so it is sound. */
-static drop_reason find_duplicate(cursor in, uint64_t entries)
+enum { FEW_KEYS = 12 }; /* up to here comparing each with each is quicker than sorting */
+
+/* Only for maps out of canonical order: strictly rising keys cannot repeat. */
+static drop_reason find_duplicate(text *keys, size_t count)
 {
-    drop_reason why = DROP_NONE;
-    text *keys = malloc((size_t)entries * sizeof *keys);
-    if (!keys)
-        return DROP_NO_MEMORY;
-    for (size_t i = 0; i < entries; i++)
-        if (!cbor_span(&in, 3, &keys[i].at, &keys[i].len) || !cbor_skip(&in, 0))
-            why = DROP_BAD_CBOR;
-    if (!why) {
-        qsort(keys, (size_t)entries, sizeof *keys, text_order);
-        for (size_t i = 1; i < entries; i++)
-            if (text_order(&keys[i - 1], &keys[i]) == 0)
-                why = DROP_DUPLICATE_KEY;
+    size_t reach = count; /* how far apart equals can be */
+    if (count > FEW_KEYS) {
+        qsort(keys, count, sizeof *keys, text_order);
+        reach = 2;
     }
-    free(keys);
-    return why;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = i + 1; k < count && k < i + reach; k++)
+            if (text_order(&keys[i], &keys[k]) == 0)
+                return DROP_DUPLICATE_KEY;
+    return DROP_NONE;
 }
 
 /* Follows one map for the pair of texts that makes a strong reference. */
@@ -402,20 +396,23 @@ static drop_reason put_entry(transcoder *t, text key, int depth, reference *ref)
 static drop_reason put_map(transcoder *t, uint64_t entries, int depth)
 {
     drop_reason why = open_container(t, entries, depth, '{');
-    cursor content = t->in;
-    text key, before = {NULL, 0};
+    scratch *mem = t->mem;
+    const size_t first = t->key_count;
     reference ref = {0};
     int rising = 1;
 
     for (uint64_t n = 0; !why && n < entries; n++) {
-        if (!cbor_span(&t->in, 3, &key.at, &key.len))
+        if (t->key_count == mem->key_cap && !grow(&mem->keys, &mem->key_cap, 64, sizeof *mem->keys))
+            return DROP_NO_MEMORY;
+        text *key = &mem->keys[t->key_count++];
+        if (!cbor_span(&t->in, 3, &key->at, &key->len))
             return DROP_BAD_CBOR;
-        rising = rising && (n == 0 || text_order(&before, &key) < 0);
-        before = key;
-        why = put_entry(t, key, depth, &ref);
+        rising = rising && (n == 0 || text_order(key - 1, key) < 0);
+        why = put_entry(t, *key, depth, &ref);
     }
     if (!why && !rising)
-        why = find_duplicate(content, entries);
+        why = find_duplicate(mem->keys + first, t->key_count - first);
+    t->key_count = first;
     if (why)
         return why;
     if (!t->keep_cids && ref.has_cid && ref.has_uri)
@@ -446,6 +443,7 @@ drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer 
         .in = {at, at + len},
         .readable = r->car + r->car_len,
         .out = out,
+        .mem = r->mem,
         .keep_cids = r->options.keep_cids,
     };
     if (len && *at >> 5 != 5)

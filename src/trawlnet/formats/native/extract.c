@@ -100,7 +100,7 @@ void repo_free(repo *r)
 size_t scratch_size(const scratch *mem)
 {
     return mem->block_cap * sizeof *mem->blocks + mem->slot_cap * sizeof *mem->slots
-         + mem->entry_cap * sizeof *mem->entries;
+         + mem->entry_cap * sizeof *mem->entries + mem->key_cap * sizeof *mem->keys;
 }
 
 void scratch_free(scratch *mem)
@@ -108,5 +108,6 @@ void scratch_free(scratch *mem)
     free(mem->blocks);
     free(mem->slots);
     free(mem->entries);
+    free(mem->keys);
     memset(mem, 0, sizeof *mem);
 }

@@ -121,7 +121,7 @@ static repo_error next_key(repo *r, node *n, const entry *e)
         return repo_fail(r, REPO_BAD_TREE, "a prefix is longer than the key before", n->start);
     if (len > MAX_KEY || len == 0)
         return repo_fail(r, REPO_BAD_TREE, "a key is empty or too long", n->start);
-    /* The entry's other fields follow its suffix, so that reading a little more is safe. */
+    /* The entry's other fields and the node's left link follow the suffix: 15 bytes at least, and no more are read. */
     copy_short(n->key + prefix, e->suffix, e->suffix_len);
     n->key_len = len;
     return REPO_OK;

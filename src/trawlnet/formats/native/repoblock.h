@@ -104,12 +104,18 @@ typedef struct {
     uint32_t prefix_len;
 } entry;
 
+typedef struct {
+    const uint8_t *at;
+    size_t len;
+} text;
+
 /* Memory that one extraction leaves to the next: fresh pages cost as much as a fifth of the work. */
 typedef struct {
     block *blocks;
     slot *slots;
     entry *entries;
-    size_t block_cap, slot_cap, entry_cap;
+    text *keys; /* of the maps around the value being read */
+    size_t block_cap, slot_cap, entry_cap, key_cap;
 } scratch;
 
 typedef struct {
