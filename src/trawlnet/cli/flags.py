@@ -90,11 +90,10 @@ def _value(given: Any) -> Any:
 def _parameter(model: type[BaseModel], key: str) -> inspect.Parameter:
     field = model.model_fields[key]
     many, switch = is_list(model, key), field.annotation is bool
-    metavar = None if switch else _metavar(field, many)
     option = typer.Option(
         flag_of(key),
         help=_help(field, many),
-        metavar=metavar,
+        metavar=None if switch else metavar_of(model, key),
         show_default=False,
         allow_from_autoenv=False,  # The config reads its variables itself, to know the source.
     )
@@ -105,30 +104,38 @@ def _parameter(model: type[BaseModel], key: str) -> inspect.Parameter:
     )
 
 
-def _metavar(field: FieldInfo, many: bool) -> str:
+def metavar_of(model: type[BaseModel], key: str) -> str:
+    """What kind of value a key takes, in one word."""
+    field = model.model_fields[key]
     kinds = set(get_args(field.annotation)) or {field.annotation}
-    if many:
-        return "TEXT"
     for validator, name in ((parse_size, "SIZE"), (parse_duration, "TIME")):
         if _uses(field, validator):
             return name
+    if bool in kinds:
+        return "SWITCH"
     return "N" if int in kinds else "X" if float in kinds else "TEXT"
 
 
 def _uses(field: FieldInfo, validator: Callable[..., Any]) -> bool:
-    return any(getattr(one, "func", None) is validator for one in field.metadata)
+    """Also when the key may be left out: then the validator is on one side of a union."""
+    sides = [
+        one for side in get_args(field.annotation) for one in getattr(side, "__metadata__", ())
+    ]
+    return any(getattr(one, "func", None) is validator for one in [*field.metadata, *sides])
 
 
 def _help(field: FieldInfo, many: bool) -> str:
     text = (field.description or "").rstrip(".")
     if many:
         return f"{text}; may be repeated."
-    if field.default in (None, "", False):
-        return f"{text}."
-    return f"{text} [{_default(field)}]."
+    default = default_of(field)
+    return f"{text} [{default}]." if default else f"{text}."
 
 
-def _default(field: FieldInfo) -> str:
+def default_of(field: FieldInfo) -> str:
+    """The default as one would type it; empty when there is none."""
+    if field.default in (None, "", (), False):
+        return ""
     if _uses(field, parse_size):
-        return size(field.default)
+        return size(field.default).replace(".0 ", "").replace(" ", "")
     return f"{field.default:g}" if isinstance(field.default, float) else str(field.default)

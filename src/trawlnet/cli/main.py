@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
@@ -12,6 +11,7 @@ from typer.core import TyperGroup
 from trawlnet import __version__
 from trawlnet.cli import config, doctor, repos, sim
 from trawlnet.cli.errors import tell
+from trawlnet.cli.talk import mute_stdout
 
 
 class _InOrder(TyperGroup):
@@ -56,8 +56,7 @@ def run(arguments: list[str]) -> int:
         code = app(arguments or ["--help"], prog_name="trawlnet", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has had enough; the interpreter must not flush into the void.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        mute_stdout()
         return 1
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - bugs become one line, too.
         return tell(error, as_json="--json" in arguments)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from trawlnet.cli.archive import add_archive_verbs
 from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
@@ -85,3 +86,4 @@ REPOS = Crawler(
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
 )
 add_shared_verbs(app, REPOS)
+add_archive_verbs(app)

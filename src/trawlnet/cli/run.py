@@ -21,7 +21,7 @@ from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import emit, listed, say, showable
+from trawlnet.cli.talk import emit, listed, mute_stdout, say, showable
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
@@ -170,7 +170,10 @@ class _Run(Generic[C]):
             row = {"event": "summary", "ending": ending, "exit_code": code}
             row |= {"seconds": round(seconds, 3), "given_up": given_up, "fed": control.fed}
             row |= {"run": {"attempts": control.tally, "settled": control.settled}}
-            emit(row | status_row(self.job.crawler.name, counts))
+            try:
+                emit(row | status_row(self.job.crawler.name, counts))
+            except BrokenPipeError:
+                mute_stdout()  # How the crawl went does not depend on who was listening.
             return
         what, where = self.job.crawler.name, shown(self.job.workspace.path)
         say(f"{_ENDINGS[ending]} after {duration(seconds)}: {listed(control.settled)}")

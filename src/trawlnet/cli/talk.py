@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,11 @@ def say(text: str) -> None:
 def emit(row: Mapping[str, Any]) -> None:
     """One object for programs."""
     print(json.dumps(row), flush=True)
+
+
+def mute_stdout() -> None:
+    """Whoever read our output has had enough: what is still to be flushed goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def iso(instant: float) -> str | None:

@@ -1,0 +1,242 @@
+"""The verbs that read archives: inspect, tally, verify, cat, compact. They need no workspace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.archive_tables import collection_rows, collection_table, inspection, size_shown
+from trawlnet.cli.bar import progress_bar
+from trawlnet.cli.errors import CliError
+from trawlnet.cli.flags import Json, variables
+from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import shown
+
+if TYPE_CHECKING:  # Only the commands themselves pay for the import.
+    from trawlnet.archive.segment import Damage
+
+Where = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", show_default=False, help="Folder of segments, or one of them."),
+]
+OneFile = Annotated[
+    Path, typer.Argument(metavar="FILE", show_default=False, help="A segment (.rca).")
+]
+Did = Annotated[
+    str, typer.Option("--did", metavar="DID", show_envvar=False, help="Whose repository.")
+]
+Glob = Annotated[
+    str,
+    typer.Option(
+        "--collection", metavar="GLOB", show_envvar=False, help="Only these, like app.bsky.feed.*"
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", show_envvar=False, help="Say what would be done, and do not.")
+]
+
+
+def add_archive_verbs(app: typer.Typer) -> None:
+    settings = variables("repos")
+    for verb, example in (
+        (inspect, "inspect ./net/archive/segment_0001.rca"),
+        (tally, "tally ./net/archive"),
+        (verify, "verify ./net/archive"),
+        (cat, "cat ./net/archive --did did:plc:ewvi7nxzyoun6zhxrhs64oiz"),
+        (compact, "compact ./net/archive --dry-run"),
+    ):
+        app.command(
+            verb.__name__, epilog=f"Example: trawlnet repos {example}", context_settings=settings
+        )(verb)
+
+
+def inspect(file: OneFile, json: Json = False) -> int:
+    """Show a segment's header, its index, and what is in it, unpacking everything."""
+    from trawlnet.archive.tally import inspect as look
+    from trawlnet.formats.rca import RcaError
+
+    with _reading(file):
+        try:
+            with progress_bar("unpacking", file.stat().st_size) as progress:
+                segment, counts = look(file, progress)
+        except RcaError as error:
+            raise CliError(f"{file}@{error.offset}: {error.what}", _TRY_VERIFY) from None
+        about = inspection(segment, counts)
+    if json:
+        emit(about | {"collections": collection_rows(counts, unpacked=True)} | _damage(counts))
+    else:
+        for name, value in about.items():
+            print(f"{name.replace('_', ' '):<14} {_plain(name, value)}")
+        print("\n" + collection_table(counts, unpacked=True))
+    return _tell_damage(counts.damage, json)
+
+
+def tally(place: Where, json: Json = False) -> int:
+    """Count repositories and records by collection, without unpacking anything.
+
+    Each repository counts once, with its latest block, unless a tombstone covers it.
+    """
+    from trawlnet.archive.tally import tally as count
+
+    with _reading(place), progress_bar("counting", _total(place)) as progress:
+        counts = count(place, progress)
+    fields = ("segments", "unfinalised", "bytes", "repos", "records", "superseded", "tombstoned")
+    row = {name: getattr(counts, name) for name in (*fields, "torn")}
+    if json:
+        emit(row | {"collections": collection_rows(counts)} | _damage(counts))
+    else:
+        print(collection_table(counts))
+        print(
+            f"\n{counts.repos:,} repos with {counts.records:,} records in {counts.segments:,} "
+            f"segments, {size_shown(counts.bytes)}; "
+            f"{counts.superseded:,} blocks superseded, {counts.tombstoned:,} tombstoned"
+        )
+    return _tell_damage(counts.damage, json)
+
+
+def verify(place: Where, json: Json = False) -> int:
+    """Check every byte: ends, checksums, compression, records, JSON, order, index.
+
+    Damage is named as file@offset, on stdout; the exit code is then 1.
+    """
+    from trawlnet.archive.segment import find_segments
+    from trawlnet.archive.verify import verify_segment
+
+    total: dict[str, int] = dict.fromkeys(
+        ("segments", "unfinalised", "bytes", "repos", "records", "torn", "damaged"), 0
+    )
+    with _reading(place), progress_bar("verifying", _total(place)) as progress:
+        for path in find_segments(place):
+            verdict = verify_segment(path, progress)
+            total["segments"] += 1
+            total["unfinalised"] += not verdict.finalised
+            total["damaged"] += len(verdict.damage) + verdict.untold
+            for name in ("bytes", "repos", "records", "torn"):
+                total[name] += getattr(verdict, name)
+            for damage in verdict.damage:
+                emit(_row(damage)) if json else print(damage, flush=True)
+            if verdict.untold:
+                say(f"{path}: {verdict.untold:,} more")
+            if verdict.sound and not verdict.finalised:
+                say(f"{path}: unfinalised, {verdict.torn:,} bytes torn; a crawl continues in it")
+    if json:
+        emit(total)
+    else:
+        state = f"{total['damaged']:,} damaged places" if total["damaged"] else "sound"
+        say(
+            f"{total['segments']:,} segments, {total['repos']:,} repos, "
+            f"{total['records']:,} records, {size_shown(total['bytes'])}: {state}"
+        )
+    return 1 if total["damaged"] else 0
+
+
+def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> int:
+    """Print the records of one repository, one JSON object per line."""
+    import orjson
+
+    from trawlnet.archive.lookup import look_up, records
+    from trawlnet.archive.segment import Damage
+
+    with _reading(place):
+        found = look_up(place, did)
+        for damage in found.damage:
+            say(str(damage))
+        if found.block is None or found.segment is None:
+            raise CliError(f"{did} is not in {shown(place)}", "see what is: trawlnet repos tally")
+        if found.tombstone is not None:
+            raise CliError(
+                f"{did} is gone: {found.tombstone.reason}",
+                "its block stays in the segment until: trawlnet repos compact",
+            )
+        broken = bool(found.damage)
+        for one in records(found.segment, found.block, lambda name: fnmatchcase(name, collection)):
+            if isinstance(one, Damage):
+                say(str(one))
+                broken = True
+                continue
+            # Stored JSON goes out as it is, but a line must stay a line.
+            value = orjson.Fragment(one.json) if b"\n" not in one.json else orjson.loads(one.json)
+            row = {"did": did, "collection": one.collection, "rkey": one.rkey, "value": value}
+            sys.stdout.buffer.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+    return 1 if broken else 0
+
+
+def compact(folder: Where, dry_run: DryRun = False, json: Json = False) -> int:
+    """Drop blocks that later ones replace or that tombstones cover.
+
+    Each segment is written anew and then swapped in; a kill at any instant loses nothing.
+    """
+    from trawlnet.crawlers.repos.compact import compact as act
+    from trawlnet.crawlers.repos.compact import plan_compaction
+    from trawlnet.net.clock import SystemClock
+
+    with _reading(folder):
+        if dry_run:
+            done = plan_compaction(folder)
+        else:
+            with progress_bar("compacting", _total(folder)) as progress:
+                done = act(folder, SystemClock().now, progress)
+    if json:
+        row: dict[str, Any] = asdict(done) | _damage(done)
+        emit(row | {"dry_run": dry_run})
+    else:
+        say(
+            f"{'would drop' if dry_run else 'dropped'} {done.superseded:,} superseded and "
+            f"{done.tombstoned:,} tombstoned blocks, {size_shown(done.freed)}: {done.rewritten:,} "
+            f"of {done.segments:,} segments rewritten, {done.removed:,} removed"
+        )
+    return _tell_damage(done.damage, json)
+
+
+_TRY_VERIFY = "see all that is wrong: trawlnet repos verify"
+
+
+@contextmanager
+def _reading(place: Path) -> Iterator[None]:
+    from trawlnet.archive.segment import ArchiveChanged, NoArchive
+
+    try:
+        yield
+    except NoArchive as error:
+        inner = place / "archive"
+        hint = f"try {shown(inner)}" if inner.is_dir() else "name the folder of segment_0001.rca"
+        raise CliError(str(error), hint) from None
+    except ArchiveChanged as error:
+        raise CliError(str(error), "run the same command again") from None
+
+
+def _total(place: Path) -> int:
+    from trawlnet.archive.segment import find_segments
+
+    return sum(path.stat().st_size for path in find_segments(place))
+
+
+def _damage(counts: Any) -> dict[str, Any]:
+    return {"damage": [_row(damage) for damage in counts.damage]}
+
+
+def _row(damage: Damage) -> dict[str, Any]:
+    return {"file": str(damage.path), "offset": damage.offset, "what": damage.what}
+
+
+def _tell_damage(damage: list[Damage], as_json: bool) -> int:
+    if not as_json:
+        for one in damage:
+            say(f"damaged: {one}")
+    return 1 if damage else 0
+
+
+def _plain(name: str, value: Any) -> str:
+    if name in ("bytes", "torn"):
+        return size_shown(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

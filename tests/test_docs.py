@@ -1,0 +1,174 @@
+"""Every verb, flag, key, variable, exit code, metric and reason is documented.
+
+`python tests/test_docs.py` rewrites the tables that follow from the code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.flags import default_of, metavar_of
+from trawlnet.cli.main import app
+from trawlnet.cli.sections import SECTIONS
+from trawlnet.cli.settings import PLAIN_FLAGS, flag_of, variable_of
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import MEANING, Reason
+from trawlnet.engine.rules import Manners
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+from trawlnet.store.memory import MemoryStore
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+
+
+def commands(command: Any, path: str = "trawlnet") -> Iterator[tuple[str, Any]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield f"{path} {name}", inner
+        yield from commands(inner, f"{path} {name}")
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def reasons_table() -> str:
+    rows = [
+        [
+            f"`{reason}`",
+            meaning.gloss,
+            meaning.blame,
+            meaning.again,
+            "yes" if meaning.answer else "no",
+        ]
+        for reason, meaning in MEANING.items()
+    ]
+    return table(["reason", "meaning", "who is to blame", "tried again", "an answer"], rows)
+
+
+def keys_table(section: str) -> str:
+    model = SECTIONS[section]
+    rows = [
+        [f"`{key}`", metavar_of(model, key), default_of(field) or "none", field.description or ""]
+        for key, field in model.model_fields.items()
+    ]
+    return table(["key", "kind", "default", "meaning"], rows)
+
+
+def verbs_table() -> str:
+    rows = []
+    for path, command in ALL.items():
+        flags = " ".join(f"`{option}`" for option in sorted(flags_of(path)) if "--" in option)
+        if not hasattr(command, "commands"):
+            rows.append([f"`{path}`", command.help.split("\n\n")[0].replace("\n", " "), flags])
+    return table(["command", "what it does", "flags"], rows)
+
+
+def metrics_table() -> str:
+    clock = SystemClock()
+    metrics, gate = Metrics("repos", clock), Gate(clock, Manners())
+    # Only the gate and the clock are looked at: nothing here runs.
+    metrics.watch(Parts(None, MemoryStore(), None, None, gate, clock), Control(1))  # type: ignore[arg-type]
+    rows = []
+    for family in metrics.registry.collect():
+        labels = sorted({name for sample in family.samples for name in sample.labels} - {"le"})
+        suffix = "_total" if family.type == "counter" else ""
+        names = ", ".join(f"`{label}`" for label in labels)
+        if not family.name.startswith("process_"):
+            rows.append([f"`{family.name}{suffix}`", family.type, names, family.documentation])
+    return table(["name", "type", "labels", "meaning"], rows)
+
+
+GENERATED = {
+    "metrics.md": {"metrics": metrics_table},
+    "reasons.md": {"reasons": reasons_table},
+    "config.md": {name: lambda name=name: keys_table(name) for name in SECTIONS},
+    "cli.md": {"verbs": verbs_table},
+}
+
+
+def flags_of(path: str) -> set[str]:
+    """The flags of a command; those that are config keys are in config.md."""
+    keys = {flag_of(key) for model in SECTIONS.values() for key in model.model_fields}
+    options = {option for one in ALL[path].params for option in getattr(one, "opts", [])}
+    return {option for option in options if option.startswith("-")} - (
+        keys if path.endswith(" crawl") else set()
+    )
+
+
+def filled(text: str, name: str, content: str) -> str:
+    begin, end = f"<!-- {name}: written by tests/test_docs.py -->", f"<!-- end of {name} -->"
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    assert pattern.search(text), f"there is no place for {name}"
+    return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
+
+
+@pytest.mark.parametrize("page", GENERATED)
+def test_tables_say_what_the_code_says(page: str) -> None:
+    text = (REFERENCE / page).read_text()
+    for name, make in GENERATED[page].items():
+        assert filled(text, name, make()) == text, f"{page} is old: run python tests/test_docs.py"
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_every_verb_and_flag_is_documented(path: str) -> None:
+    text = (REFERENCE / "cli.md").read_text()
+    assert path in text
+    for flag in flags_of(path):
+        assert f"`{flag}" in text, f"{flag} of {path}"
+
+
+def test_every_exit_code_is_documented() -> None:
+    text = (REFERENCE / "cli.md").read_text()
+    for code in Exit:
+        assert f"| {int(code)} |" in text
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_variable_can_be_found(section: str) -> None:
+    text = (REFERENCE / "config.md").read_text() + (REFERENCE / "cli.md").read_text()
+    for flag in PLAIN_FLAGS:
+        assert f"`{variable_of(section, flag)}`" in text
+    assert "`TRAWLNET_WORKSPACE`" in text
+
+
+def test_every_control_file_and_signal_is_documented() -> None:
+    text = (REFERENCE / "cli.md").read_text()
+    for word in ("pause.<crawler>", "stop.<crawler>", "SIGUSR1", "SIGHUP", "SIGTERM", "SIGINT"):
+        assert f"`{word}`" in text
+
+
+def test_every_reason_is_documented() -> None:
+    text = (REFERENCE / "reasons.md").read_text()
+    assert all(f"| `{reason}` |" in text for reason in Reason)
+
+
+def test_every_page_that_is_linked_to_is_there() -> None:
+    docs = REFERENCE.parent
+    for page in docs.rglob("*.md"):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(docs)}: {target}"
+
+
+def write() -> None:
+    for page, tables in GENERATED.items():
+        text = (REFERENCE / page).read_text()
+        for name, make in tables.items():
+            text = filled(text, name, make())
+        (REFERENCE / page).write_text(text)
+
+
+if __name__ == "__main__":
+    write()
