@@ -86,14 +86,14 @@ def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, E
 def _sort_out(
     taking: _Taking, places: Sequence[tuple[int, Entry]], stone: Tombstone | None
 ) -> None:
-    versions = sorted(
-        version for version in (_version(taking, *place) for place in places) if version
-    )
+    # A set: an index that names a block twice must not make it supersede itself.
+    found = {_version(taking, *place) for place in places}
+    versions = sorted(version for version in found if version)
     for version in versions:
         path = taking.segments[version.segment].path
         if stone is not None and version.crawled_at_us <= stone.at_us:
             taking.tombstoned.setdefault(path, array("q")).append(version.offset)
-        elif version is not versions[-1]:
+        elif version != versions[-1]:
             taking.superseded.setdefault(path, array("q")).append(version.offset)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import struct
 from collections.abc import Callable, Iterator
-from itertools import groupby
 from typing import NamedTuple
 from zlib import crc32
 
@@ -94,11 +93,6 @@ def crc_of(read: Callable[[int, int], bytes], start: int, end: int) -> int:
     for at in range(start, end, _PIECE):
         crc = crc32(read(min(_PIECE, end - at), at), crc)
     return crc
-
-
-def by_did(entries: Iterator[Entry]) -> Iterator[tuple[bytes, list[Entry]]]:
-    for did, group in groupby(entries, key=_did):
-        yield did, list(group)
 
 
 def _did(entry: Entry) -> bytes:

@@ -69,8 +69,8 @@ class Segment:
         return walk(fd, rca.HEADER_SIZE, self.blocks_end, check=check, starts=self._starts)
 
     def entries(self) -> Iterator[Entry]:
-        """Sorted by DID, from the index; where there is none, from the sound blocks."""
-        if self.footer is not None:
+        """Sorted by DID, from the index; where that is no use, from the sound blocks."""
+        if self.footer is not None and self.index_is_sound():
             yield from read_entries(self._read, *self._index_range(self.footer))
             return
         yield from log_blocks(self)
@@ -111,8 +111,7 @@ class Segment:
     def _starts(self) -> array[int] | None:
         if not self.index_is_sound():
             return None
-        offsets = array("q", (entry.offset for entry in self.entries()))
-        return array("q", sorted(offsets))
+        return array("q", sorted(entry.offset for entry in self.entries()))
 
 
 def open_segment(path: Path) -> Segment:
@@ -186,7 +185,7 @@ def read_collection(fd: int, block: FoundBlock, collection: rca.CollectionEntry)
     try:
         return rca.decompress(data, collection._replace(start=0, end=size))
     except rca.RcaError as error:
-        raise rca.RcaError(start, f"{collection.name}: {error.what}") from None
+        raise rca.RcaError(start, error.what) from None
 
 
 @contextmanager

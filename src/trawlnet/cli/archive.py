@@ -106,19 +106,20 @@ def verify(place: Where, json: Json = False) -> int:
 
     Damage is named as file@offset, on stdout; the exit code is then 1.
     """
+    from trawlnet.archive.census import load_tombstones, take_census
     from trawlnet.archive.segment import find_segments
+    from trawlnet.archive.tally import open_all
     from trawlnet.archive.verify import verify_segment
 
-    total: dict[str, int] = dict.fromkeys(
-        ("segments", "unfinalised", "bytes", "repos", "records", "torn", "damaged"), 0
-    )
+    names = ("segments", "unfinalised", "bytes", "blocks", "records", "torn", "damaged")
+    total: dict[str, int] = dict.fromkeys(names, 0)
     with _reading(place), progress_bar("verifying", _total(place)) as progress:
         for path in find_segments(place):
             verdict = verify_segment(path, progress)
             total["segments"] += 1
             total["unfinalised"] += not verdict.finalised
             total["damaged"] += len(verdict.damage) + verdict.untold
-            for name in ("bytes", "repos", "records", "torn"):
+            for name in ("bytes", "blocks", "records", "torn"):
                 total[name] += getattr(verdict, name)
             for damage in verdict.damage:
                 emit(_row(damage)) if json else print(damage, flush=True)
@@ -126,13 +127,17 @@ def verify(place: Where, json: Json = False) -> int:
                 say(f"{path}: {verdict.untold:,} more")
             if verdict.sound and not verdict.finalised:
                 say(f"{path}: unfinalised, {verdict.torn:,} bytes torn; a crawl continues in it")
+        census = take_census(open_all(find_segments(place), []), load_tombstones(place))
+    for name in ("superseded", "tombstoned"):
+        total[name] = sum(map(len, getattr(census, name).values()))
     if json:
         emit(total)
     else:
         state = f"{total['damaged']:,} damaged places" if total["damaged"] else "sound"
         say(
-            f"{total['segments']:,} segments, {total['repos']:,} repos, "
-            f"{total['records']:,} records, {size_shown(total['bytes'])}: {state}"
+            f"{total['segments']:,} segments, {size_shown(total['bytes'])}, "
+            f"{total['blocks']:,} blocks ({total['superseded']:,} superseded, "
+            f"{total['tombstoned']:,} tombstoned), {total['records']:,} records: {state}"
         )
     return 1 if total["damaged"] else 0
 

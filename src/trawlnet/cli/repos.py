@@ -14,6 +14,7 @@ from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
+from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
 
@@ -66,11 +67,6 @@ def _remote(config: ReposConfig) -> str:
     return f"the keys crawler:* in {without_passwords(config.redis_address)}"
 
 
-def _public_key(key: str) -> str:
-    """The DID: a key also names the PDS that listed it, and the lane says that already."""
-    return key.partition("@")[0] if key.startswith("did:") else key
-
-
 REPOS = Crawler(
     name="repos",
     config=ReposConfig,
@@ -80,7 +76,7 @@ REPOS = Crawler(
     remote=_remote,
     forget=_forget,
     outputs=("archive",),
-    public_key=_public_key,
+    public_key=did_of,
     example="--relay https://relay.example --contact you@example.org",
     located_by=("redis_address",),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),

@@ -1,0 +1,94 @@
+"""Find one repository in an archive, and read its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from trawlnet.archive.blocks import FoundBlock
+from trawlnet.archive.census import Version
+from trawlnet.archive.segment import Damage, Segment, find_segments, read_collection, read_entry
+from trawlnet.archive.tally import open_all
+from trawlnet.archive.tombstones import Tombstone, read_tombstones
+from trawlnet.formats import rca
+
+_json = msgspec.json.Decoder(msgspec.Raw)
+
+
+class FoundRecord(NamedTuple):
+    collection: str
+    rkey: str
+    json: bytes
+
+
+@dataclass(slots=True)
+class Lookup:
+    """The latest block of one DID, if there is a sound one."""
+
+    block: FoundBlock | None = None
+    segment: Segment | None = None
+    tombstone: Tombstone | None = None  # The latest one that covers the block.
+    damage: list[Damage] = field(default_factory=list)
+
+
+def look_up(place: Path, did: str) -> Lookup:
+    """By CrawledAt, then by place. A damaged block is passed over, and told."""
+    found, best = Lookup(), Version(-(1 << 63), -1, 0)
+    for number, segment in enumerate(open_all(find_segments(place), found.damage)):
+        for entry in segment.find(did):
+            try:
+                with segment.open() as fd:
+                    block = read_entry(fd, segment, entry, check=True)
+            except rca.RcaError as error:
+                found.damage.append(Damage(segment.path, error.offset, error.what))
+                continue
+            version = Version(block.head.crawled_at_us, number, entry.offset)
+            if version > best:
+                best, found.block, found.segment = version, block, segment
+    if found.block is not None:
+        found.tombstone = _covering(place, did, found.block.head.crawled_at_us)
+    return found
+
+
+def records(
+    segment: Segment, block: FoundBlock, wanted: Callable[[str], bool]
+) -> Iterator[FoundRecord | Damage]:
+    """The records of the wanted collections; a damaged one costs itself and is told."""
+    with segment.open() as fd:
+        for collection in block.head.collections:
+            if not wanted(collection.name):
+                continue
+            place = block.offset + collection.start
+            try:
+                entries = read_collection(fd, block, collection)
+                for rkey, json in rca.iter_records(entries, collection.records):
+                    if is_json(json):
+                        yield FoundRecord(collection.name, rkey, json)
+                    else:
+                        yield Damage(segment.path, place, f"{collection.name}/{rkey}: no JSON")
+            except rca.RcaError as error:
+                yield Damage(segment.path, place, f"{collection.name}: {error.what}")
+
+
+def is_json(data: bytes) -> bool:
+    """One object, in UTF-8; looked through without making Python objects of it."""
+    try:
+        _json.decode(data)
+        data.decode()
+    except ValueError:
+        return False
+    return data.startswith(b"{")
+
+
+def _covering(place: Path, did: str, crawled_at_us: int) -> Tombstone | None:
+    folder = place if place.is_dir() else place.parent
+    stones = (stone for stone in read_tombstones(folder) if stone.did == did)
+    return max(
+        (stone for stone in stones if stone.at_us >= crawled_at_us),
+        key=lambda stone: stone.at_us,
+        default=None,
+    )

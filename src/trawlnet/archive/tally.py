@@ -1,0 +1,129 @@
+"""Count what an archive holds: from tables of contents alone, or by unpacking everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trawlnet.archive.blocks import FoundBlock, Gap
+from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.segment import (
+    Damage,
+    Segment,
+    find_segments,
+    open_segment,
+    read_collection,
+)
+from trawlnet.formats import rca
+
+Progress = Callable[[int], None]  # Told so many bytes of segments are dealt with.
+
+
+@dataclass(slots=True)
+class CollectionTally:
+    repos: int = 0
+    records: int = 0
+    compressed: int = 0
+    unpacked: int = 0  # Only known to `inspect`.
+
+
+@dataclass(slots=True)
+class Tally:
+    segments: int = 0
+    unfinalised: int = 0
+    bytes: int = 0  # Of the files.
+    repos: int = 0
+    records: int = 0
+    superseded: int = 0  # Blocks that a later one of the same DID replaces.
+    tombstoned: int = 0
+    torn: int = 0  # Bytes behind the last block of unfinalised segments.
+    collections: dict[str, CollectionTally] = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
+
+    def add(self, head: rca.BlockHead) -> None:
+        self.repos += 1
+        for name, records, start, end in head.collections:
+            row = self.collections.get(name)
+            if row is None:
+                row = self.collections[name] = CollectionTally()
+            row.repos += 1
+            row.records += records
+            row.compressed += end - start
+            self.records += records
+
+
+def tally(place: Path, progress: Progress = lambda done: None) -> Tally:
+    """Each DID once, with its latest block, unless a tombstone covers it."""
+    counts = Tally()
+    segments = open_all(find_segments(place), counts.damage)
+    census = take_census(segments, load_tombstones(place))
+    counts.damage += census.damage
+    for segment in segments:
+        dead = census.dead(segment.path)
+        counts.superseded += len(census.superseded.get(segment.path, ()))
+        counts.tombstoned += len(census.tombstoned.get(segment.path, ()))
+        _add_file(counts, segment)
+        with segment.open() as fd:
+            for block in sound_blocks(segment, fd, counts):
+                if block.offset not in dead:
+                    counts.add(block.head)
+        progress(segment.size)
+    return counts
+
+
+def inspect(path: Path, progress: Progress = lambda done: None) -> tuple[Segment, Tally]:
+    """Everything in one segment, each block of it, unpacked. Raises RcaError for no archive."""
+    segment, counts = open_segment(path), Tally()
+    _add_file(counts, segment)
+    with segment.open() as fd:
+        for block in sound_blocks(segment, fd, counts):
+            counts.add(block.head)
+            for collection in block.head.collections:
+                try:
+                    entries = read_collection(fd, block, collection)
+                    for _ in rca.iter_records(entries, collection.records):
+                        pass
+                except rca.RcaError as error:
+                    place = block.offset + collection.start
+                    counts.damage.append(Damage(path, place, f"{collection.name}: {error.what}"))
+                else:
+                    counts.collections[collection.name].unpacked += len(entries)
+            progress(block.head.size)
+    return segment, counts
+
+
+def open_all(paths: Sequence[Path], damage: list[Damage]) -> list[Segment]:
+    """The segments that can be read; of the others, why not."""
+    segments = []
+    for path in paths:
+        try:
+            segment = open_segment(path)
+        except rca.RcaError as error:
+            damage.append(Damage(path, error.offset, error.what))
+            continue
+        segments.append(segment)
+        if segment.damage is not None:
+            damage.append(segment.damage)
+    return segments
+
+
+def sound_blocks(segment: Segment, fd: int, counts: Tally) -> Iterator[FoundBlock]:
+    """The blocks; what lies between them goes to the damage, or is the torn end."""
+    last: Gap | None = None
+    for found in segment.blocks(fd, check=False):
+        if last is not None:
+            counts.damage.append(Damage(segment.path, last.place, last.what))
+        last = found if isinstance(found, Gap) else None
+        if isinstance(found, FoundBlock):
+            yield found
+    if last is not None and segment.finalised:
+        counts.damage.append(Damage(segment.path, last.place, last.what))
+    elif last is not None:
+        counts.torn += last.end - last.offset
+
+
+def _add_file(counts: Tally, segment: Segment) -> None:
+    counts.segments += 1
+    counts.unfinalised += not segment.finalised
+    counts.bytes += segment.size

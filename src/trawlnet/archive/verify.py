@@ -1,0 +1,185 @@
+"""Check every byte of a segment: both ends, every block, every record, and the index over them."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from pathlib import Path
+
+from trawlnet.archive.blocks import FoundBlock, Gap
+from trawlnet.archive.entries import Entry, EntryLog
+from trawlnet.archive.lookup import is_json
+from trawlnet.archive.segment import Damage, Segment, entry_of, open_segment, read_collection
+from trawlnet.archive.tally import Progress
+from trawlnet.formats import rca
+
+_TOLD = 1000  # Damages of one segment that are told one by one.
+
+
+@dataclass(slots=True)
+class Verdict:
+    path: Path
+    finalised: bool = False
+    bytes: int = 0
+    blocks: int = 0
+    records: int = 0
+    torn: int = 0  # Bytes behind the last block of an unfinalised segment: no damage.
+    damage: list[Damage] = field(default_factory=list)
+    untold: int = 0  # More damage than is listed.
+
+    @property
+    def sound(self) -> bool:
+        return not self.damage
+
+    def found(self, offset: int, what: str) -> None:
+        if len(self.damage) < _TOLD:
+            self.damage.append(Damage(self.path, offset, what))
+        else:
+            self.untold += 1
+
+
+def verify_segment(path: Path, progress: Progress = lambda done: None) -> Verdict:
+    verdict = Verdict(path)
+    try:
+        segment = open_segment(path)
+    except rca.RcaError as error:
+        verdict.found(error.offset, error.what)
+        return verdict
+    verdict.finalised, verdict.bytes = segment.finalised, segment.size
+    if segment.damage is not None:
+        verdict.damage.append(segment.damage)
+    with segment.open() as fd:
+        _check_ends(verdict, segment, fd)
+        log, gaps = _check_blocks(verdict, segment, fd, progress)
+    if segment.footer is not None:
+        _check_index(verdict, segment, segment.footer, log, gaps)
+    progress(segment.size - segment.blocks_end)
+    return verdict
+
+
+def _check_ends(verdict: Verdict, segment: Segment, fd: int) -> None:
+    """Flags and padding are zero: what is written again from its fields must be the same."""
+    header = os.pread(fd, rca.HEADER_SIZE, 0)
+    if at := _difference(header, rca.encode_header(segment.header)):
+        verdict.found(at - 1, "a header whose reserved bytes are not zero")
+    if segment.footer is None:
+        return
+    start = segment.size - rca.FOOTER_SIZE
+    footer = os.pread(fd, rca.FOOTER_SIZE, start)
+    if at := _difference(footer, rca.encode_footer(segment.footer)):
+        verdict.found(start + at - 1, "a footer whose reserved bytes are not zero")
+    if segment.finalised and segment.header.repo_count != segment.footer.repo_count:
+        what = f"{segment.header.repo_count} repos, in the footer {segment.footer.repo_count}"
+        verdict.found(20, what)
+
+
+def _difference(one: bytes, other: bytes) -> int:
+    """The place of the first byte that differs, from 1; 0 if none does."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False), 1) if a != b), 0)
+
+
+def _check_blocks(
+    verdict: Verdict, segment: Segment, fd: int, progress: Progress
+) -> tuple[EntryLog, list[Gap]]:
+    log = EntryLog()
+    gaps: list[Gap] = []
+    for found in segment.blocks(fd, check=True):
+        if isinstance(found, Gap):
+            gaps.append(found)
+            progress(found.end - found.offset)
+            continue
+        log.add(entry_of(found))
+        verdict.blocks += 1
+        for offset, what in _block_damage(fd, found):
+            verdict.found(offset, what)
+        verdict.records += sum(one.records for one in found.head.collections)
+        progress(found.head.size)
+    if gaps and not segment.finalised and gaps[-1].end == segment.blocks_end:
+        torn = gaps.pop()
+        verdict.torn = torn.end - torn.offset
+    for gap in gaps:
+        verdict.found(gap.place, gap.what)
+    return log, gaps
+
+
+def _block_damage(fd: int, block: FoundBlock) -> Iterator[tuple[int, str]]:
+    names = [collection.name.encode() for collection in block.head.collections]
+    if any(one >= other for one, other in pairwise(names)):
+        yield block.offset + block.head.crc_end, "collections that are not sorted by name"
+    for collection in block.head.collections:
+        start = block.offset + collection.start
+        try:
+            what = _records_damage(read_collection(fd, block, collection), collection.records)
+        except rca.RcaError as error:
+            what = error.what
+        if what:
+            yield start, f"{collection.name}: {what}"
+
+
+def _records_damage(entries: bytes, count: int) -> str:
+    """What is wrong with the records of a collection; empty when nothing is."""
+    before = ""
+    for number, (rkey, json) in enumerate(rca.iter_records(entries, count)):
+        # Keys are ASCII: their order as texts is their order as bytes.
+        if rkey <= before and number:
+            return f"record key {rkey[:80]!r} is out of order"
+        if not is_json(json):
+            return f"record {rkey[:80]!r} is no JSON object"
+        before = rkey
+    return ""
+
+
+def _check_index(
+    verdict: Verdict, segment: Segment, footer: rca.Footer, log: EntryLog, gaps: list[Gap]
+) -> None:
+    if not segment.index_is_sound():
+        verdict.found(footer.index_offset, "index CRC differs from the one in the footer")
+        return
+    count, before = 0, b""
+    try:
+        for entry in segment.entries():
+            if entry.did < before:
+                raise rca.RcaError(footer.index_offset, f"index not sorted at {entry.did[:80]!r}")
+            count, before = count + 1, entry.did
+    except rca.RcaError as error:
+        verdict.found(error.offset, error.what)
+        return
+    if count != footer.repo_count:
+        place = segment.size - rca.FOOTER_SIZE + 12
+        verdict.found(place, f"{footer.repo_count} repos, in the index {count}")
+    for offset, what in _index_against_blocks(segment.entries(), iter(log), gaps):
+        verdict.found(offset, what)
+
+
+def _index_against_blocks(
+    index: Iterator[Entry], blocks: Iterator[Entry], gaps: list[Gap]
+) -> Iterator[tuple[int, str]]:
+    """Both come sorted by DID. What lies in a gap has been told already."""
+    both = heapq.merge(
+        ((entry, True) for entry in index),
+        ((entry, False) for entry in blocks),
+        key=lambda pair: pair[0].did,
+    )
+    starts = [gap.offset for gap in gaps]
+    for did, group in groupby(both, key=lambda pair: pair[0].did):
+        listed: dict[int, Entry] = {}
+        there: dict[int, Entry] = {}
+        for entry, of_index in group:
+            (listed if of_index else there)[entry.offset] = entry
+        name = did[:80].decode("utf-8", "replace")
+        for offset in sorted(listed.keys() | there.keys()):
+            if offset not in there and not _inside(offset, starts, gaps):
+                yield offset, f"no block of {name} here, the index says there is"
+            elif offset not in listed:
+                yield offset, f"a block of {name} that is not in the index"
+            elif offset in there and listed[offset] != there[offset]:
+                yield offset, f"the block of {name} is not the one in the index (size or CRC)"
+
+
+def _inside(offset: int, starts: list[int], gaps: list[Gap]) -> bool:
+    before = bisect_right(starts, offset) - 1
+    return before >= 0 and offset < gaps[before].end
