@@ -12,6 +12,9 @@ LINK_TAG = 42
 SHA256_LINK = b"\x01\x71\x12\x20"  # CIDv1, DAG-CBOR, SHA-256, 32 bytes.
 
 
+_USUAL_LINK = b"\xd8\x2a\x58\x25\x00" + SHA256_LINK
+
+
 class Head(NamedTuple):
     major: int
     info: int
@@ -56,6 +59,8 @@ def read_link(data: bytes, at: int) -> tuple[bytes, int]:
 
 def read_sha256_link(data: bytes, at: int) -> tuple[bytes, int]:
     """The digest of the link at `at`, which must be DAG-CBOR under SHA-256."""
+    if data[at : at + 9] == _USUAL_LINK and at + 41 <= len(data):
+        return data[at + 9 : at + 41], at + 41
     cid, end = read_link(data, at)
     if len(cid) != 36 or cid[:4] != SHA256_LINK:
         raise Malformed(f"link at {at} is not DAG-CBOR under SHA-256")
