@@ -1,0 +1,1 @@
+"""Sites: policy, robots, pages and their links, and when to come back."""

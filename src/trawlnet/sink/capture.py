@@ -1,0 +1,64 @@
+"""A capture: one answer to one request for a page, as the handler hands it to the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Headers = Sequence[tuple[str, str]]  # In order, with repetitions, as they travelled.
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A redirect that was followed inside the same visit."""
+
+    url: str
+    status: int
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    to: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What one visit brought: an item of the handler's outcome, for a CaptureSink.
+
+    `body` is None when there is nothing to keep: a 304, or a type that is not stored. A 304 takes
+    over the content hash of the URL's last capture. Only answers to revisits may be conditional:
+    a first visit that is done again after a crash must see the body, for its links.
+    """
+
+    timestamp: float  # When the answer was there, in Unix seconds.
+    url: str  # As it was asked for.
+    http_status: int
+    body: bytes | None = None  # Decoded from its transfer and content codings.
+    final_url: str = ""  # Where redirects led; empty if they led nowhere else.
+    hops: Sequence[Hop] = ()
+    page_type: str = ""
+    depth: int = 0  # Links from a seed.
+    referrer: str | None = None
+    content_type: str = ""
+    encoding: str = ""  # Of characters.
+    etag: str = ""
+    last_modified: str = ""
+    fetch_latency_ms: float = 0.0
+    retries: int = 0
+    proxy_id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # JSON-like.
+    request_headers: Headers = ()  # For the WARC, like the next two.
+    response_headers: Headers = ()
+    reason_phrase: str = ""
+    simhash: int | None = None  # 64 bits; None: the page has too little text to compare.
+    links: Sequence[Link] = ()  # For the edge list.
+    revisit_in: float | None = None  # The interval chosen for the next visit, in seconds.
+    discover: bool = True  # Tell the discovery spool.
+
+    @property
+    def stored(self) -> bool:
+        """Whether its body goes to the content store."""
+        return self.body is not None and 200 <= self.http_status < 300
