@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Generic
+from typing import Generic, TextIO, cast
 
 import uvloop
 from pydantic import BaseModel
@@ -21,7 +21,7 @@ from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import emit, listed, mute_stdout, say, showable
+from trawlnet.cli.talk import Lasting, emit, listed, mute_stdout, say, showable
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
@@ -111,13 +111,13 @@ class _Run(Generic[C]):
 
         scrape = metrics.watch(parts, self.control)
         style = _style(self.job.as_json)
-        out = sys.stdout if style is Style.JSON else sys.stderr
+        out = Lasting(sys.stdout if style is Style.JSON else sys.stderr)
         await self.snapshot(parts)
         try:
             async with (
                 _exporting(scrape.text, self.plan.metrics_address),
                 beside(files.watch(), answering(asked, answer), self.snapshots(parts)),
-                showing(progress, style, out),
+                showing(progress, style, cast(TextIO, out)),
             ):
                 return await crawl(parts, self.plan.limits, self.control)
         except asyncio.CancelledError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 
 def say(text: str) -> None:
@@ -22,6 +23,35 @@ def say(text: str) -> None:
 def emit(row: Mapping[str, Any]) -> None:
     """One object for programs."""
     print(json.dumps(row), flush=True)
+
+
+class Lasting(io.TextIOBase):
+    """A stream that stays usable when its terminal has gone: what is written goes nowhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # Typed as an attribute, read like one.
+        return self._stream.encoding
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            pass
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 def mute_stdout() -> None:
