@@ -16,9 +16,9 @@ $(READY): pyproject.toml setup.py $(wildcard src/trawlnet/formats/native/*.c src
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv"; exit 1; }
 	@echo "setting up $(VENV) (once, about a minute)"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip setuptools
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
-	@$(BIN)/python -c 'from trawlnet.formats import repoblock; print("native code:", "compiled" if repoblock.NATIVE else "not compiled (no C compiler?); plain Python does the same work, slower")'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip setuptools
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -c 'from trawlnet.formats.repoblock import backend; print("native code:", "compiled" if backend() == "native" else "not compiled (is there a C compiler?); plain Python does the same work, slower")'
 	@touch $@
 
 demo: $(READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost
@@ -34,7 +34,7 @@ types: $(READY) ## mypy, strict
 	@$(BIN)/mypy
 
 native-sanitize: $(READY) ## the native code under AddressSanitizer and UBSan
-	@$(BIN)/python tests/native/sanitize.py
+	@PYTHON=$(abspath $(BIN)/python) tests/native/sanitize.sh
 
 bench: $(READY) ## each figure beside a peer, in one run
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
