@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ class Parts:
     sink: Sink
     gate: Gate
     clock: Clock
+    # Whether a limit of the crawler's own was reached, such as so many pages.
+    enough: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +320,10 @@ async def _finished(floor: _Floor) -> bool:
 
 
 def _limit_reached(floor: _Floor) -> bool:
-    most = floor.limits.most_tasks
-    return (most is not None and floor.begun >= most) or (floor.parts.clock.now() >= floor.deadline)
+    most, parts = floor.limits.most_tasks, floor.parts
+    if most is not None and floor.begun >= most:
+        return True
+    return parts.clock.now() >= floor.deadline or parts.enough()
 
 
 def _next_look(floor: _Floor) -> float:

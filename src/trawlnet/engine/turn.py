@@ -1,0 +1,229 @@
+"""One lane's book-keeping, and one request's turn on it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from types import TracebackType
+
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners, Pace
+
+
+class LaneParked(Exception):
+    """The lane will not be free for a while: give the worker back instead of waiting."""
+
+    def __init__(self, lane: str, until: float) -> None:
+        super().__init__(lane)
+        self.lane = lane
+        self.until = until
+
+
+class LaneState:
+    """One lane as people see it."""
+
+    __slots__ = ("failures", "in_flight", "lane", "parked", "rate", "why")
+
+    def __init__(
+        self, lane: str, rate: float, in_flight: int, parked: float, failures: int, why: str
+    ) -> None:
+        self.lane = lane
+        self.rate = rate
+        self.in_flight = in_flight
+        self.parked = parked
+        self.failures = failures
+        self.why = why
+
+
+class Lane:
+    """The book-keeping of one lane: a token bucket kept as one instant, and who is inside."""
+
+    __slots__ = (
+        "book",
+        "common",
+        "in_flight",
+        "manners",
+        "members",
+        "pace",
+        "parked",
+        "promised",
+        "waiters",
+        "why",
+    )
+
+    def __init__(self, manners: Manners) -> None:
+        self.manners = manners
+        self.pace = Pace()
+        self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
+        self.in_flight = 0
+        self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
+        self.parked = 0.0
+        self.why = ""
+        self.waiters: deque[asyncio.Future[None]] = deque()
+        self.common: Lane | None = None
+        self.members = 0  # Lanes that have this one in common.
+
+    @property
+    def with_common(self) -> tuple[Lane, ...]:
+        return (self,) if self.common is None else (self, self.common)
+
+    def join(self, common: Lane | None) -> None:
+        if self.common is not None:
+            self.common.members -= 1
+            self.common.promised = max(0, self.common.promised - self.promised)
+        self.common = common
+        if common is not None:
+            common.members += 1
+            common.promised += self.promised
+
+    @property
+    def interval(self) -> float:
+        rate = self.pace.rate(self.manners)
+        return 1.0 / rate if rate > 0.0 else math.inf
+
+    @property
+    def concurrency(self) -> int:
+        return self.pace.concurrency(self.manners)
+
+    def ready_at(self, now: float) -> float:
+        start = self.next_start()
+        if self.promised and (interval := self.interval) > 0.0:
+            # Promises not yet redeemed will start from now on, not in the past.
+            start = max(start, now - (self.manners.burst - 1) * interval)
+            start += self.promised * interval
+        return max(start, self.parked)
+
+    def allowance(self, now: float) -> int:
+        if self.parked > now:
+            return 0
+        return max(0, self.starts_by(now) - self.promised)
+
+    def next_start(self) -> float:
+        return self.book - (self.manners.burst - 1) * self.interval
+
+    def starts_by(self, now: float) -> int:
+        interval = self.interval
+        if interval == 0.0:
+            return _UNBOUNDED
+        start = max(self.next_start(), now - (self.manners.burst - 1) * interval)
+        return max(0, math.floor((now - start) / interval + _ROUNDING) + 1)
+
+    def start(self, now: float) -> float:
+        """Start now if that is allowed; returns the instant to come back at, 0 for gone."""
+        when = max(self.next_start(), self.parked)
+        if when > now + _INSTANT:
+            return when
+        self.promised = max(0, self.promised - 1)
+        # From the actual start, not the planned one: a late riser pushes the next one back.
+        self.book = max(self.book, now) + self.interval
+        return 0.0
+
+    def ended(self, now: float) -> None:
+        self.in_flight -= 1
+        if self.manners.gap_from_end:
+            self.book = max(self.book, now + self.interval)
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Let the next one who waits for room look again."""
+        while self.waiters:
+            waiter = self.waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+
+    def idle(self, usual: Manners, now: float) -> bool:
+        return (
+            self.in_flight == 0
+            and not self.waiters
+            and not self.promised
+            and self.parked <= now
+            and self.book <= now
+            and self.pace == Pace()
+            and self.manners == usual
+        )
+
+    def snapshot(self, name: str) -> LaneState:
+        rate = self.pace.rate(self.manners)
+        return LaneState(name, rate, self.in_flight, self.parked, self.pace.failures, self.why)
+
+
+_UNBOUNDED = 1 << 30
+_ROUNDING = 1e-9  # A start that is due to within rounding is due.
+_INSTANT = 1e-6  # Seconds; Unix time as a float does not tell shorter ones apart.
+
+
+class Turn:
+    """One request's passage: waits for room, then for its instant, and tells when it has ended."""
+
+    __slots__ = ("_clock", "_common", "_lane", "_name", "_patience")
+
+    def __init__(self, name: str, lane: Lane, clock: Clock, patience: float) -> None:
+        self._name = name
+        self._lane = lane
+        self._common: Lane | None = None
+        self._clock = clock
+        self._patience = patience
+
+    async def __aenter__(self) -> None:
+        await self._enter(self._lane)
+        if self._lane.common is not None:
+            await self._enter_common(self._lane.common)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        now = self._clock.now()
+        if self._common is not None:
+            self._common.ended(now)
+        self._lane.ended(now)
+
+    async def _enter_common(self, common: Lane) -> None:
+        """Always after the lane's own, so that no two turns wait for each other."""
+        lane = self._lane
+        try:
+            await self._enter(common)
+        except BaseException:
+            lane.ended(-math.inf)
+            raise
+        self._common = common
+        # The request goes now, not when the lane alone would have let it.
+        lane.book = max(lane.book, self._clock.now() + lane.interval)
+        if lane.parked > self._clock.now() + self._patience:
+            common.ended(-math.inf)
+            lane.ended(-math.inf)
+            raise LaneParked(self._name, lane.parked)
+
+    async def _enter(self, lane: Lane) -> None:
+        while lane.in_flight >= lane.concurrency:
+            await self._wait_for_room(lane)
+        lane.in_flight += 1
+        try:
+            await self._wait_for_start(lane)
+        except BaseException:
+            lane.ended(-math.inf)
+            raise
+
+    async def _wait_for_room(self, lane: Lane) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        lane.waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                lane.pass_on()
+            raise
+
+    async def _wait_for_start(self, lane: Lane) -> None:
+        self._refuse_if_parked(lane)
+        while when := lane.start(self._clock.now()):
+            await self._clock.sleep(max(when - self._clock.now(), _INSTANT))
+            self._refuse_if_parked(lane)
+
+    def _refuse_if_parked(self, lane: Lane) -> None:
+        if lane.parked > self._clock.now() + self._patience:
+            raise LaneParked(self._name, lane.parked)
