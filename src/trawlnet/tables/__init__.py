@@ -1,0 +1,1 @@
+"""SQL tables: one dialect of ClickHouse, embedded in the workspace or on a server."""

@@ -1,0 +1,37 @@
+"""What can go wrong with tables, each with what to do about it."""
+
+from __future__ import annotations
+
+import re
+
+
+class TablesError(Exception):
+    """ClickHouse refuses, or cannot go on; nothing that it had confirmed is lost."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class TablesUnreachable(TablesError):
+    """The server does not answer, or does not let us in."""
+
+
+class TablesBusy(TablesError):
+    """Another process has the embedded tables: only one at a time can."""
+
+
+class TablesMissing(TablesError):
+    """The package that this needs is not installed."""
+
+
+_LONGEST = 400  # Characters of ClickHouse's words that are passed on.
+_PREFIX = re.compile(r"^.*?DB::Exception: ", re.DOTALL)
+_SPACE = re.compile(r"\s+")
+
+
+def said(error: BaseException) -> str:
+    """ClickHouse's message on one line, without its codes and stack traces."""
+    words = _PREFIX.sub("", str(error)).split("Stack trace:")[0]
+    return _SPACE.sub(" ", words).strip()[:_LONGEST] or type(error).__name__

@@ -1,0 +1,23 @@
+"""Open the tables of a workspace, with every table there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from trawlnet.tables.chdb import open_chdb
+from trawlnet.tables.migrate import migrate
+from trawlnet.tables.ports import Tables
+from trawlnet.tables.server import Server, open_server
+
+
+@asynccontextmanager
+async def opened(where: Path | Server) -> AsyncIterator[Tables]:
+    """A folder opens the embedded engine, a Server the one over there."""
+    tables: Tables = await (open_server(where) if isinstance(where, Server) else open_chdb(where))
+    try:
+        await migrate(tables)
+        yield tables
+    finally:
+        await tables.close()

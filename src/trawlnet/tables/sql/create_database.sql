@@ -1,0 +1,2 @@
+-- The database that a server was told to use.
+CREATE DATABASE IF NOT EXISTS {database:Identifier}

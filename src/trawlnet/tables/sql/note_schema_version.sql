@@ -1,0 +1,2 @@
+-- Remember that a step of the schema was made.
+INSERT INTO schema_version (version) SELECT {version:UInt32}

@@ -1,0 +1,2 @@
+-- Forget all rows of replayed_repos.
+TRUNCATE TABLE replayed_repos

@@ -1,0 +1,2 @@
+-- Forget all rows of replayed_segments.
+TRUNCATE TABLE replayed_segments

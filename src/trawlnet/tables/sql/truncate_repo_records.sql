@@ -1,0 +1,2 @@
+-- Forget all rows of repo_records.
+TRUNCATE TABLE repo_records
