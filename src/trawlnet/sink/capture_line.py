@@ -1,0 +1,119 @@
+"""One line of the capture log: all that is known about a capture, and where its bytes are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from trawlnet.engine.task import Task
+from trawlnet.sink.capture import Capture, Link
+from trawlnet.sink.errors import SinkError
+from trawlnet.sink.queue import decode, encode
+
+
+@dataclass(frozen=True, slots=True)
+class InWarc:
+    """Where a capture's own record lies in the WARC files."""
+
+    file: str
+    offset: int
+    length: int
+    digest: str  # Of the payload; empty if it is not known.
+    revisit: bool
+    end: int  # Of all records of this capture: its redirects come before, its request after.
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLine:
+    """Resolved: a 304 names the content that it stands for."""
+
+    batch: int  # Captures of one batch became durable together.
+    run: str
+    visit: str  # Equal for two captures of one visit that a crash made us do twice.
+    timestamp: float
+    url: str
+    http_status: int
+    final_url: str = ""
+    hops: Sequence[str] = ()
+    page_type: str = ""
+    depth: int = 0
+    referrer: str | None = None
+    content_type: str = ""
+    encoding: str = ""
+    content_sha256: str = ""
+    content_bytes: int = 0
+    stored_path: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    fetch_latency_ms: float = 0.0
+    retries: int = 0
+    proxy_id: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    simhash: int | None = None
+    revisit_in: float | None = None
+    warc: InWarc | None = None
+    links: Sequence[Link] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a capture's content is, whether it came now or is known from before."""
+
+    sha256: str = ""
+    size: int = 0  # 0 for a 304: nothing came.
+    stored_path: str = ""
+
+
+_FIELDS = tuple(each.name for each in fields(CaptureLine))
+# What the log takes over from a capture as it is.
+_TAKEN = tuple(n for n in _FIELDS if n in Capture.__dataclass_fields__ and n != "hops")
+
+
+def visit_of(producer: str, task: Task, status: int, sha256: str) -> str:
+    """A task that is done again because its receipt was lost has the same key and due time."""
+    identity = f"{producer}\0{task.key}\0{task.due!r}\0{status}\0{sha256}"
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def line_of(
+    capture: Capture, content: Content, batch: int, run: str, visit: str, warc: InWarc | None
+) -> CaptureLine:
+    taken = {name: getattr(capture, name) for name in _TAKEN}
+    return CaptureLine(
+        **taken,
+        batch=batch,
+        run=run,
+        visit=visit,
+        hops=[hop.url for hop in capture.hops],
+        content_sha256=content.sha256,
+        content_bytes=content.size,
+        stored_path=content.stored_path,
+        warc=warc,
+    )
+
+
+def pack(line: CaptureLine) -> bytes:
+    """JSON, ending in a newline. What is empty is left out."""
+    value = {name: found for name in _FIELDS if (found := getattr(line, name)) not in _EMPTY}
+    if line.links:
+        value["links"] = [[link.to, link.text] for link in line.links]
+    if line.warc:
+        value["warc"] = {name: getattr(line.warc, name) for name in InWarc.__slots__}
+    return encode(value) + b"\n"
+
+
+_EMPTY: tuple[Any, ...] = ("", None, [], (), {})
+
+
+def unpack(raw: bytes, place: str) -> CaptureLine:
+    try:
+        value = decode(raw)
+        value["links"] = [Link(*link) for link in value.get("links", ())]
+        value["warc"] = InWarc(**value["warc"]) if "warc" in value else None
+        return CaptureLine(**value)
+    except (ValueError, TypeError):
+        raise SinkError(
+            f"{place}: not a line of a capture log", "restore the file or remove the line"
+        ) from None

@@ -1,0 +1,65 @@
+"""The append-only log of captures, in numbered segments: what all other files are derived from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trawlnet.sink.acks import Position
+from trawlnet.sink.capture_line import CaptureLine, pack, unpack
+from trawlnet.sink.files import Appender, disk_errors, make_directory, truncate_torn_line
+from trawlnet.sink.spool_files import SpoolDirectory
+from trawlnet.sink.spool_reader import read_on
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+BEGINNING = Position(0, 0)
+_LINE_BYTES = 256 * 1024 * 1024  # Pages with a hundred thousand links do exist.
+
+
+class CaptureLog:
+    """The writing side; the caller keeps others out. A torn last line is cut on opening: its
+    capture was not confirmed to anybody."""
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._files = files_of(folder)
+        self._segment_bytes = segment_bytes
+        with disk_errors(f"opening capture log {folder}"):
+            make_directory(folder)
+            self._number = max(self._files.numbers(), default=1)
+            path = self._files.segment(self._number)
+            if path.exists():
+                truncate_torn_line(path)
+            self._segment = Appender(path, new=False)
+
+    @property
+    def end(self) -> Position:
+        return Position(self._number, self._segment.size)
+
+    def append(self, lines: Sequence[CaptureLine]) -> None:
+        """Durable on return."""
+        with disk_errors(f"writing capture log {self._files.path}"):
+            if self._segment.size >= self._segment_bytes:
+                self._segment.close()
+                self._number += 1
+                self._segment = Appender(self._files.segment(self._number), new=True)
+            self._segment.append(b"".join(map(pack, lines)))
+
+    def close(self) -> None:
+        self._segment.close()
+
+
+def files_of(folder: Path) -> SpoolDirectory:
+    return SpoolDirectory(folder, "captures")
+
+
+def read_captures(folder: Path, after: Position = BEGINNING) -> Iterator[CaptureLine]:
+    """Every whole line beyond a position, in order of writing. A few megabytes in memory."""
+    files, at = files_of(folder), after
+    while True:
+        with disk_errors(f"reading capture log {folder}"):
+            lines, at = read_on(files, at, _LINE_BYTES)
+        if not lines:
+            return
+        for line in lines:
+            place = f"{files.segment(line.start.segment)}@{line.start.offset}"
+            yield unpack(line.raw or b"", place)

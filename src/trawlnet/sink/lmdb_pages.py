@@ -1,0 +1,231 @@
+"""The page index: what is known of each URL, which texts were seen, how far all that is derived."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import lmdb
+import msgspec
+
+from trawlnet.formats.warc import Original
+from trawlnet.sink.acks import Position
+from trawlnet.sink.capture_line import CaptureLine
+from trawlnet.sink.capture_log import BEGINNING
+from trawlnet.sink.errors import SinkError
+from trawlnet.sink.files import make_directory
+from trawlnet.sink.near import Near, bands, differ
+from trawlnet.sink.page import Page, digest_of, page_after
+
+T = TypeVar("T")
+
+FORMAT: Final = b"trawlnet pages 1"
+_FIRST_MAP_BYTES: Final = 64 << 20  # Address space, not disk; doubled whenever it is full.
+_BUCKET: Final = 2_000  # Texts compared per band at most: beyond, a duplicate may be missed.
+
+
+class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
+    """Up to where in the log everything derived is durable, and how long its files are then."""
+
+    log: Position = BEGINNING
+    batch: int = 0
+    files: Mapping[str, tuple[str, int]] = {}  # By what they hold: name in the workspace, size.
+    visits: Sequence[str] = ()  # The latest ones: their receipts may be lost in a crash.
+    warc: tuple[str, int] | None = None  # The file last written to, and the end of its records.
+
+
+class _Payload(msgspec.Struct, array_like=True, frozen=True):
+    url: str
+    timestamp: float
+    digest: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_page = msgspec.msgpack.Decoder(Page).decode
+_decode_payload = msgspec.msgpack.Decoder(_Payload).decode
+_decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
+
+
+class PageIndex:
+    """One thread applies and commits; others may look things up meanwhile. What was applied is
+    seen at once, and durable after the next commit: until then the log is its memory."""
+
+    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
+        self._folder = folder
+        self._growing = threading.Lock()  # No look-up may be under way while the map grows.
+        self._pages: dict[bytes, Page] = {}
+        self._near = Near()
+        self._payloads: dict[bytes, _Payload] = {}
+        if not readonly:
+            make_directory(folder)
+        self._environment, self._tables = _opened(folder, readonly)
+
+    def get(self, url: str) -> Page | None:
+        digest = digest_of(url)
+        page = self._pages.get(digest)
+        if page is not None:
+            return page
+        packed = self._get("pages", digest)
+        return None if packed is None else _decode_page(packed)
+
+    def original(self, sha256: str) -> Original | None:
+        """The record in a WARC file that holds this content."""
+        raw = bytes.fromhex(sha256)
+        found = self._payloads.get(raw)
+        if found is None:
+            packed = self._get("payloads", raw)
+            if packed is None:
+                return None
+            found = _decode_payload(packed)
+        return Original(found.url, found.timestamp, found.digest)
+
+    def near(self, simhash: int, within: int, besides: str) -> bool:
+        """Whether a page was captured whose fingerprint differs in so many bits at most (up to
+        3), other than at the URL `besides`."""
+        mine = digest_of(besides)
+        if self._near.has(simhash, within, mine):
+            return True
+        return self._look(lambda txn: self._near_on_disk(txn, simhash, within, mine))
+
+    def pages(self) -> Iterator[Page]:
+        """All that are committed, in no useful order. A long reader holds back the reuse of
+        space: not for a running crawl."""
+        with self._environment.begin(db=self._tables["pages"]) as txn:
+            for packed in txn.cursor().iternext(keys=False):
+                yield _decode_page(packed)
+
+    def count(self) -> int:
+        """Of committed pages."""
+        entries: int = self._look(lambda txn: txn.stat(self._tables["pages"])["entries"])
+        return entries
+
+    def checkpoint(self) -> Checkpoint | None:
+        packed = self._get("meta", b"checkpoint")
+        return None if packed is None else _decode_checkpoint(packed)
+
+    def apply(self, lines: Sequence[CaptureLine]) -> None:
+        for line in lines:
+            digest = digest_of(line.url)
+            self._pages[digest] = page_after(self.get(line.url), line)
+            if line.simhash is not None:
+                self._near.add(line.simhash, digest)
+            if line.warc and line.content_bytes and not line.warc.revisit:
+                where = _Payload(line.final_url or line.url, line.timestamp, line.warc.digest)
+                self._payloads.setdefault(bytes.fromhex(line.content_sha256), where)
+
+    @property
+    def uncommitted(self) -> int:
+        return len(self._pages)
+
+    def commit(self, checkpoint: Checkpoint) -> None:
+        """Durable on return."""
+        self._change(lambda txn: self._write(txn, checkpoint))
+        self._pages, self._near, self._payloads = {}, Near(), {}
+
+    def clear(self) -> None:
+        """Forget everything: to be derived anew."""
+
+        def drop(txn: Any) -> None:
+            for name in ("pages", "near", "payloads"):
+                txn.drop(self._tables[name], delete=False)
+            txn.delete(b"checkpoint", db=self._tables["meta"])
+
+        self._change(drop)
+
+    def close(self) -> None:
+        self._environment.close()
+
+    def _write(self, txn: Any, checkpoint: Checkpoint) -> None:
+        tables = self._tables
+        for digest, page in sorted(self._pages.items()):
+            txn.put(digest, _encode(page), db=tables["pages"])
+        for key, owner in sorted(self._near.entries()):
+            txn.put(key, owner, db=tables["near"], overwrite=False)
+        for raw, where in self._payloads.items():
+            txn.put(raw, _encode(where), db=tables["payloads"], overwrite=False)
+        txn.put(b"checkpoint", _encode(checkpoint), db=tables["meta"])
+
+    def _near_on_disk(self, txn: Any, simhash: int, within: int, mine: bytes) -> bool:
+        cursor = txn.cursor(self._tables["near"])
+        for prefix in bands(simhash):
+            if not cursor.set_range(prefix):
+                continue
+            for count, (key, owner) in enumerate(cursor.iternext()):
+                if not key.startswith(prefix) or count >= _BUCKET:
+                    break
+                if owner != mine and differ(key, simhash) <= within:
+                    return True
+        return False
+
+    def _get(self, table: str, key: bytes) -> bytes | None:
+        found: bytes | None = self._look(lambda txn: txn.get(key, db=self._tables[table]))
+        return found
+
+    def _look(self, look: Callable[[Any], T]) -> T:
+        try:
+            with self._growing:
+                return self._read(look)
+        except lmdb.Error as error:
+            raise self._trouble(error) from error
+
+    def _read(self, look: Callable[[Any], T]) -> T:
+        try:
+            with self._environment.begin() as txn:
+                return look(txn)
+        except lmdb.MapResizedError:
+            # Another process has let the map grow; zero takes over the size on disk.
+            self._environment.set_mapsize(0)
+            with self._environment.begin() as txn:
+                return look(txn)
+
+    def _change(self, change: Callable[[Any], None]) -> None:
+        while True:
+            try:
+                with self._environment.begin(write=True) as txn:
+                    change(txn)
+                return
+            except lmdb.MapFullError:
+                self._environment.reader_check()
+                with self._growing:
+                    self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+            except lmdb.Error as error:
+                raise self._trouble(error) from error
+
+    def _trouble(self, error: lmdb.Error) -> SinkError:
+        return _trouble(self._folder, error)
+
+
+def _opened(folder: Path, readonly: bool) -> tuple[Any, dict[str, Any]]:
+    """The environment and its tables; made if it is empty, refused if it is not ours."""
+    try:
+        environment = lmdb.open(
+            str(folder), map_size=_FIRST_MAP_BYTES, max_dbs=8, readonly=readonly
+        )
+    except lmdb.Error as error:
+        raise _trouble(folder, error) from error
+    try:
+        # One transaction: a process killed while it makes an index leaves none, not half of one.
+        with environment.begin(write=not readonly) as txn:
+            empty = txn.stat()["entries"] == 0
+            tables = {
+                name: environment.open_db(name.encode(), txn=txn, create=empty)
+                for name in ("pages", "near", "payloads", "meta")
+            }
+            if empty:
+                txn.put(b"format", FORMAT, db=tables["meta"])
+            elif txn.get(b"format", db=tables["meta"]) != FORMAT:
+                raise lmdb.InvalidError("it has another format")
+        return environment, tables
+    except lmdb.Error as error:
+        environment.close()
+        raise _trouble(folder, error) from error
+
+
+def _trouble(folder: Path, error: lmdb.Error) -> SinkError:
+    return SinkError(
+        f"the page index in {folder} cannot be read or written: {error}",
+        "check the disk; if the index is damaged, remove the folder: it is made again from the "
+        "capture log",
+    )
