@@ -26,8 +26,9 @@ class Network:
 
     def crawl(self, workspace: Path, *more: object, rps: float = 200) -> tuple[object, ...]:
         """The command line of a crawl of this network."""
-        flags = ("--relay", self.relay, "--allow-private-hosts", "--default-pds-rps", rps)
-        return ("repos", "crawl", "-w", workspace, *flags, *more)
+        flags = ("--relay", self.relay, "--plc-url", self.ready["plc"], "--allow-private-hosts")
+        rates = ("--default-pds-rps", rps, "--small-pds-rps", rps, "--plc-rps", 500)
+        return ("repos", "crawl", "-w", workspace, *flags, *rates, *more)
 
 
 @pytest.fixture(scope="session")

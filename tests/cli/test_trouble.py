@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from program import PATIENCE, at_once, environment, started, trawlnet
+from repos_run import blocks_written, holds_something
 from servers import free_port, redis_server
 from trawlnet.cli.errors import Exit, explain
-from trawlnet.crawlers.repos.build import INDEX
 from trawlnet.sink.errors import SinkBusy, SinkUnreachable
 from trawlnet.store.errors import StoreError, StoreUnreachable
 
@@ -73,7 +73,7 @@ def test_a_reason_is_one_of_a_closed_list(verb: str, tmp_path: Path) -> None:
     "flags, words",
     [
         (("--relay", "http://x"), "hint: give an address or a web page: --contact"),
-        (("--contact", "a@b.example"), "hint: name one: --relay https://"),
+        (("--contact", "a@b.example"), "hint: mirror it first: trawlnet repos plc"),
         (("--contact", "a@b.example", "--relay", "x"), "error: 'x' is not the URL of a server"),
         (
             ("--redis-address", "mysql://x", "--contact", "a@b.example", "--relay", "http://x"),
@@ -114,7 +114,7 @@ def test_a_redis_that_goes_away_ends_the_crawl_and_loses_nothing(
     with redis_server() as server:
         flags = ("--redis-address", server.url)
         with started(*network.crawl(workspace, *flags, rps=1), folder=tmp_path / "io") as crawl:
-            crawl.until(lambda: (workspace / INDEX).exists(), "a repository")
+            crawl.until(lambda: holds_something(workspace), "a repository")
             server.kill()
             ran = crawl.ended()
         assert ran.code == 12 and "Traceback" not in ran.err
@@ -155,8 +155,7 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(network: Any, small_disk: 
     subprocess.run(grow, check=True)
     ran = trawlnet(*network.crawl(workspace))
     assert ran.code == 0, ran.err
-    index = (workspace / INDEX).read_text()
-    assert all(did in index for did in network.repositories)
+    assert blocks_written(workspace).keys() == network.repositories
 
 
 def test_a_folder_one_may_not_write_to_is_said(tmp_path: Path) -> None:

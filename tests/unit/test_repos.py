@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.answers import error_outcome
 from trawlnet.crawlers.repos.build import open_parts
+from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
-from trawlnet.crawlers.repos.source import RelaySource
-from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, read_task
+from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, did_of, read_task
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.answer import Response
 from trawlnet.net.clock import SystemClock
@@ -86,20 +86,41 @@ def page(rows: Sequence[Any], cursor: str | None = None, what: str = "repos") ->
 
 
 def read(listing: Listing, body: bytes, rules: HostRules | None = None) -> Outcome:
-    return read_page(listing, body, rules or HostRules())
+    """With every account that the page claims as a visit, whoever says so."""
+    page = read_page(listing, body, rules or HostRules())
+    if page is None:
+        return Outcome(Reason.PARSE_ERROR)
+    return page.outcome([RepoVisit(claim.did, claim.pds).task() for claim in page.claims])
 
 
 def test_a_page_of_repos_and_the_page_after_it_are_one_outcome() -> None:
-    outcome = read(REPOS, page([{"did": DID}, {"did": "did:web:x", "active": False}], "c1"))
-    first, second, after = outcome.found
+    rows = [{"did": DID, "rev": "3k"}, {"did": "did:web:x", "active": False, "rev": 5}]
+    listed = read_page(REPOS, page(rows, "c1"), HostRules())
+    assert listed is not None
+    assert listed.claims == [Claim(DID, PDS, "3k"), Claim("did:web:x", PDS, active=False)]
+    outcome = listed.outcome([RepoVisit(DID, PDS).task()])
+    first, after = outcome.found
     assert outcome.reason is Reason.OK
-    assert (first.key, first.lane) == (f"{DID}@pds.example", "pds.example")
-    assert read_task(first) == RepoVisit(DID, PDS)
-    assert second.key == "did:web:x@pds.example"
+    assert (first.key, first.lane) == (DID, "pds.example")
     following = read_task(after)
     assert isinstance(following, Listing)
     assert (following.cursor, following.number) == ("c1", 2)
     assert after.score < first.score
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        REPOS,
+        Listing(Listed.HOSTS, PDS, "c", 3, 1, (5, 6)),
+        Resolution(DID, "https://plc.example"),
+        RepoVisit(DID, PDS, "did:key:z", "3k"),
+    ],
+)
+def test_work_comes_back_from_its_task_as_it_was(work: Any) -> None:
+    assert read_task(work.task()) == work
+    if not isinstance(work, Listing):
+        assert did_of(work.task().key) == DID
 
 
 @pytest.mark.parametrize("cursor", [None, ""])
@@ -122,8 +143,8 @@ def test_what_is_not_a_page_is_said_to_be_none(body: bytes) -> None:
 def test_rows_that_name_nothing_are_left_out_and_counted() -> None:
     rows = [None, 3, {}, {"did": 5}, {"did": "did:"}, {"did": f"{DID}\n"}, {"did": DID}]
     outcome = read(REPOS, page(rows))
-    assert [task.key for task in outcome.found] == [f"{DID}@pds.example"]
-    assert outcome.detail == "1 repos, 6 left out"
+    assert [task.key for task in outcome.found] == [DID]
+    assert outcome.detail == "1 named, 6 left out"
 
 
 def follow(pages: Sequence[bytes], most: int = 200) -> tuple[Outcome, int]:
@@ -208,17 +229,6 @@ def test_cursors_and_dids_are_escaped_in_urls() -> None:
     )
 
 
-def test_the_source_tells_every_relay_on_every_run() -> None:
-    async def keys() -> list[str]:
-        source = RelaySource(["https://a.example", "https://b.example"])
-        return [task.key async for page in source.pages("seen") for task in page.tasks]
-
-    assert asyncio.run(keys()) == [
-        "list:hosts:https://a.example:",
-        "list:hosts:https://b.example:",
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "size"),
     [("100MB", 100 << 20), ("1.5 gb", 3 << 29), ("7", 7), ("2k", 2048), ("1TB", 1 << 40)],
@@ -248,7 +258,12 @@ def test_the_config_decides_manners_and_limits() -> None:
 @pytest.mark.parametrize(
     ("given", "hint"),
     [
-        ({"contact": "a@b.org"}, "--relay"),
+        ({"contact": "a@b.org"}, "trawlnet repos plc"),
+        ({"contact": "a@b.org", "source": "relay"}, "--relay"),
+        ({"contact": "a@b.org", "source": "file"}, "--dids"),
+        ({"contact": "a@b.org", "dids": "/nowhere"}, "--dids"),
+        ({"contact": "a@b.org", "dids": __file__}, "one DID per line"),
+        ({"relay": "https://r", "contact": "a@b.org", "plc_url": "x"}, "https://plc.directory"),
         ({"relay": "relay.example", "contact": "a@b.org"}, "https://relay.example"),
         ({"relay": "https://", "contact": "a@b.org"}, "https://relay.example"),
         ({"relay": "https://r.example"}, "--contact"),

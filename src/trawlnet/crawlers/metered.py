@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType
 from typing import Protocol
 
@@ -26,6 +26,15 @@ class Getter(Protocol):
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: Limits | None = None,
     ) -> Response | Trouble: ...
+
+    def stream(
+        self,
+        url: str,
+        *,
+        lane: str | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        limits: Limits | None = None,
+    ) -> AbstractAsyncContextManager[Stream | Trouble]: ...
 
 
 class MeteredHttp:
@@ -66,7 +75,9 @@ class MeteredHttp:
             return
         for _ in answer.hops:
             self._meter.request_ended(_REDIRECT, 0, 0)
-        self._meter.request_ended(answer.status, answer.wire_bytes, answer.inflated_bytes)
+        self._meter.request_ended(
+            answer.status, answer.wire_bytes, answer.inflated_bytes, answer.elapsed
+        )
 
 
 _REDIRECT = 302  # Only its class is counted.

@@ -135,6 +135,11 @@ class Stream:
     def reason(self) -> Reason:
         return reason_for_status(self.status)
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds of waiting for servers so far."""
+        return self._patience.spent
+
     def __aiter__(self) -> Stream:
         return self
 

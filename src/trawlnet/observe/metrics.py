@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -30,6 +30,27 @@ TASK_DURATION = "trawlnet_task_duration_seconds"
 HTTP_REQUESTS = "trawlnet_http_requests"
 HTTP_BYTES = "trawlnet_http_bytes"
 SINK_BYTES = "trawlnet_sink_bytes"
+
+# Of the repos crawler, as its users know them; observe/repos.py has the figures.
+REPOS_PROCESSED = "crawler_repos_processed"
+REPO_DURATION = "crawler_repo_duration_seconds"
+REPO_RECORDS = "crawler_repo_records"
+REPO_COLLECTIONS = "crawler_repo_collections"
+REPO_COMPRESSED_BYTES = "crawler_repo_compressed_bytes"
+REPO_HTTP_REQUESTS = "crawler_http_requests"
+REPO_HTTP_DURATION = "crawler_http_request_duration_seconds"
+SEGMENTS_FINALIZED = "crawler_segments_finalized"
+BYTES_WRITTEN = "crawler_bytes_written"
+DIDS_PROCESSED = "crawler_dids_processed"
+PAGES_FETCHED = "crawler_pages_fetched"
+PAGE_DIDS = "crawler_page_dids"
+PDS_COUNT = "crawler_pds_count"
+DISPATCHED = "crawler_dispatched"
+DISPATCH_REMAINING = "crawler_dispatch_remaining"
+PDS_BLOCKED = "crawler_pds_blocked"
+ACTIVE_PDS = "crawler_active_pds"
+RECORDS_DROPPED = "crawler_records_dropped"
+CLAIMS_LEFT_OUT = "crawler_dids_left_out"
 
 # From a cached answer on loopback to a repository of many megabytes over a slow line.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -62,11 +83,17 @@ class HttpMeter:
         self.requests: Counter[StatusClass] = Counter()
         self.wire = 0
         self.inflated = 0
+        # Told the status, if there was an answer, and how long the server took, if that is known.
+        self.listeners: list[Callable[[int | None, float | None], None]] = []
 
-    def request_ended(self, status: int | None, wire: int, inflated: int) -> None:
+    def request_ended(
+        self, status: int | None, wire: int, inflated: int, seconds: float | None = None
+    ) -> None:
         self.requests[StatusClass.of(status)] += 1
         self.wire += wire
         self.inflated += inflated
+        for listener in self.listeners:
+            listener(status, seconds)
 
 
 class Metrics:
@@ -79,8 +106,10 @@ class Metrics:
         self.crawler = crawler
         self.http = HttpMeter()
         self.sink_bytes = 0
+        self.yields: dict[str, int] = {}  # What the crawl has brought in, for people to look at.
         self.registry = CollectorRegistry()
         self._clock = clock
+        self._scrape: Scrape | None = None
         self._duration = Histogram(
             TASK_DURATION,
             "Seconds from lease to outcome of one try.",
@@ -98,9 +127,16 @@ class Metrics:
 
     def watch(self, parts: Parts, control: Control) -> Scrape:
         """Connect the figures to a crawl about to run; once per `Metrics`."""
-        scrape = Scrape(self, parts, control)
+        scrape = self._scrape = Scrape(self, parts, control)
         self.registry.register(scrape)
         return scrape
+
+    def lanes_with_work(self) -> int:
+        return self._scrape.control.lanes_with_work() if self._scrape else 0
+
+    def not_begun(self) -> int:
+        """Open tasks that nobody works on, as of the last scrape."""
+        return self._scrape.counts.open - self._scrape.counts.leased if self._scrape else 0
 
 
 class Timed:
@@ -142,16 +178,16 @@ class Scrape(Collector):
     def __init__(self, metrics: Metrics, parts: Parts, control: Control) -> None:
         self._metrics = metrics
         self._parts = parts
-        self._control = control
-        self._counts = Counts()
+        self.control = control
+        self.counts = Counts()
 
     async def text(self) -> bytes:
         # The store answers asynchronously, the library collects synchronously: ask first.
-        self._counts = await self._parts.store.counts()
+        self.counts = await self._parts.store.counts()
         return generate_latest(self._metrics.registry)
 
     def collect(self) -> Iterable[Metric]:
-        metrics, control, http = self._metrics, self._control, self._metrics.http
+        metrics, control, http = self._metrics, self.control, self._metrics.http
         # Attempts and their reasons come from one table, so that they cannot disagree.
         yield self._counter(
             ATTEMPTS,
@@ -168,7 +204,7 @@ class Scrape(Collector):
         yield self._counter(
             FED, "Tasks that the source added in this run.", None, {"": control.fed}
         )
-        yield self._gauge(OPEN_TASKS, "Tasks not settled yet.", None, {"": self._counts.open})
+        yield self._gauge(OPEN_TASKS, "Tasks not settled yet.", None, {"": self.counts.open})
         yield self._gauge(IN_FLIGHT, "Tasks being worked on.", None, {"": control.in_flight})
         yield self._gauge(
             WORKERS, "Tasks that may be worked on at once.", None, {"": control.workers}

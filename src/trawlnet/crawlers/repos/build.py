@@ -1,25 +1,35 @@
-"""From config and workspace to the parts of a crawl.
-
-For now a repository is kept as the CAR that its server sent, in a content-addressed folder with an
-index beside it; the archive format takes their place.
-"""
+"""From config and workspace to the parts of a crawl."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.metered import MeteredHttp
-from trawlnet.crawlers.repos.config import ReposConfig, manners
+from trawlnet.crawlers.repos.archive import ArchiveSink
+from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.budget import MemoryBudget
+from trawlnet.crawlers.repos.claims import Census
+from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.listing import HostRules
-from trawlnet.crawlers.repos.source import RelaySource
+from trawlnet.crawlers.repos.making import recipe
+from trawlnet.crawlers.repos.notes import open_notes
+from trawlnet.crawlers.repos.rates import PdsRates
+from trawlnet.crawlers.repos.recheck import reopen_inactive
+from trawlnet.crawlers.repos.resolving import DocumentResolver
+from trawlnet.crawlers.repos.sources import FileSource, PlcSource, RelaySource, check_dids
+from trawlnet.crawlers.repos.visit import Visitor
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.engine.ports import Clock, Ledger, Source
+from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.agent import user_agent
 from trawlnet.net.answer import Limits
 from trawlnet.net.dial import Pools
@@ -27,13 +37,19 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink.records import RecordSink
+from trawlnet.observe.repos import RepoMeter, Watched
+from trawlnet.sink.segments import SegmentSink
 from trawlnet.store.open import open_store
 
-INDEX = Path("archive", "index.jsonl")
-CARS = Path("archive", "cars")
+if TYPE_CHECKING:
+    from trawlnet.crawlers.repos.mirror import TableMirror
+    from trawlnet.crawlers.repos.redis_keys import RedisKeys
+
+ARCHIVE = "archive"
+TABLES = "tables"
 _STORE = "store"
+_NOTES = "notes"
+_THREADS = 2  # More do not make two cores faster, and each may hold a repository.
 
 
 @asynccontextmanager
@@ -41,23 +57,47 @@ async def open_parts(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
-    source, agent = RelaySource([_server(relay) for relay in config.relay]), _agent(config)
-    rules = HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
+    agent, rules, given = _agent(config), _rules(config), _given(config)
     async with AsyncExitStack() as stack:
-        store = await open_store(
-            config.redis_address or workspace / "state" / "repos" / _STORE, owner=_owner(workspace)
-        )
-        stack.push_async_callback(store.close)
-        if not config.relay and not (await store.counts()).known:
-            raise NotReady("no relay to ask for hosts", "name one: --relay https://relay.example")
-        blobs = BlobStore(workspace / CARS, suffix=".car")
-        stack.callback(blobs.close)
-        sink = RecordSink(blobs, workspace / INDEX)
-        stack.callback(sink.close)
+        mirror = await _open_mirror(config, workspace, stack)
+        store = await _open_store(config, workspace, stack)
+        shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
+        rates = PdsRates(shelf.notes, gate, config)
+        stack.callback(rates.write_down)
         http = await stack.enter_async_context(_http(config, gate, clock, agent))
-        handler = ReposHandler(MeteredHttp(http, metrics.http), rules, _repo_limits(config))
-        yield Parts(source, store, handler, sink, gate, clock)
+        metered = MeteredHttp(http, metrics.http)
+        resolver = DocumentResolver(metered, given.plc, rules)
+        gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
+        keys = _redis_keys(config, shelf.sink, stack)
+        census = Census(
+            shelf.archived,
+            resolver,
+            mirror,
+            rules.skip,
+            config.update,
+            keys.forget_done if keys else None,
+        )
+        pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="repo")
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        visitor = Visitor(
+            metered,
+            resolver,
+            shelf.archived,
+            MemoryBudget(config.memory_limit),
+            pool,
+            recipe(config),
+            _repo_limits(config),
+            clock,
+        )
+        handler = ReposHandler(metered, rules, census, visitor, rates, shelf.meter, clock)
+        source = _source(given, census, mirror, store, shelf, rates)
+        shelf.meter.watched = Watched(gate, lambda: rates.pdses, census.left_out, _DROPS)
+        await reopen_inactive(store, clock.now() - config.recheck_inactive)
+        yield Parts(source, store, handler, shelf.sink, gate, clock)
+
+
+_DROPS = tuple(map(str, DROP_REASONS))
 
 
 @asynccontextmanager
@@ -73,6 +113,124 @@ async def open_ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]
 def _begun(state: Path) -> Path | str:
     """Looking at a crawl that never began must not begin one."""
     return state / _STORE if (state / _STORE).exists() else "memory:"
+
+
+async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> Ledger:
+    store = await open_store(
+        config.redis_address or workspace / "state" / "repos" / _STORE,
+        owner=_owner(workspace),
+        # The archive itself tells what is done. In Redis others want to read it, too.
+        remember_done=bool(config.redis_address),
+    )
+    stack.push_async_callback(store.close)
+    return store
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelf:
+    """The archive, and what is noted about it."""
+
+    notes: Any
+    sink: ArchiveSink
+    archived: Archived
+    meter: RepoMeter
+
+
+async def _open_shelf(
+    config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics, stack: AsyncExitStack
+) -> _Shelf:
+    folder, meter = workspace / ARCHIVE, RepoMeter(metrics)
+    segments = await SegmentSink.open(folder, clock.now, config.segment_size)
+    stack.push_async_callback(segments.close)
+    notes = open_notes(workspace / "state" / "repos" / _NOTES)
+    stack.callback(notes.close)
+    archived = Archived(notes, folder)
+    stack.callback(archived.close)
+    return _Shelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
+
+
+async def _open_mirror(
+    config: ReposConfig, workspace: Path, stack: AsyncExitStack
+) -> TableMirror | None:
+    """None where nothing was mirrored: then directories are asked."""
+    from trawlnet.crawlers.repos.mirror import TableMirror  # Heavy, and not always needed.
+    from trawlnet.tables.open import opened
+    from trawlnet.tables.server import Server
+
+    where: Path | Server | None = workspace / TABLES
+    if config.clickhouse_address:
+        where = Server(
+            config.clickhouse_address,
+            config.clickhouse_username,
+            config.clickhouse_password,
+            config.clickhouse_database,
+        )
+    elif not (workspace / TABLES).exists():
+        where = None
+    mirror = None
+    if where is not None:
+        tables = await stack.enter_async_context(opened(where))
+        mirror = TableMirror(tables, config.page_size)
+    if mirror is not None and not await mirror.is_empty():
+        return mirror
+    if config.chosen_source is SourceKind.PLC:
+        raise NotReady(
+            "the directory has not been mirrored here, so there is no DID to visit",
+            "mirror it first: trawlnet repos plc; or ask a relay: --relay https://relay.example",
+        )
+    return None
+
+
+def _redis_keys(config: ReposConfig, sink: ArchiveSink, stack: AsyncExitStack) -> RedisKeys | None:
+    if not config.redis_address:
+        return None
+    from trawlnet.crawlers.repos.redis_keys import redis_keys  # Needs the extra package.
+
+    keys = redis_keys(config.redis_address, lambda: sink.segment_number)
+    stack.push_async_callback(keys.close)
+    sink.told.append(keys.tell)
+    return keys
+
+
+def _source(
+    given: _Given,
+    census: Census,
+    mirror: TableMirror | None,
+    store: Ledger,
+    shelf: _Shelf,
+    rates: PdsRates,
+) -> Source:
+    if given.dids is not None:
+        return FileSource(given.dids, given.page_size, census, rates, shelf.meter)
+    if given.relays:
+        return RelaySource(given.relays, store, census)
+    assert mirror is not None
+    return PlcSource(mirror.pages, census, shelf.archived, rates, shelf.meter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Where accounts are to be looked for, as far as it was said in words."""
+
+    plc: str
+    relays: Sequence[str]
+    dids: Path | None
+    page_size: int
+
+
+def _given(config: ReposConfig) -> _Given:
+    relays: Sequence[str] = ()
+    dids = None
+    if config.chosen_source is SourceKind.RELAY:
+        relays = [_server(relay, "relay.example") for relay in config.relay]
+        if not relays:
+            raise NotReady("no relay to ask for hosts", "name one: --relay https://relay.example")
+    elif config.chosen_source is SourceKind.FILE:
+        if not config.dids:
+            raise NotReady("no file of DIDs", "name one: --dids FILE")
+        dids = Path(config.dids)
+        check_dids(dids)
+    return _Given(_server(config.plc_url, "plc.directory"), relays, dids, config.page_size)
 
 
 def _owner(workspace: Path) -> str:
@@ -101,11 +259,15 @@ def _repo_limits(config: ReposConfig) -> Limits:
     )
 
 
-def _server(url: str) -> str:
+def _rules(config: ReposConfig) -> HostRules:
+    return HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
+
+
+def _server(url: str, example: str) -> str:
     scheme, colon, rest = url.partition("://")
     host = rest.rstrip("/")
     if scheme not in ("http", "https") or not colon or not host or "/" in host:
-        raise NotReady(f"{url!r} is not the URL of a server", "write it like https://relay.example")
+        raise NotReady(f"{url!r} is not the URL of a server", f"write it like https://{example}")
     return f"{scheme}://{host}"
 
 

@@ -1,63 +1,100 @@
-"""One task in, one outcome out: a page of a listing, or a repository."""
+"""One task in, one outcome out: a page of a listing, a DID's document, or a repository."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TypeGuard
-from urllib.parse import quote
+from dataclasses import dataclass, replace
 
+from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.answers import error_outcome
-from trawlnet.crawlers.repos.check import trouble_with
+from trawlnet.crawlers.repos.claims import Census
 from trawlnet.crawlers.repos.listing import PAGE_BYTES, HostRules, listing_url, read_page
-from trawlnet.crawlers.repos.work import Listing, RepoVisit, read_task
+from trawlnet.crawlers.repos.rates import PdsRates
+from trawlnet.crawlers.repos.visit import Fetched, Visitor
+from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, read_task
 from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.answer import Limits, Response, outcome_of
+from trawlnet.net.answer import Limits, outcome_of
 from trawlnet.net.trouble import Trouble
+from trawlnet.observe.repos import RepoMeter
 
-_CAR = {"Accept": "application/vnd.ipld.car"}
-_LIST_SECONDS = 60.0
+_LIST = Limits(total=60.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
 
 
+@dataclass(frozen=True, slots=True)
 class ReposHandler:
-    def __init__(self, http: Getter, rules: HostRules, repo_limits: Limits) -> None:
-        self._http = http
-        self._rules = rules
-        self._repo_limits = repo_limits
-        self._list_limits = Limits(
-            total=min(_LIST_SECONDS, repo_limits.total),
-            connect=repo_limits.connect,
-            wire=PAGE_BYTES,
-            inflated=PAGE_BYTES,
-        )
+    http: Getter
+    rules: HostRules
+    census: Census
+    visitor: Visitor
+    rates: PdsRates
+    meter: RepoMeter
+    clock: Clock
 
     async def __call__(self, task: Task) -> Outcome:
         work = read_task(task)
         if isinstance(work, Listing):
             return await self._list(work, task.lane)
-        return await self._fetch(work, task.lane)
+        if isinstance(work, Resolution):
+            return await self._resolve(work)
+        return await self._visit(work, task)
 
     async def _list(self, listing: Listing, lane: str) -> Outcome:
-        url = listing_url(listing)
-        answer = await self._http.get(url, lane=lane, limits=self._list_limits)
-        if not _succeeded(answer):
-            return _without_body(answer)
-        return read_page(listing, answer.body, self._rules)
+        answer = await self.http.get(listing_url(listing), lane=lane, limits=_LIST)
+        if isinstance(answer, Trouble):
+            return outcome_of(answer)
+        if answer.reason is not Reason.OK:
+            return error_outcome(answer)
+        page = read_page(listing, answer.body, self.rules)
+        if page is None:
+            return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
+        if listing.what is Listed.REPOS:
+            self._count(listing, lane, len(page.claims))
+        outcome = page.outcome(await self.census.of_claims(page.claims))
+        await self._list_again(outcome)
+        return outcome
 
-    async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome:
-        url = f"{visit.pds}/xrpc/com.atproto.sync.getRepo?did={quote(visit.did, safe=':')}"
-        answer = await self._http.get(url, lane=lane, headers=_CAR, limits=self._repo_limits)
-        if not _succeeded(answer):
-            return _without_body(answer)
-        if trouble := await asyncio.to_thread(trouble_with, answer.body, visit.did):
-            return Outcome(Reason.PARSE_ERROR, detail=trouble)
-        return Outcome(Reason.OK, items=[answer.body])
+    def _count(self, listing: Listing, lane: str, accounts: int) -> None:
+        if listing.number == 1:
+            self.rates.begin(lane)
+        self.rates.add({lane: accounts})
+        self.meter.page_fetched(accounts)
 
+    async def _list_again(self, outcome: Outcome) -> None:
+        """Listings that were done in another sweep are to be done in this one, too."""
+        if self.census.reopen is not None:
+            await self.census.reopen([t.key for t in outcome.found if t.key.startswith("list:")])
 
-def _succeeded(answer: Response | Trouble) -> TypeGuard[Response]:
-    return isinstance(answer, Response) and answer.reason is Reason.OK
+    async def _resolve(self, resolution: Resolution) -> Outcome:
+        did = resolution.did
+        found = await self.visitor.resolver.resolve(did)
+        rev = self.census.archived.rev(did) or ""
+        if isinstance(found, Outcome):
+            return self._buried(did, found) if rev else found
+        if not found.pds:
+            outcome = Outcome(Reason.NOT_FOUND, detail="its document names no PDS")
+            return self._buried(did, outcome) if rev else outcome
+        task = self.census.visit(found, rev)
+        if task is None:
+            return Outcome(Reason.REFUSED, detail=f"its PDS is left alone: {found.pds}")
+        self.rates.add({task.lane: 1})
+        return Outcome(Reason.OK, found=[task])
 
+    def _buried(self, did: str, outcome: Outcome) -> Outcome:
+        if outcome.reason is not Reason.NOT_FOUND:
+            return outcome
+        return replace(
+            outcome, items=[Tombstone(did, str(outcome.reason), int(self.clock.now() * 1e6))]
+        )
 
-def _without_body(answer: Response | Trouble) -> Outcome:
-    return outcome_of(answer) if isinstance(answer, Trouble) else error_outcome(answer)
+    async def _visit(self, visit: RepoVisit, task: Task) -> Outcome:
+        self.meter.dispatched()
+        begun = self.clock.now()
+        outcome = await self.visitor(visit, task)
+        self.meter.repo_ended(outcome.reason, self.clock.now() - begun)
+        for item in outcome.items:
+            if isinstance(item, Fetched):
+                made = item.made
+                self.meter.made(made.records, made.collections, len(made.block), made.dropped)
+        return outcome

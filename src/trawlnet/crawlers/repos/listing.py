@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import orjson
 
-from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit
+from trawlnet.crawlers.repos.claims import Claim
+from trawlnet.crawlers.repos.work import Listed, Listing
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 from trawlnet.formats.syntax import is_did
@@ -38,22 +39,46 @@ def listing_url(listing: Listing) -> str:
     return f"{listing.server}/xrpc/com.atproto.sync.{method}?limit=1000{after}"
 
 
-def read_page(listing: Listing, body: bytes, rules: HostRules) -> Outcome:
-    """Everything that the page names, and the page after it, as one outcome."""
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """Everything that a page names."""
+
+    hosts: Sequence[Task]  # The first listing of each.
+    claims: Sequence[Claim]  # Accounts that are said to be there.
+    after: Listing | None  # The page after it.
+    loop: str  # Why there is none in spite of a cursor; what the page names is kept.
+    left_out: int  # Rows that name nothing.
+
+    def outcome(self, tasks: Sequence[Task]) -> Outcome:
+        """With the tasks that came of its claims, and the page after it, in one receipt."""
+        found = [*self.hosts, *tasks]
+        if self.loop:
+            return Outcome(Reason.LOOP, found=found, detail=self.loop)
+        after = [self.after.task()] if self.after else []
+        named = len(self.hosts) + len(self.claims)
+        skipped = f", {self.left_out} left out" if self.left_out else ""
+        return Outcome(Reason.OK, found=[*found, *after], detail=f"{named} named{skipped}")
+
+
+def read_page(listing: Listing, body: bytes, rules: HostRules) -> ListedPage | None:
+    """None for what is not a page of such a listing."""
     page = _parse(body, listing.what)
     if page is None:
-        return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
-    to_tasks = _host_tasks if listing.what is Listed.HOSTS else _repo_tasks
-    found = to_tasks(page.rows, listing.server, rules)
-    skipped = f", {len(page.rows) - len(found)} left out" if len(found) < len(page.rows) else ""
-    detail = f"{len(found)} {listing.what}{skipped}"
-    if not page.cursor:
-        return Outcome(Reason.OK, found=found, detail=detail)
-    after = _page_after(listing, page)
-    if isinstance(after, str):
-        # What the page names is kept: only its promise of more is not believed.
-        return Outcome(Reason.LOOP, found=found, detail=after)
-    return Outcome(Reason.OK, found=[*found, after.task()], detail=detail)
+        return None
+    hosts: list[Task] = []
+    claims: list[Claim] = []
+    if listing.what is Listed.HOSTS:
+        hosts = _host_tasks(page.rows, rules)
+    else:
+        claims = _claims(page.rows, listing.server)
+    after = _page_after(listing, page) if page.cursor else None
+    return ListedPage(
+        hosts,
+        claims,
+        after if isinstance(after, Listing) else None,
+        after if isinstance(after, str) else "",
+        len(page.rows) - len(hosts) - len(claims),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +121,7 @@ def _page_after(listing: Listing, page: _Page) -> Listing | str:
     )
 
 
-def _host_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task]:
+def _host_tasks(rows: Sequence[Any], rules: HostRules) -> list[Task]:
     tasks = []
     for row in rows:
         name = row.get("hostname") if isinstance(row, dict) else None
@@ -110,7 +135,7 @@ def _host_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task
 
 
 def _host_task(name: str, rules: HostRules) -> Task | None:
-    url = _pds_url(name, rules)
+    url = pds_url(name, rules)
     try:
         return None if url is None else Listing(Listed.REPOS, url).task()
     except ValueError:
@@ -120,7 +145,8 @@ def _host_task(name: str, rules: HostRules) -> Task | None:
 _HOST = re.compile(r"(?P<host>[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::(?P<port>\d{1,5}))?")
 
 
-def _pds_url(name: str, rules: HostRules) -> str | None:
+def pds_url(name: str, rules: HostRules) -> str | None:
+    """The URL of a host without a scheme; None for what is no host."""
     match = _HOST.fullmatch(name)
     if match is None or int(match["port"] or 1) not in range(1, 65536):
         return None
@@ -137,10 +163,17 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _repo_tasks(rows: Sequence[Any], server: str, rules: HostRules) -> list[Task]:
+def _claims(rows: Sequence[Any], server: str) -> list[Claim]:
     # Inactive ones, too: what their server says when asked is the reason on record.
     return [
-        RepoVisit(row["did"], server).task()
+        Claim(row["did"], server, _text(row.get("rev")), row.get("active") is not False)
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("did"), str) and is_did(row["did"])
     ]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= _REV_CHARS else ""
+
+
+_REV_CHARS = 64  # A rev has 13.

@@ -1,7 +1,8 @@
-"""The two kinds of work in this crawl, and how each is written down as a task.
+"""The kinds of work in this crawl, and how each is written down as a task.
 
 A page of a listing is a task like any other: what it names and the page after it go into one
-receipt, so that a listing is retried, polite and resumable without code of its own.
+receipt, so that a listing is retried, polite and resumable without code of its own. The same goes
+for finding out where an account lives.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 
 _LISTINGS_FIRST = -1.0  # Score: how much there is to do should be known early.
+_RESOLVE = "resolve:"
 
 
 class Listed(StrEnum):
@@ -46,27 +48,37 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class RepoVisit:
-    """One repository to fetch from one PDS.
-
-    Its key names both, because any server can list any account: one that moved is still listed,
-    as inactive, where it came from, and a liar lists whom it likes. Under the DID alone, the first
-    to list it would speak for all. (A directory that says who may speak for a DID ends this.)
-    """
+class Resolution:
+    """An account of which only the DID is known, or whose server is not to be believed."""
 
     did: str
-    pds: str
+    directory: str  # URL of the server that has its document.
 
     def task(self) -> Task:
-        lane = lane_of(self.pds)
-        return Task(f"{self.did}@{lane}", lane, {"did": self.did, "pds": self.pds})
+        return Task(_RESOLVE + self.did, lane_of(self.directory), {"resolve": self.directory})
 
 
-def read_task(task: Task) -> Listing | RepoVisit:
+@dataclass(frozen=True, slots=True)
+class RepoVisit:
+    """One repository to fetch from the PDS that its DID names."""
+
+    did: str
+    pds: str  # URL without a path.
+    key: str = ""  # The account's signing key as a did:key; empty: to be looked up.
+    rev: str = ""  # As archived: nothing is fetched unless the server has another one.
+
+    def task(self) -> Task:
+        payload = {"pds": self.pds, "key": self.key, "rev": self.rev}
+        return Task(self.did, lane_of(self.pds), payload)
+
+
+def read_task(task: Task) -> Listing | Resolution | RepoVisit:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: dict[str, Any] = task.payload
-    if "what" not in payload:
-        return RepoVisit(payload["did"], payload["pds"])
+    if "pds" in payload:
+        return RepoVisit(task.key, payload["pds"], payload["key"], payload["rev"])
+    if "resolve" in payload:
+        return Resolution(task.key.removeprefix(_RESOLVE), payload["resolve"])
     return Listing(
         Listed(payload["what"]),
         payload["server"],
@@ -75,3 +87,8 @@ def read_task(task: Task) -> Listing | RepoVisit:
         payload["idle"],
         tuple(payload["recent"]),
     )
+
+
+def did_of(key: str) -> str:
+    """The DID that a task is about, or its key if it is about a whole server."""
+    return key.removeprefix(_RESOLVE)

@@ -1,0 +1,62 @@
+"""The body of a repository, read no faster than there is memory for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import orjson
+
+from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.repos.answers import error_outcome
+from trawlnet.crawlers.repos.budget import Ticket
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.net.answer import Limits, Response, outcome_of
+from trawlnet.net.trouble import Trouble
+
+_CAR = {"Accept": "application/vnd.ipld.car"}
+_SMALL = Limits(total=60.0, wire=64 << 10, inflated=64 << 10)
+_REV_MAX = 64  # Characters; a rev has 13.
+
+
+async def fetch_repo(
+    http: Getter, pds: str, did: str, lane: str, limits: Limits, ticket: Ticket
+) -> bytearray | Outcome:
+    """The CAR of a repository, or what came instead."""
+    url = _url(pds, "getRepo", did)
+    async with http.stream(url, lane=lane, headers=_CAR, limits=limits) as answer:
+        if isinstance(answer, Trouble):
+            return outcome_of(answer)
+        if answer.reason is not Reason.OK:
+            return _no_success(await answer.whole())
+        body = bytearray()
+        async for piece in answer:
+            if isinstance(piece, Trouble):
+                return outcome_of(piece)
+            await ticket.grow(len(piece))
+            body += piece
+        return body
+
+
+async def latest_rev(http: Getter, pds: str, did: str, lane: str) -> str | Outcome:
+    """The rev that the server has now, or what came instead."""
+    url = _url(pds, "getLatestCommit", did)
+    answer = await http.get(url, lane=lane, limits=_SMALL)
+    if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
+        return _no_success(answer)
+    try:
+        fields = orjson.loads(answer.body)
+    except ValueError:
+        fields = None
+    rev = fields.get("rev") if isinstance(fields, Mapping) else None
+    if not isinstance(rev, str) or not 0 < len(rev) <= _REV_MAX:
+        return Outcome(Reason.PARSE_ERROR, detail="a latest commit without a rev")
+    return rev
+
+
+def _url(pds: str, method: str, did: str) -> str:
+    return f"{pds}/xrpc/com.atproto.sync.{method}?did={quote(did, safe=':')}"
+
+
+def _no_success(answer: Response | Trouble) -> Outcome:
+    return outcome_of(answer) if isinstance(answer, Trouble) else error_outcome(answer)

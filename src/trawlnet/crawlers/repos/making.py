@@ -1,0 +1,123 @@
+"""From the CAR that a server sent to the block that is archived, or why there is none.
+
+Everything here is for the thread pool: it takes long, and the native part leaves the lock of the
+interpreter to others meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trawlnet.crawlers.repos.config import ReposConfig, Verify
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.formats.keys import parse_did_key
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.repoblock import Buffer, encode_content, extract
+from trawlnet.formats.repocontent import (
+    ExtractOptions,
+    RepoContent,
+    RepoError,
+    RepoErrorKind,
+)
+from trawlnet.net.trouble import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How blocks are made in this crawl."""
+
+    options: ExtractOptions
+    verify: Verify
+    zstd_level: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepoBlock:
+    """A finished block of the archive, and what is worth knowing about it."""
+
+    did: str
+    rev: str
+    block: bytes
+    records: int
+    collections: int
+    dropped: Mapping[str, int]  # Records left out, by why.
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A sound repository that the key we have did not sign: it may have a newer one."""
+
+    content: RepoContent
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    reason: Reason
+    detail: str
+
+    def outcome(self) -> Outcome:
+        return Outcome(self.reason, detail=clean(self.detail))
+
+
+def recipe(config: ReposConfig) -> Recipe:
+    options = ExtractOptions(
+        verify_hashes=config.verify is not Verify.OFF,
+        keep_cids=config.keep_cids,
+        collections=config.collections,
+        memory_limit=config.memory_limit,
+    )
+    return Recipe(options, config.verify, config.zstd_level)
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    did: str
+    pds: str
+    key: str  # did:key, or empty.
+    at_us: int  # When it was fetched.
+
+
+def read_car(car: Buffer, whose: Whose, recipe: Recipe) -> RepoBlock | Doubt | Refused:
+    """All checks, then the block."""
+    try:
+        content = extract(car, recipe.options)
+    except RepoError as error:
+        return Refused(_REASONS.get(error.kind, Reason.PARSE_ERROR), str(error))
+    if content.did != whose.did:
+        return Refused(Reason.PARSE_ERROR, f"a repository of {content.did}")
+    if recipe.verify is Verify.FULL and not is_signed(content, whose.key):
+        return Doubt(content)
+    return make_block(content, whose, recipe)
+
+
+_REASONS = {
+    RepoErrorKind.TRUNCATED: Reason.TRUNCATED,
+    # Cut between two blocks, or written to while it was read; a second look tells.
+    RepoErrorKind.MISSING_BLOCK: Reason.TRUNCATED,
+    RepoErrorKind.OVER_LIMIT: Reason.TOO_LARGE,
+}
+
+
+def is_signed(content: RepoContent, key: str) -> bool:
+    try:
+        return parse_did_key(key).verifies(content.signature, content.unsigned_commit)
+    except Malformed:
+        return False
+
+
+def make_block(content: RepoContent, whose: Whose, recipe: Recipe) -> RepoBlock | Refused:
+    try:
+        block = encode_content(
+            content, pds=whose.pds, crawled_at_us=whose.at_us, zstd_level=recipe.zstd_level
+        )
+    except ValueError as error:
+        return Refused(Reason.TOO_LARGE, f"more than the archive format can hold: {error}")
+    return RepoBlock(
+        content.did,
+        content.rev,
+        block,
+        content.records,
+        len(content.collections),
+        {str(reason): count for reason, count in content.dropped.items()},
+    )

@@ -1,0 +1,26 @@
+"""The notebook of a crawl: an LMDB environment for what can be worked out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+_MAP_BYTES = 64 << 30  # Address space, not disk: a billion repositories.
+_UNREADABLE = (lmdb.CorruptedError, lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.PanicError)
+
+
+def open_notes(path: Path) -> Any:
+    """What cannot be read is begun anew: nothing in it is the only copy."""
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        return _open(path)
+    except _UNREADABLE:
+        for file in path.glob("*.mdb"):
+            file.unlink()
+        return _open(path)
+
+
+def _open(path: Path) -> Any:
+    return lmdb.open(str(path), map_size=_MAP_BYTES, max_dbs=8, max_readers=64)

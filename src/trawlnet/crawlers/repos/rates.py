@@ -1,0 +1,74 @@
+"""How fast each PDS may be asked: by the number of its accounts, as far as they are known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trawlnet.crawlers.repos.config import ReposConfig, manners
+from trawlnet.engine.gate import Gate
+
+SMALL = 100  # Accounts; a PDS below this is somebody's own machine.
+LARGE = 1000  # Accounts; from here on it is infrastructure.
+_LANE_MAX = 300  # Characters; no host has a longer name.
+_PENDING = 256  # Changes that are written down together.
+
+
+def rate_for(accounts: int, config: ReposConfig) -> float:
+    if accounts < SMALL:
+        return config.small_pds_rps
+    return config.large_pds_rps if accounts >= LARGE else config.default_pds_rps
+
+
+class PdsRates:
+    """Counts accounts per lane and tells the gate. What a crash forgets makes it slower only."""
+
+    def __init__(self, environment: Any, gate: Gate, config: ReposConfig) -> None:
+        self._environment = environment
+        self._table = environment.open_db(b"accounts")
+        self._gate = gate
+        self._config = config
+        self._accounts: Counter[str] = Counter()
+        self._pending: set[str] = set()
+        with environment.begin(db=self._table) as txn:
+            for lane, count in txn.cursor():
+                self._accounts[lane.decode()] = int(count)
+        for lane in self._accounts:
+            self._treat(lane)
+
+    @property
+    def pdses(self) -> int:
+        return len(self._accounts)
+
+    def add(self, accounts: Mapping[str, int]) -> None:
+        """So many more accounts on these lanes."""
+        for lane, count in accounts.items():
+            self._accounts[lane] += count
+            self._treat(lane)
+            if len(lane) <= _LANE_MAX:
+                self._pending.add(lane)
+        if len(self._pending) >= _PENDING:
+            self.write_down()
+
+    def begin(self, lane: str | None = None) -> None:
+        """Count one lane from nothing, or all: they are about to be told again."""
+        for one in [lane] if lane is not None else list(self._accounts):
+            if self._accounts.pop(one, None):
+                self._pending.add(one)
+
+    def write_down(self) -> None:
+        with self._environment.begin(write=True, db=self._table) as txn:
+            for lane in self._pending:
+                if self._accounts[lane]:
+                    txn.put(lane.encode(), b"%d" % self._accounts[lane])
+                else:
+                    txn.delete(lane.encode())
+        self._pending.clear()
+
+    def _treat(self, lane: str) -> None:
+        usual = manners(self._config)
+        rate = rate_for(self._accounts[lane], self._config)
+        if self._gate.manners(lane).rate != rate:
+            self._gate.treat(lane, replace(usual, rate=rate))

@@ -1,0 +1,146 @@
+"""Where the crawl begins: the mirrored directory, relays, or a file of DIDs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.claims import Census, Claim
+from trawlnet.crawlers.repos.identity import Identity
+from trawlnet.crawlers.repos.rates import PdsRates
+from trawlnet.crawlers.repos.work import Listed, Listing
+from trawlnet.engine.ports import Page, Store
+from trawlnet.engine.task import Task
+from trawlnet.formats.syntax import is_did
+from trawlnet.net.lane import lane_of
+from trawlnet.observe.repos import RepoMeter
+
+# Everything that the directory has beyond a DID, page by page in the order of DIDs.
+DidPages = Callable[[str], AsyncIterator[Sequence[Identity]]]
+
+
+class PlcSource:
+    """A sweep over all DIDs in their order. The cursor is the last DID of a page, and empty after
+    the last page: then the next run begins a new sweep, which gives what is new since, and what
+    the archive does not have."""
+
+    def __init__(
+        self,
+        pages: DidPages,
+        census: Census,
+        archived: Archived,
+        rates: PdsRates,
+        meter: RepoMeter,
+    ) -> None:
+        self._pages = pages
+        self._census = census
+        self._archived = archived
+        self._rates = rates
+        self._meter = meter
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        cursor = after or ""
+        if not cursor:
+            self._rates.begin()
+        async for identities in self._pages(cursor):
+            if not identities:
+                continue
+            last = identities[-1].did
+            tasks = await self._census.of_identities(identities)
+            tasks += await self._vanished(cursor, identities, last)
+            self._rates.add(Counter(_lanes(identities)))
+            self._meter.page_fetched(len(tasks))
+            yield Page(tasks, last)
+            cursor = last
+        if cursor:
+            tasks = await self._vanished(cursor, (), _BEYOND_ALL_DIDS)
+            yield Page(tasks, "")
+
+    async def _vanished(self, after: str, identities: Sequence[Identity], last: str) -> list[Task]:
+        if not self._census.update:
+            return []
+        named = {identity.did for identity in identities}
+        gone = [did for did in self._archived.between(after, last) if did not in named]
+        return await self._census.of_vanished(gone)
+
+
+_BEYOND_ALL_DIDS = "did:~"
+
+
+def _lanes(identities: Sequence[Identity]) -> Iterator[str]:
+    for identity in identities:
+        try:
+            yield lane_of(identity.pds)
+        except ValueError:
+            continue
+
+
+class RelaySource:
+    """One page: the first listing of each relay. All else is found by listing.
+
+    A run that finds work left over continues it; any other begins a new sweep.
+    """
+
+    def __init__(self, relays: Sequence[str], store: Store, census: Census) -> None:
+        self._relays = relays
+        self._store = store
+        self._census = census
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        counts = await self._store.counts()
+        mark = " ".join(self._relays)
+        if after == mark and counts.open > counts.blocked:
+            return
+        tasks = [Listing(Listed.HOSTS, relay).task() for relay in self._relays]
+        if self._census.reopen is not None:
+            await self._census.reopen([task.key for task in tasks])
+        yield Page(tasks, mark)
+
+
+class FileSource:
+    """The DIDs of a file, all of them on every run: those that are known are left alone."""
+
+    def __init__(
+        self, path: Path, page_size: int, census: Census, rates: PdsRates, meter: RepoMeter
+    ) -> None:
+        self._path = path
+        self._page_size = page_size
+        self._census = census
+        self._rates = rates
+        self._meter = meter
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        dids = _dids_in(self._path)
+        self._rates.begin()
+        while page := list(islice(dids, self._page_size)):
+            tasks = await self._census.of_claims([Claim(did) for did in dict.fromkeys(page)])
+            self._rates.add(Counter(task.lane for task in tasks if task.key.startswith("did:")))
+            self._meter.page_fetched(len(tasks))
+            yield Page(tasks, page[-1])
+
+
+def check_dids(path: Path) -> None:
+    """Raises NotReady: a mistake in the last line is told before the first request."""
+    for _ in _dids_in(path):
+        pass
+
+
+def _dids_in(path: Path) -> Iterator[str]:
+    """One per line; empty lines and those that begin with # are comments."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                word = line.strip().decode("utf-8", "replace")
+                if not word or word.startswith("#"):
+                    continue
+                if not is_did(word):
+                    what = f"{path}, line {number}: {word[:80]!r} is not a DID"
+                    raise NotReady(what, "write one DID per line, such as did:plc:...")
+                yield word
+    except OSError as error:
+        hint = "give a file with one DID per line: --dids FILE"
+        raise NotReady(f"{path}: {error.strerror}", hint) from None

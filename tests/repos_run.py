@@ -1,0 +1,141 @@
+"""Run the repos crawler over a simulated network, and look at what it leaves."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trawlnet.archive.lookup import look_up
+from trawlnet.archive.segment import find_segments, open_segment
+from trawlnet.archive.tombstones import read_tombstones
+from trawlnet.archive.verify import verify_segment
+from trawlnet.crawlers.repos.build import ARCHIVE, open_parts
+from trawlnet.crawlers.repos.config import ReposConfig, limits
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import crawl
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Counts, Failure, Ledger
+from trawlnet.formats.rca import HEADER_SIZE
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sim.atproto.world import AtprotoWorld
+
+RATE = 500.0
+FAST: dict[str, Any] = {
+    "allow_private_hosts": True,
+    "default_pds_rps": RATE,
+    "small_pds_rps": RATE,
+    "large_pds_rps": RATE,
+    "plc_rps": 1000,
+    "attempts": 4,
+    "retry_base": 0.05,
+    "request_timeout": 10,
+    "max_repo_size": "20MB",
+}
+
+Records = Mapping[str, int]  # By collection.
+
+
+@dataclass(frozen=True, slots=True)
+class Crawled:
+    ending: Ending
+    counts: Counts
+    failures: dict[str, Failure]
+    metrics: Metrics
+    tally: Counter[Reason]
+    text: str  # The metrics as they were at the end.
+
+    @property
+    def reasons(self) -> dict[str, Reason]:
+        return {key: failure.reason for key, failure in self.failures.items()}
+
+
+async def run(world: AtprotoWorld, workspace: Path, **more: Any) -> Crawled:
+    return await run_config(ReposConfig(plc_url=world.plc, **(FAST | more)), workspace)
+
+
+async def run_relay(world: AtprotoWorld, workspace: Path, **more: Any) -> Crawled:
+    return await run(world, workspace, relay=(world.relay,), **more)
+
+
+async def run_config(config: ReposConfig, workspace: Path) -> Crawled:
+    clock = SystemClock()
+    metrics = Metrics("repos", clock)
+    async with open_parts(config, workspace, clock, metrics) as parts:
+        control = Control(config.workers)
+        scrape = metrics.watch(parts, control)
+        ending = await crawl(parts, limits(config), control)
+        store: Ledger = parts.store  # type: ignore[assignment]
+        failures = {one.key: one async for one in store.failures()}
+        text = (await scrape.text()).decode()
+        return Crawled(ending, await store.counts(), failures, metrics, control.tally, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a simulated network knows about itself."""
+
+    rows: Mapping[str, Any]  # By DID.
+    hosts: Mapping[str, Any]  # By URL.
+
+    @classmethod
+    def of(cls, world: AtprotoWorld) -> Truth:
+        return cls.read(world.manifest)
+
+    @classmethod
+    def read(cls, manifest: Path) -> Truth:
+        told = json.loads(manifest.read_bytes())
+        return cls(told["dids"], told["hosts"])
+
+    def archivable(self, *, on_relay: bool = False, in_plc: bool = False) -> dict[str, Records]:
+        return {
+            did: row["records"]
+            for did, row in self.rows.items()
+            if row["archivable"]
+            and (not on_relay or self.hosts[row["pds"]]["on_relay"])
+            and (not in_plc or row["in_plc"])
+        }
+
+    def with_status(self, *statuses: str) -> dict[str, str]:
+        return {did: row["status"] for did, row in self.rows.items() if row["status"] in statuses}
+
+
+def archived(workspace: Path) -> dict[str, Records]:
+    """The records of every repository in the archive, which is sound and finalised."""
+    folder = workspace / ARCHIVE
+    found: dict[str, Records] = {}
+    for path in find_segments(folder):
+        verdict = verify_segment(path)
+        assert verdict.sound, verdict.damage
+        assert verdict.finalised
+        segment = open_segment(path)
+        with segment.open() as fd:
+            for block in segment.blocks(fd, check=True):
+                found[block.head.did] = {
+                    collection.name: collection.records for collection in block.head.collections
+                }
+    for stone in read_tombstones(folder):
+        latest = look_up(folder, stone.did)
+        if latest.tombstone is not None:
+            found.pop(stone.did, None)
+    return found
+
+
+def blocks_written(workspace: Path) -> Counter[str]:
+    """How often each DID is in the archive."""
+    counts: Counter[str] = Counter()
+    for path in find_segments(workspace / ARCHIVE):
+        segment = open_segment(path)
+        with segment.open() as fd:
+            counts.update(block.head.did for block in segment.blocks(fd, check=False))
+    return counts
+
+
+def holds_something(workspace: Path) -> bool:
+    """Whether a crawl, perhaps one that runs, has archived a repository."""
+    segments = (workspace / ARCHIVE).glob("segment_*.rca")
+    return any(path.stat().st_size > HEADER_SIZE for path in segments)
