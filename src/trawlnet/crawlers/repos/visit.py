@@ -52,11 +52,12 @@ class Visitor:
     clock: Clock
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
-        if visit.rev:
+        # Asked now, not when the task was made: there may be a tombstone over it since.
+        if visit.rev and (archived := self.archived.rev(visit.did)) is not None:
             latest = await latest_rev(self.http, visit.pds, visit.did, task.lane)
             if isinstance(latest, Outcome):
                 return self._remembered(visit.did, latest)
-            if latest == visit.rev:
+            if latest == archived:
                 return Outcome(Reason.NOT_MODIFIED)
         outcome = await self._fetch(visit, task.lane)
         if outcome.reason is Reason.TRUNCATED and task.attempt and _was_whole(outcome):

@@ -1,0 +1,252 @@
+"""Coming back to an archive: what changed is fetched, what is gone gets a tombstone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from repos_run import Crawled, Truth, archived, blocks_written, run, run_relay
+from trawlnet.archive.tombstones import read_tombstones
+from trawlnet.crawlers.repos import build
+from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.identity import Identity
+from trawlnet.crawlers.repos.notes import open_notes
+from trawlnet.engine.outcome import Reason
+from trawlnet.sim.atproto import directory, pds, tenancy
+from trawlnet.sim.atproto.accounts import Account, Status
+from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
+
+T = TypeVar("T")
+OLD = "2222222222222"
+
+
+class SimMirror:
+    """What a mirror of the world's directory holds, without a database."""
+
+    def __init__(self, truth: Truth, keys: Mapping[str, str]) -> None:
+        self.rows = {
+            did: Identity(did, row["pds"], keys[did])
+            for did, row in sorted(truth.rows.items())
+            if row["in_plc"] and row["status"] not in ("tombstoned", "junk")
+        }
+        self.pages_told = 0
+
+    async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+        rows = [row for did, row in self.rows.items() if did > after]
+        for start in range(0, len(rows), 30):
+            self.pages_told += 1
+            yield rows[start : start + 30]
+
+    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+        return {did: self.rows[did] for did in dids if did in self.rows}
+
+
+@pytest.fixture
+def mirrored(monkeypatch: pytest.MonkeyPatch) -> Callable[[AtprotoWorld], SimMirror]:
+    def put_up(world: AtprotoWorld) -> SimMirror:
+        people = world.population
+        keys = {did: people.account(n).keys[0].did_key for n, did in enumerate(people.dids)}
+        mirror = SimMirror(Truth.of(world), keys)
+
+        async def open_mirror(*_: Any) -> SimMirror:
+            return mirror
+
+        monkeypatch.setattr(build, "_open_mirror", open_mirror)
+        return mirror
+
+    return put_up
+
+
+def in_world(use: Callable[[AtprotoWorld], Awaitable[T]]) -> T:
+    async def main() -> T:
+        world = await serve_atproto(3, accounts=120, hosts=4, habits=())
+        try:
+            return await use(world)
+        finally:
+            await world.close()
+
+    return asyncio.run(main())
+
+
+def pretend_old(workspace: Path, dids: Sequence[str]) -> None:
+    """As if these had been archived at an earlier rev."""
+    notes = open_notes(workspace / "state" / "repos" / "notes")
+    archive = Archived(notes, workspace / "archive")
+    asyncio.run(archive.note(dict.fromkeys(dids, OLD)))
+    archive.close()
+    notes.close()
+
+
+def switch_off(monkeypatch: pytest.MonkeyPatch, world: AtprotoWorld, dids: Sequence[str]) -> None:
+    gone = {world.population.index[did] for did in dids}
+    before = tenancy.state_on
+
+    def state_on(host: Host, account: Account) -> Status:
+        return Status.DEACTIVATED if account.index in gone else before(host, account)
+
+    for module in (tenancy, pds):
+        monkeypatch.setattr(module, "state_on", state_on)
+
+
+def asked(world: AtprotoWorld) -> int:
+    return sum(world.served.turns.values())
+
+
+def test_the_mirror_leads_to_every_repository_without_another_request(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[Crawled, Truth, int]:
+        mirrored(world)
+        return await run(world, tmp_path), Truth.of(world), asked(world)
+
+    crawled, truth, requests = in_world(use)
+    assert archived(tmp_path) == truth.archivable(in_plc=True)
+    gone = dict.fromkeys(truth.with_status("deleted"), Reason.NOT_FOUND)
+    assert crawled.reasons == gone | truth.with_status("deactivated", "takendown", "suspended")
+    # One for each account: keys come with the page, and nothing is listed or resolved.
+    assert requests == len(archived(tmp_path)) + len(crawled.failures)
+    assert crawled.counts.known == len(crawled.failures), "what is archived is not remembered"
+
+
+def test_a_rerun_asks_nothing_and_a_new_account_is_found(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> list[int]:
+        mirror = mirrored(world)
+        newcomer = mirror.rows.pop(next(iter(Truth.of(world).archivable(in_plc=True))))
+        figures = []
+        for step in range(3):
+            before = asked(world)
+            await run(world, tmp_path)
+            figures.append(asked(world) - before)
+            if step == 1:
+                rows = {**mirror.rows, newcomer.did: newcomer}
+                mirror.rows = dict(sorted(rows.items()))
+        return figures
+
+    first, again, later = in_world(use)
+    assert (first > 50, again, later) == (True, 0, 1)
+    assert set(blocks_written(tmp_path).values()) == {1}
+
+
+def test_inactive_accounts_are_asked_again_when_their_answer_is_old(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[Crawled, int, int]:
+        mirrored(world)
+        first = await run(world, tmp_path)
+        before = asked(world)
+        await run(world, tmp_path, recheck_inactive=0)
+        return first, before, asked(world)
+
+    first, before, after = in_world(use)
+    assert after - before == len(first.failures) > 0
+
+
+def test_an_update_fetches_what_changed_and_nothing_else(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[Crawled, Truth, list[str], int]:
+        mirrored(world)
+        await run(world, tmp_path)
+        changed = list(Truth.of(world).archivable(in_plc=True))[:7]
+        await asyncio.to_thread(pretend_old, tmp_path, changed)
+        before = asked(world)
+        return (
+            await run(world, tmp_path, update=True),
+            Truth.of(world),
+            changed,
+            asked(world) - before,
+        )
+
+    crawled, truth, changed, requests = in_world(use)
+    everyone = truth.archivable(in_plc=True)
+    assert archived(tmp_path) == everyone
+    assert {did for did, n in blocks_written(tmp_path).items() if n == 2} == set(changed)
+    assert crawled.tally == {Reason.OK: 7, Reason.NOT_MODIFIED: len(everyone) - 7}
+    assert requests == len(everyone) + 7
+
+
+def test_an_update_by_listing_asks_only_for_what_changed(tmp_path: Path) -> None:
+    async def use(world: AtprotoWorld) -> tuple[Crawled, list[str]]:
+        await run_relay(world, tmp_path)
+        changed = list(Truth.of(world).archivable(on_relay=True))[:5]
+        await asyncio.to_thread(pretend_old, tmp_path, changed)
+        return await run_relay(world, tmp_path, update=True), changed
+
+    crawled, changed = in_world(use)
+    assert {did for did, n in blocks_written(tmp_path).items() if n == 2} == set(changed)
+    assert crawled.metrics.yields["repos"] == 5
+
+
+def test_whoever_is_gone_gets_a_tombstone_and_comes_back_without_it(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[list[str], dict[str, Any], dict[str, Any], Crawled]:
+        mirror = mirrored(world)
+        await run(world, tmp_path)
+        quiet, *_, buried = Truth.of(world).archivable(in_plc=True)
+        kept = mirror.rows.pop(buried)
+        with monkeypatch.context() as patch:
+            switch_off(patch, world, [quiet])
+            await run(world, tmp_path, update=True)
+        gone = archived(tmp_path)
+        mirror.rows = dict(sorted({**mirror.rows, buried: kept}.items()))
+        back = await run(world, tmp_path, update=True, recheck_inactive=0)
+        return [quiet, buried], gone, archived(tmp_path), back
+
+    (quiet, buried), gone, after, back = in_world(use)
+    stones = {stone.did: stone.reason for stone in read_tombstones(tmp_path / "archive")}
+    assert stones == {quiet: "deactivated"}, "the directory itself still knows the other one"
+    assert quiet not in gone and buried in gone
+    assert quiet in after and quiet not in back.failures
+    assert blocks_written(tmp_path)[quiet] == 2
+
+
+def test_an_account_that_the_directory_buried_gets_a_tombstone(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[str, Crawled]:
+        mirror = mirrored(world)
+        await run(world, tmp_path)
+        *_, buried = Truth.of(world).archivable(in_plc=True)
+        del mirror.rows[buried]
+        monkeypatch.setitem(
+            directory._VIEWS, "/", lambda people, account: directory._not_available(buried)
+        )
+        return buried, await run(world, tmp_path, update=True)
+
+    buried, crawled = in_world(use)
+    (stone,) = read_tombstones(tmp_path / "archive")
+    assert (stone.did, stone.reason) == (buried, "not_found")
+    assert crawled.failures[f"resolve:{buried}"].reason is Reason.NOT_FOUND
+    assert buried not in archived(tmp_path)
+
+
+def test_the_notes_can_be_lost_and_are_read_from_the_archive_again(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[int, int]:
+        mirrored(world)
+        await run(world, tmp_path)
+        quiet, *_ = Truth.of(world).archivable(in_plc=True)
+        with monkeypatch.context() as patch:
+            switch_off(patch, world, [quiet])
+            await run(world, tmp_path, update=True)
+        for file in (tmp_path / "state" / "repos" / "notes").iterdir():
+            file.write_bytes(b"rubbish" * 1000)
+        before = asked(world)
+        again = await run(world, tmp_path)
+        notes = open_notes(tmp_path / "state" / "repos" / "notes")
+        archive = Archived(notes, tmp_path / "archive")
+        assert archive.rev(quiet) is None
+        archive.close()
+        notes.close()
+        return asked(world) - before, again.metrics.yields["repos"]
+
+    assert in_world(use) == (0, 0)
