@@ -1,7 +1,9 @@
 /* Fuzz target: libFuzzer's entry point, and without libFuzzer a driver that mutates a corpus for a given time.
  *
  * With gcc: see fuzz.sh. With clang the same command, and -fsanitize=fuzzer,address,undefined -DLIBFUZZER.
- * The driver's input is a pure function of corpus, seed and iteration, so a finding can be made again. */
+ * The driver's inputs are a pure function of corpus and seed. One that breaks something is left as finding.car in the
+ * current folder; given as the only corpus file, it is run again first thing. */
+#include <sanitizer/common_interface_defs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +27,23 @@ void *__wrap_realloc(void *old, size_t size)
     return allocations_left && --allocations_left == 0 ? NULL : __real_realloc(old, size);
 }
 
+static const uint8_t *current;
+static size_t current_size;
+
+static void save_finding(void)
+{
+    FILE *f = fopen("finding.car", "wb");
+    if (f) {
+        fwrite(current, 1, current_size, f);
+        fclose(f);
+    }
+}
+
 static void check(int holds, const char *what)
 {
     if (!holds) {
         fprintf(stderr, "invariant broken: %s\n", what);
+        save_finding();
         abort();
     }
 }
@@ -92,6 +107,8 @@ static void run_once(const uint8_t *data, size_t size, unsigned choice)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint32_t choice = (uint32_t)size;
+    current = data;
+    current_size = size;
     for (size_t i = 0; i < size; i += 1 + size / 16)
         choice = (choice ^ data[i]) * 0x01000193;
     run_once(data, size, choice ^ choice >> 15);
@@ -188,6 +205,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: fuzz_extract SECONDS SEED CORPUS_FILE...\n");
         return 2;
     }
+    __sanitizer_set_death_callback(save_finding);
     double seconds = atof(argv[1]);
     uint64_t seed = strtoull(argv[2], NULL, 10), done = 0;
     for (int i = 3; i < argc; i++)
