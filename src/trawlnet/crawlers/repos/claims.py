@@ -55,7 +55,7 @@ class Census:
             rev = revs.get(identity.did, "")
             if rev and not self.update:
                 self.left_out["archived"] += 1
-            elif (task := self.visit(identity, rev)) is not None:
+            elif (task := self._visit(identity, rev)) is not None:
                 tasks.append(task)
         return await self._given_again(tasks)
 
@@ -64,7 +64,12 @@ class Census:
         tasks = (self._resolution(did) for did in dids)
         return await self._given_again([task for task in tasks if task is not None])
 
-    def visit(self, identity: Identity, rev: str = "") -> Task | None:
+    async def of_resolved(self, identity: Identity, rev: str) -> list[Task]:
+        """One account whose document was asked for; `rev` if it is archived."""
+        task = self._visit(identity, rev)
+        return await self._given_again([] if task is None else [task])
+
+    def _visit(self, identity: Identity, rev: str = "") -> Task | None:
         try:
             task = RepoVisit(identity.did, identity.pds, identity.key, rev).task()
         except ValueError:
@@ -87,7 +92,7 @@ class Census:
             self.left_out["lives_elsewhere"] += 1
             return None
         # A rev that was told differs from the archived one: no need to ask for it again.
-        return self.visit(state, "" if claim.rev else revs.get(claim.did, ""))
+        return self._visit(state, "" if claim.rev else revs.get(claim.did, ""))
 
     def _resolution(self, did: str) -> Task | None:
         try:

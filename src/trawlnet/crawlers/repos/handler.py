@@ -75,11 +75,11 @@ class ReposHandler:
         if not found.pds:
             outcome = Outcome(Reason.NOT_FOUND, detail="its document names no PDS")
             return self._buried(did, outcome) if rev else outcome
-        task = self.census.visit(found, rev)
-        if task is None:
+        tasks = await self.census.of_resolved(found, rev)
+        if not tasks:
             return Outcome(Reason.REFUSED, detail=f"its PDS is left alone: {found.pds}")
-        self.rates.add({task.lane: 1})
-        return Outcome(Reason.OK, found=[task])
+        self.rates.add({task.lane: 1 for task in tasks})
+        return Outcome(Reason.OK, found=tasks)
 
     def _buried(self, did: str, outcome: Outcome) -> Outcome:
         if outcome.reason is not Reason.NOT_FOUND:
