@@ -28,7 +28,7 @@ def test_hosts_at_one_address_leave_it_the_gap_of_one_host() -> None:
         gate = Gate(clock, SERIAL)
         spans: list[tuple[float, float]] = []
         for n in range(6):
-            gate.share(f"host{n % 3}", "address", SERIAL)
+            gate.share(f"host{n % 3}", "address")
         await asyncio.gather(*(visit(gate, clock, f"host{n % 3}", spans) for n in range(6)))
         return sorted(spans)
 
@@ -42,8 +42,8 @@ def test_a_lane_is_ready_only_when_what_it_shares_is() -> None:
     async def main() -> None:
         clock = SimClock()
         gate = Gate(clock, SERIAL)
-        gate.share("a", "address", SERIAL)
-        gate.share("b", "address", SERIAL)
+        gate.share("a", "address")
+        gate.share("b", "address")
         gate.promise("a", 1)
         assert gate.ready_at("b") == pytest.approx(1.0)
         assert gate.allowance("b", 0.0) == 0
@@ -59,8 +59,8 @@ def test_a_promise_that_is_not_kept_is_taken_back_from_both() -> None:
     async def main() -> None:
         gate = Gate(SimClock(), SERIAL)
         gate.promise("a", 1)
-        gate.share("a", "address", SERIAL)
-        gate.share("b", "address", SERIAL)
+        gate.share("a", "address")
+        gate.share("b", "address")
         gate.promised_at_most("a", 0)
         assert gate.ready_at("b") <= 0.0
 
@@ -71,8 +71,8 @@ def test_trouble_of_one_host_does_not_hold_its_neighbours() -> None:
     async def main() -> None:
         clock = SimClock()
         gate = Gate(clock, SERIAL)
-        gate.share("sick", "address", SERIAL)
-        gate.share("well", "address", SERIAL)
+        gate.share("sick", "address")
+        gate.share("well", "address")
         gate.observe("sick", Outcome(Reason.RATE_LIMITED, wait=600.0))
         spans: list[tuple[float, float]] = []
         await visit(gate, clock, "well", spans)
@@ -87,8 +87,8 @@ def test_a_lane_parked_while_it_waits_for_the_common_one_does_not_go() -> None:
     async def main() -> None:
         clock = SimClock()
         gate = Gate(clock, SERIAL)
-        gate.share("a", "address", SERIAL)
-        gate.share("b", "address", SERIAL)
+        gate.share("a", "address")
+        gate.share("b", "address")
         spans: list[tuple[float, float]] = []
         first = asyncio.create_task(visit(gate, clock, "a", spans))
         await clock.sleep(0.1)
@@ -107,12 +107,26 @@ def test_moving_to_another_address_leaves_the_old_one_alone() -> None:
     async def main() -> None:
         clock = SimClock()
         gate = Gate(clock, SERIAL)
-        gate.share("a", "old", SERIAL)
-        gate.share("b", "old", SERIAL)
-        gate.share("a", "new", SERIAL)
+        gate.share("a", "old")
+        gate.share("b", "old")
+        gate.share("a", "new")
         spans: list[tuple[float, float]] = []
         await visit(gate, clock, "a", spans)
         assert gate.ready_at("b") <= 0.0
         assert gate.ready_at("a") == pytest.approx(1.5)
+
+    run_sim(main())
+
+
+def test_new_manners_reach_what_is_shared() -> None:
+    async def main() -> None:
+        clock = SimClock()
+        gate = Gate(clock, SERIAL)
+        gate.share("a", "address")
+        gate.share("b", "address")
+        gate.retune(Manners(rate=10.0, concurrency=1, gap_from_end=True))
+        spans: list[tuple[float, float]] = []
+        await visit(gate, clock, "a", spans)
+        assert gate.ready_at("b") == pytest.approx(0.6)
 
     run_sim(main())

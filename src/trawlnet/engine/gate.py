@@ -74,19 +74,19 @@ class Gate:
         """Give one lane manners of its own (its size, its Crawl-delay)."""
         self._lane(lane).manners = manners
 
-    def share(self, lane: str, common: str, manners: Manners) -> None:
+    def share(self, lane: str, common: str) -> None:
         """From now on a request on this lane takes its turn on the common one as well, after its
-        own: many hosts may live at one address. Failures stay with the lane."""
+        own: many hosts may live at one address, which is treated like one of them. Failures stay
+        with the lane."""
         state, shared = self._lane(lane), self._commons.get(common)
         if shared is None:
-            shared = self._commons[common] = Lane(manners)
-        shared.manners = manners
+            shared = self._commons[common] = Lane(self._manners)
         if state.common is not shared:
             state.join(shared)
 
     def retune(self, manners: Manners) -> None:
         """New manners for all lanes, except those that have been given their own."""
-        for state in self._lanes.values():
+        for state in (*self._lanes.values(), *self._commons.values()):
             if state.manners == self._manners:
                 state.manners = manners
         self._manners = manners

@@ -1,0 +1,207 @@
+"""What every host's robots.txt says: asked for once, however many links wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.web.robots_file import RobotsFile, SavedRobots
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.formats.robots import DENY_ALL, MAX_ROBOTS, RobotsRules
+from trawlnet.net.answer import Limits
+from trawlnet.net.lane import lane_of
+from trawlnet.net.robots import (
+    MOST_REDIRECTS,
+    RobotsEntry,
+    RobotsPolicy,
+    crawl_delay,
+    is_fresh,
+    next_entry,
+    robots_from,
+)
+from trawlnet.net.trouble import Trouble
+
+_REMEMBERED = 10_000  # Hosts whose rules stay in memory.
+_TRIES = 3  # When connections break; an answer is an answer, whatever it says.
+_BREAKS = (Reason.CONNECTION_ERROR, Reason.TRUNCATED)
+# A file may be of any size: reading ends where parsing does.
+_LIMITS = Limits(total=30.0, wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
+_NO_FILE = 404
+
+
+class TreatingGate(Protocol):
+    def treat(self, lane: str, manners: Manners) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    rules: RobotsRules
+    # With nothing to go by, what this means for a page that was to be fetched.
+    trouble: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int | None
+    body: bytes = b""
+    trouble: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    entry: RobotsEntry
+    trouble: Outcome | None = None
+
+
+class RobotsCache:
+    def __init__(
+        self,
+        http: Getter,
+        gate: TreatingGate,
+        clock: Clock,
+        policy: RobotsPolicy,
+        manners: Manners,
+        file: RobotsFile,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self._http = http
+        self._gate = gate
+        self._clock = clock
+        self._policy = policy
+        self._manners = manners  # Of a host without a Crawl-delay.
+        self._file = file
+        self._retry = retry or RetryPolicy(base=0.5)
+        self._known: dict[str, _Known] = {}
+        self._flights: dict[str, asyncio.Future[_Known]] = {}
+        self._slowed: set[str] = set()  # Lanes with a Crawl-delay.
+
+    def known(self, origin: str) -> RobotsRules | None:
+        """The rules of `scheme://host`, if they are at hand and no file needs to be asked for."""
+        known = self._known.get(origin)
+        if known is None or not is_fresh(known.entry, self._clock.now()):
+            return None
+        return None if known.trouble else known.entry.rules
+
+    async def ruling(self, origin: str) -> Ruling:
+        known = self._known.get(origin) or self._load(origin)
+        if known is None or not is_fresh(known.entry, self._clock.now()):
+            known = await self._alone(origin, lambda: self._ask(origin))
+        return Ruling(known.entry.rules, known.trouble)
+
+    async def _alone(self, origin: str, ask: Callable[[], Awaitable[_Known]]) -> _Known:
+        """One asks, the others wait for what comes of it."""
+        flight = self._flights.get(origin)
+        if flight is not None:
+            return await asyncio.shield(flight)
+        flight = self._flights[origin] = asyncio.get_running_loop().create_future()
+        try:
+            known = await ask()
+        except BaseException as error:
+            # A parked lane is the same news to all; a task that was cancelled is nobody's.
+            flight.cancel() if isinstance(error, asyncio.CancelledError) else _fail(flight, error)
+            raise
+        else:
+            flight.set_result(known)
+            return known
+        finally:
+            del self._flights[origin]
+
+    async def _ask(self, origin: str) -> _Known:
+        answer = await self._answer(origin)
+        before = self._known.get(origin)
+        now = self._clock.now()
+        entry = next_entry(
+            before.entry if before else None, answer.status, answer.body, self._policy, now
+        )
+        trouble = answer.trouble
+        if trouble is not None and trouble.wait:
+            # Whoever names a time is asked again then, not a whole failure later.
+            entry = replace(entry, until=min(entry.until, now + trouble.wait))
+        known = _Known(entry, trouble if entry.good is None else None)
+        self._save(origin, entry, answer)
+        self._remember(origin, known)
+        return known
+
+    async def _answer(self, origin: str) -> _Answer:
+        for number in range(_TRIES):
+            answer = await self._read(origin)
+            if answer.trouble is None or answer.trouble.reason not in _BREAKS:
+                break
+            if number + 1 < _TRIES:
+                await self._clock.sleep(self._retry.delay(origin, number))
+        return answer
+
+    async def _read(self, origin: str) -> _Answer:
+        async with self._http.stream(f"{origin}/robots.txt", limits=_LIMITS) as stream:
+            if isinstance(stream, Trouble):
+                return _no_answer(stream)
+            if stream.status == 429 or stream.status >= 500:
+                detail = f"robots.txt: HTTP {stream.status}"
+                return _Answer(
+                    stream.status, trouble=Outcome(stream.reason, wait=stream.wait, detail=detail)
+                )
+            body = bytearray()
+            if 200 <= stream.status < 300:
+                async for piece in stream:
+                    if isinstance(piece, Trouble):
+                        return _no_answer(piece)
+                    body += piece
+                    if len(body) > MAX_ROBOTS:
+                        break
+            return _Answer(stream.status, bytes(body))
+
+    def _save(self, origin: str, entry: RobotsEntry, answer: _Answer) -> None:
+        if answer.trouble is None:
+            body = answer.body[: MAX_ROBOTS + 1]
+            saved = SavedRobots(origin, entry.until, answer.status, body, entry.good_at)
+        elif answer.trouble.reason is Reason.REFUSED:
+            return  # Our own word, which the next run may take back.
+        else:
+            before = self._file.get(origin) if entry.good is not None else None
+            saved = replace(before or SavedRobots(origin, 0.0), until=entry.until)
+        self._file.put(saved)
+
+    def _load(self, origin: str) -> _Known | None:
+        saved = self._file.get(origin)
+        if saved is None:
+            return None
+        if saved.status is None:
+            trouble = Outcome(Reason.UNAVAILABLE, detail="robots.txt: no answer when last asked")
+            known = _Known(RobotsEntry(DENY_ALL, saved.until), trouble)
+        else:
+            rules = robots_from(saved.status, saved.body, self._policy.agent)
+            known = _Known(RobotsEntry(rules, saved.until, rules, saved.at))
+        self._remember(origin, known)
+        return known
+
+    def _remember(self, origin: str, known: _Known) -> None:
+        if len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[origin] = known
+        self._slow_down(lane_of(origin), known.entry.rules)
+
+    def _slow_down(self, lane: str, rules: RobotsRules) -> None:
+        delay = crawl_delay(rules, self._policy)
+        if delay > 0.0 and delay * self._manners.rate > 1.0:
+            self._slowed.add(lane)
+            self._gate.treat(lane, replace(self._manners, rate=1.0 / delay, concurrency=1))
+        elif lane in self._slowed:
+            self._slowed.discard(lane)
+            self._gate.treat(lane, self._manners)
+
+
+def _fail(flight: asyncio.Future[_Known], error: BaseException) -> None:
+    flight.set_exception(error)
+    flight.exception()  # Looked at, so that it is not reported as forgotten.
+
+
+def _no_answer(trouble: Trouble) -> _Answer:
+    if trouble.reason is Reason.LOOP:
+        return _Answer(_NO_FILE)
+    detail = f"robots.txt: {trouble.detail}"
+    return _Answer(None, trouble=Outcome(trouble.reason, wait=trouble.wait, detail=detail))

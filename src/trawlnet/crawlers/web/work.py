@@ -1,0 +1,77 @@
+"""The kinds of work in this crawl, and how each is written down as a task.
+
+A page's depth is not in its payload but in its score: the store keeps the lowest score when a key
+is found again, and with it the shortest way to the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trawlnet.engine.task import Task
+from trawlnet.net.lane import lane_of
+
+PER_DEPTH = 100  # Priorities of page types lie below this, so that depth goes first.
+_SITEMAP = "sitemap:"
+_SITEMAPS_FIRST = -1.0  # Score.
+
+
+def score_of(depth: int, priority: int) -> float:
+    return float(depth * PER_DEPTH + priority)
+
+
+def depth_of(score: float) -> int:
+    return max(0, int(score // PER_DEPTH))
+
+
+@dataclass(frozen=True, slots=True)
+class PageVisit:
+    """One URL to ask for."""
+
+    url: str
+    page_type: str = ""
+    depth: int = 0  # Links from a seed.
+    referrer: str = ""  # The page that led here.
+    via: tuple[str, ...] = ()  # The redirects that led here, oldest first.
+
+    def task(self, key: str, priority: int, lane: str = "") -> Task:
+        url = "" if self.url == key else self.url
+        payload = [url, self.page_type, self.referrer, list(self.via)]
+        lane = lane or lane_of(self.url)
+        return Task(key, lane, payload, score=score_of(self.depth, priority))
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapVisit:
+    """One sitemap, or an index of them."""
+
+    url: str
+    level: int = 0  # Indexes that led here.
+
+    def task(self) -> Task:
+        payload = {"sitemap": self.url, "level": self.level}
+        return Task(_SITEMAP + self.url, lane_of(self.url), payload, score=_SITEMAPS_FIRST)
+
+
+def read_task(task: Task) -> PageVisit | SitemapVisit:
+    """Payloads are our own writing: one that does not fit is a bug and raises."""
+    payload: Any = task.payload
+    if isinstance(payload, dict):
+        return SitemapVisit(payload["sitemap"], payload["level"])
+    url, page_type, referrer, via = payload
+    return PageVisit(url or task.key, page_type, depth_of(task.score), referrer, tuple(via))
+
+
+def url_of_key(key: str) -> str:
+    """The URL that a key stands for, as people know it."""
+    return key.removeprefix(_SITEMAP)
+
+
+def is_revisit(task: Task) -> bool:
+    """Whether a page was visited before, beyond doubt: only then may a request be conditional.
+
+    A first visit whose receipt was lost in a crash must see the body once more, for its links.
+    A retried revisit looks like a retried first visit, and is asked for in full.
+    """
+    return task.due > 0.0 and task.attempt == 0 and task.waits == 0

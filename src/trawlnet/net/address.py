@@ -1,0 +1,71 @@
+"""Turns that count for the address as well: hosts that live at one address are one machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+
+from trawlnet.engine.ports import Clock
+from trawlnet.net.dial import GuardedResolver
+from trawlnet.net.trouble import EXPECTED
+
+_KNOWN_FOR = 600.0  # Seconds until a name is looked up again.
+_MOST_KNOWN = 50_000  # Names.
+_PORT = 443  # For the lookup only; every policy allows it.
+
+
+class SharingGate(Protocol):
+    """What is needed of the gate."""
+
+    def turn(self, lane: str) -> AbstractAsyncContextManager[Any]: ...
+
+    def share(self, lane: str, common: str) -> None: ...
+
+
+class AddressTurns:
+    """Before a lane's turn its host is looked up, and the lane shares its pace with all others
+    at the same address. A host that cannot be looked up keeps to its own pace: the request
+    itself will say what is wrong."""
+
+    def __init__(self, gate: SharingGate, clock: Clock, resolver: GuardedResolver) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._resolver = resolver
+        self._known: dict[str, tuple[str, float]] = {}  # Host to address, and until when.
+
+    @asynccontextmanager
+    async def turn(self, lane: str) -> AsyncIterator[None]:
+        if address := await self._address(host_of(lane)):
+            self._gate.share(lane, address)
+        async with self._gate.turn(lane):
+            yield
+
+    async def _address(self, host: str) -> str:
+        if is_literal(host):
+            return host
+        address, until = self._known.get(host, ("", 0.0))
+        now = self._clock.now()
+        if now < until:
+            return address
+        try:
+            found = await self._resolver.resolve(host, _PORT)
+        except EXPECTED:
+            return address
+        # The least of several, so that names with the same set of addresses meet.
+        address = min(one["host"] for one in found)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[host] = (address, now + _KNOWN_FOR)
+        return address
+
+
+def host_of(lane: str) -> str:
+    """A lane's host, without its port; an IPv6 address without its brackets."""
+    if lane.startswith("["):
+        return lane[1:].partition("]")[0]
+    return lane.partition(":")[0]
+
+
+def is_literal(host: str) -> bool:
+    return ":" in host or host.rpartition(".")[2].isdigit()
