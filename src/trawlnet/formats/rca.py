@@ -183,9 +183,16 @@ def parse_head(start: Buffer) -> BlockHead:
     at = crc_end
     toc = []
     for _ in range(count):
-        name, at = read_string(view, at)
-        (records, compressed), at = read_struct(view, at, _AFTER_COLLECTION)
-        toc.append((name, records, compressed))
+        # Not by read_string and read_struct: counting an archive is little else than this.
+        try:
+            name_end = at + _U16.size + _U16.unpack_from(view, at)[0]
+            records, compressed = _AFTER_COLLECTION.unpack_from(view, name_end)
+            toc.append((str(view[at + _U16.size : name_end], "utf-8"), records, compressed))
+        except struct.error:
+            raise RcaCut(at, "the data end inside a field") from None
+        except UnicodeDecodeError:
+            raise RcaError(at, "a collection name that is not UTF-8") from None
+        at = name_end + _AFTER_COLLECTION.size
     collections = []
     for name, records, compressed in toc:
         collections.append(CollectionEntry(name, records, at, at + compressed))
@@ -231,17 +238,24 @@ def _measure(data: memoryview, limit: int, place: int) -> int:
 
 def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:
     """The records of a decompressed collection, exactly `count` of them."""
-    view = memoryview(entries)
-    at = 0
+    data, at = bytes(entries), 0
     for _ in range(count):
-        rkey, at = read_string(view, at)
-        (size,), at = read_struct(view, at, _U32)
-        if size > len(view) - at:
-            raise RcaError(at, f"JSON of {size} bytes where {len(view) - at} are left")
-        yield RecordEntry(rkey, bytes(view[at : at + size]))
-        at += size
-    if at != len(view):
-        raise RcaError(at, f"{len(view) - at} bytes behind the last of {count} records")
+        try:
+            key = at + _U16.size
+            key_end = key + _U16.unpack_from(data, at)[0]
+            start = key_end + _U32.size
+            at = start + _U32.unpack_from(data, key_end)[0]
+            rkey = str(data[key:key_end], "utf-8")
+        except struct.error:
+            raise RcaCut(at, "the data end inside a field") from None
+        except UnicodeDecodeError:
+            raise RcaError(key, "a record key that is not UTF-8") from None
+        if at > len(data):
+            what = f"JSON of {at - start} bytes where {len(data) - start} are left"
+            raise RcaError(start, what)
+        yield RecordEntry(rkey, data[start:at])
+    if at != len(data):
+        raise RcaError(at, f"{len(data) - at} bytes behind the last of {count} records")
 
 
 def pack_string(text: str) -> bytes:
