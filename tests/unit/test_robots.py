@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
@@ -320,19 +320,18 @@ def test_every_shape_of_the_simulated_web_is_understood(host: int) -> None:
     assert bool(found.sitemaps) is answer.sitemap
 
 
-patterns = st.lists(st.sampled_from([*"/ab*$.?", "%2F", "%61", "é"]), max_size=6).map("".join)
+# Protego reads a dollar sign inside a pattern in its own way, and lengths before encoding.
+patterns = st.tuples(st.text("/ab*.?", max_size=6), st.sampled_from(["", "", "$"])).map("".join)
 paths = st.lists(st.sampled_from([*"/ab.?=", "%2F", "%62"]), max_size=8).map("".join)
 said = st.tuples(st.sampled_from(["Allow", "Disallow"]), patterns.map(lambda p: "/" + p))
 groups = st.tuples(st.sampled_from(["*", "trawlnet", "other"]), st.lists(said, max_size=5))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(groups, max_size=4), paths)
 def test_where_protego_follows_the_rfc_the_verdict_is_the_same(
     file: list[tuple[str, list[tuple[str, str]]]], path: str
 ) -> None:
-    # Protego reads a dollar sign inside a pattern in its own way, and lengths before encoding.
-    assume(not any("$" in p[:-1] or "é" in p or "%" in p for _, r in file for _, p in r))
     lines = [
         line
         for name, those in file

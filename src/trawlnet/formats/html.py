@@ -1,0 +1,210 @@
+"""What a crawler wants from an HTML page: its links, what it says to robots, and its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+
+from trawlnet.formats.charset import as_utf8, codec_of
+from trawlnet.formats.htmlcost import affordable
+from trawlnet.formats.robotstag import NO_WORDS, RobotsWords, words_for
+from trawlnet.formats.url import MAX_URL, resolve
+
+_WITHOUT_EVENTS = LexborDocumentOptions.WO_EVENTS.value  # Mirroring <option>s is quadratic.
+
+
+@dataclass(frozen=True)
+class LinkChoice:
+    """Which links of a page count, and how much is kept of each."""
+
+    tags: tuple[str, ...] = ("a", "area", "link", "iframe", "refresh")
+    rels: tuple[str, ...] = ("next", "canonical", "alternate")  # Of <link> and the Link header.
+    most: int = 5000  # Links of one page.
+    most_url: int = MAX_URL  # Characters of one URL.
+    words: bool = True  # Anchor text and what stands around it.
+    agent: str = ""  # Product token, for <meta name=that>.
+
+    @cached_property
+    def selector(self) -> str:
+        named = {"a": "a[href]", "area": "area[href]", "iframe": "iframe[src],frame[src]"}
+        chosen = [named[tag] for tag in self.tags if tag in named]
+        return ",".join([*chosen, "link[rel][href]", "base[href]", "meta[content]"])
+
+
+class Link(NamedTuple):
+    url: str  # A request URL.
+    tag: str
+    nofollow: bool = False
+    text: str = ""
+    context: str = ""  # The anchor text with a few words before and after it.
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    links: list[Link]  # One for each URL, in the order of the page.
+    base: str  # The URL that they were resolved against.
+    robots: RobotsWords
+    canonical: str | None
+    codec: str
+    cut: bool  # Too deep or too tangled to be read to its end.
+    text: str = ""
+
+
+def read_page(
+    body: bytes,
+    url: str,
+    choice: LinkChoice,
+    *,
+    content_type: str = "",
+    link_headers: Iterable[str] = (),
+    with_text: bool = False,
+) -> Page:
+    """Read a page that came from `url`, a request URL. Never raises for what is in the body."""
+    codec = codec_of(body, content_type)
+    page = as_utf8(body, codec)
+    whole = affordable(page)
+    document = LexborHTMLParser(whole, options=_WITHOUT_EVENTS)
+    found = _Found(choice)
+    for node in document.css(choice.selector):
+        found.take(node)
+    for header in link_headers:
+        found.take_header(header)
+    base = _base(found.base, url, choice.most_url)
+    links, canonical = _resolved(found, base, choice)
+    text = _text(document) if with_text else ""
+    return Page(links, base, found.robots, canonical, codec, len(whole) < len(page), text)
+
+
+class _Raw(NamedTuple):
+    href: str
+    tag: str
+    nofollow: bool
+    text: str
+    context: str
+
+
+class _Found:
+    """What one pass over the chosen elements has seen."""
+
+    def __init__(self, choice: LinkChoice) -> None:
+        self._choice = choice
+        self._budget = _WORDS_BUDGET
+        self._links_wanted = "link" in choice.tags
+        self._takers = {
+            "base": self._take_base,
+            "meta": self._take_meta,
+            "link": self._take_link,
+        }
+        self.raw: list[_Raw] = []
+        self.base = ""
+        self.canonical = ""
+        self.robots = NO_WORDS
+
+    def take(self, node: LexborNode) -> None:
+        tag = node.tag or ""
+        attributes = node.attributes
+        taker = self._takers.get(tag)
+        if taker is not None:
+            taker(attributes)
+            return
+        href = attributes.get("href") or attributes.get("src")
+        # A link into the same page says nothing new.
+        if not href or href[0] == "#" or len(self.raw) >= self._choice.most:
+            return
+        rel = attributes.get("rel")
+        nofollow = rel is not None and "nofollow" in rel.lower().split()
+        text = context = ""
+        if self._budget > 0 and self._choice.words and tag == "a":
+            text, context = self._words(node)
+        self.raw.append(_Raw(href, tag, nofollow, text, context))
+
+    def _words(self, node: LexborNode) -> tuple[str, str]:
+        """Anchors can be nested so that one text is in thousands of them: there is a budget."""
+        whole = node.text()
+        before, after = _beside(node.prev), _beside(node.next)
+        self._budget -= len(whole) + len(before) + len(after)
+        text = _squeezed(whole[:_SLACK])[:_TEXT_MAX]
+        head, tail = before[-_SIDE_MAX:], after[:_SIDE_MAX]
+        return text, _squeezed(f"{head}{text}{tail}") if head or tail else text
+
+    def _take_base(self, attributes: dict[str, str | None]) -> None:
+        self.base = self.base or attributes.get("href") or ""
+
+    def _take_link(self, attributes: dict[str, str | None]) -> None:
+        rels = (attributes.get("rel") or "").lower().split()
+        self._take_related(attributes.get("href") or "", rels)
+
+    def _take_related(self, href: str, rels: list[str]) -> None:
+        if "canonical" in rels:
+            self.canonical = self.canonical or href
+        wanted = self._links_wanted and any(rel in self._choice.rels for rel in rels)
+        if wanted and href and len(self.raw) < self._choice.most:
+            self.raw.append(_Raw(href, "link", "nofollow" in rels, "", ""))
+
+    def _take_meta(self, attributes: dict[str, str | None]) -> None:
+        content = attributes.get("content") or ""
+        name = (attributes.get("name") or "").strip().lower()
+        if name == "robots" or (name and name == self._choice.agent):
+            self.robots |= words_for(content)
+        elif (attributes.get("http-equiv") or "").strip().lower() == "refresh":
+            target = _REFRESH.match(content[: self._choice.most_url + 100])
+            if target and "refresh" in self._choice.tags:
+                self.raw.append(_Raw(target[1].rstrip("\"' "), "refresh", False, "", ""))
+
+    def take_header(self, header: str) -> None:
+        for match in _LINK_HEADER.finditer(header[:_HEADER_MAX]):
+            rel = _REL.search(match[2])
+            if rel:
+                self._take_related(match[1].strip(), (rel[1] or rel[2]).lower().split())
+
+
+_WORDS_BUDGET = 4 << 20  # Characters.
+_SLACK = 2000  # Characters of raw text that are looked at for one anchor.
+_TEXT_MAX = 200  # Characters.
+_SIDE_MAX = 60  # Characters of context on each side.
+_HEADER_MAX = 16 << 10  # Characters of one header.
+
+_REFRESH = re.compile(r"\s*[\d.]*\s*[;,\s]\s*(?:url\s*=\s*)?[\"']?\s*(\S.*)", re.I | re.S)
+_LINK_HEADER = re.compile(r"<([^<>]*)>((?:[^<,\"]|\"[^\"]*\")*)")
+_REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.I)
+
+
+def _beside(node: LexborNode | None) -> str:
+    return (node.text_content or "") if node is not None else ""
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _base(href: str, url: str, most: int) -> str:
+    return (resolve(url, [href], most)[0] if href else None) or url
+
+
+def _resolved(found: _Found, base: str, choice: LinkChoice) -> tuple[list[Link], str | None]:
+    urls = resolve(base, [raw.href for raw in found.raw], choice.most_url)
+    links: dict[str, Link] = {}
+    for url, (_, tag, nofollow, text, context) in zip(urls, found.raw, strict=True):
+        if url is None:
+            continue
+        known = links.get(url)
+        # One link that may be followed is enough; the first one with words names it.
+        if known is None or (known.nofollow and not nofollow) or (text and not known.text):
+            also = known is None or known.nofollow
+            links[url] = Link(url, tag, nofollow and also, text, context)
+    canonical = resolve(base, [found.canonical], choice.most_url)[0] if found.canonical else None
+    return list(links.values()), canonical
+
+
+_NOT_TEXT = ["script", "style", "noscript", "template", "svg", "iframe"]
+
+
+def _text(document: LexborHTMLParser) -> str:
+    """The words that a reader sees; the document is of no use for links afterwards."""
+    document.strip_tags(_NOT_TEXT, recursive=True)
+    return document.body.text(separator=" ") if document.body is not None else ""
