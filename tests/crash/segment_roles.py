@@ -1,0 +1,97 @@
+"""Writers of segments for the nursery: the right one, and three that break a rule on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # The nursery knows only its own folder.
+
+from made_segments import make_block
+from trawlnet.engine.task import Task
+from trawlnet.sink import segment_file, segment_writer
+from trawlnet.sink.segments import SegmentSink
+
+SEGMENT_BYTES = 20_000
+BATCH = 7
+
+
+def did_of(number: int) -> str:
+    return f"did:plc:{number:06d}"
+
+
+def make(number: int) -> bytes:
+    dice = random.Random(number)
+    rows = {
+        f"k{n:03d}": b'{"n":"%s"}' % dice.randbytes(20).hex().encode() for n in range(number % 9)
+    }
+    return make_block(did_of(number), number + 1, {"a.b.c": rows} if rows else {})
+
+
+def acknowledged(folder: Path) -> list[int]:
+    """Whole lines only; a kill may have torn the last one."""
+    path = folder / "acknowledged"
+    text = path.read_text() if path.exists() else ""
+    return [int(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+async def sound(folder: Path, *, ack_first: bool = False) -> None:
+    """Write on behind what is acknowledged, as a crawl does behind what is settled."""
+    sink = await SegmentSink.open(folder / "archive", time.time, SEGMENT_BYTES)
+    next_number = max(acknowledged(folder), default=-1) + 1
+    stop = folder / "stop"
+    fd = os.open(folder / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    while not stop.exists():
+        numbers = range(next_number, next_number + BATCH)
+        lines = "".join(f"{number}\n" for number in numbers).encode()
+        if ack_first:
+            os.write(fd, lines)
+            await asyncio.sleep(0.003)
+        await sink.write([(Task(did_of(n), "lane"), [make(n)]) for n in numbers])
+        if not ack_first:
+            os.write(fd, lines)
+        next_number += BATCH
+    await sink.close()
+
+
+async def acknowledge_first(folder: Path) -> None:
+    """Breaks "done only when written"."""
+    await sound(folder, ack_first=True)
+
+
+async def start_over(folder: Path) -> None:
+    """Breaks "never overwrite": the last segment is emptied on opening, as if it were new."""
+    paths = sorted((folder / "archive").glob("*.rca"))
+    if paths:
+        os.truncate(paths[-1], 64)
+        with paths[-1].open("r+b") as file:
+            file.seek(20)
+            file.write(bytes(12))
+    await sound(folder)
+
+
+async def header_first(folder: Path) -> None:
+    """Breaks "the header points to an index that is there": it is rewritten before the index."""
+
+    def finalise(self: segment_file.SegmentFile) -> None:
+        header = segment_file.rca.Header(1, len(self.entries), self.size)
+        os.pwrite(self._fd, segment_file.rca.encode_header(header), 0)
+        time.sleep(0.01)
+        right(self)
+
+    right = segment_file.SegmentFile.finalise
+    segment_file.SegmentFile.finalise = finalise  # type: ignore[method-assign]
+    assert segment_writer.SegmentFile is segment_file.SegmentFile
+    await sound(folder)
+
+
+ROLES = {
+    "sound": sound,
+    "acknowledge_first": acknowledge_first,
+    "start_over": start_over,
+    "header_first": header_first,
+}
