@@ -66,20 +66,23 @@ _UsageError = typer.BadParameter.__base__ or typer.BadParameter
 def explain(error: BaseException) -> Told | None:
     """What to tell the user; None when only a bug can be behind it."""
     # Imported here: a command that goes well does not pay for them.
-    from trawlnet.crawlers.errors import NotReady
+    from trawlnet.crawlers.errors import NotReady, Unanswered
     from trawlnet.sink.errors import SinkBusy, SinkError, SinkUnreachable
     from trawlnet.store.errors import StoreError, StoreUnreachable
+    from trawlnet.tables.errors import TablesBusy, TablesError, TablesMissing, TablesUnreachable
 
     match error:
         case CliError():
             return Told(error.message, error.hint, error.code)
         case NotReady():
             return Told(error.message, error.hint, Exit.USAGE)
-        case StoreUnreachable() | SinkUnreachable():
+        case StoreUnreachable() | SinkUnreachable() | TablesUnreachable() | Unanswered():
             return Told(error.message, error.hint, Exit.UNREACHABLE)
-        case SinkBusy():
+        case TablesMissing():
+            return Told(error.message, error.hint, Exit.USAGE)
+        case SinkBusy() | TablesBusy():
             return Told(error.message, error.hint, Exit.IN_USE)
-        case StoreError() | SinkError():
+        case StoreError() | SinkError() | TablesError():
             return Told(error.message, error.hint, Exit.ERROR)
         case typer.Abort() | KeyboardInterrupt():
             return Told("interrupted", "", Exit.INTERRUPTED)

@@ -11,6 +11,7 @@ import typer
 
 from trawlnet.cli.archive import add_archive_verbs
 from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.plc import add_plc_verb
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
@@ -83,3 +84,4 @@ REPOS = Crawler(
 )
 add_shared_verbs(app, REPOS)
 add_archive_verbs(app)
+add_plc_verb(app)

@@ -10,3 +10,12 @@ class NotReady(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint  # What to type.
+
+
+class Unanswered(Exception):
+    """A server that everything else depends on does not answer."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint

@@ -1,0 +1,150 @@
+"""`trawlnet repos plc`: mirror the PLC directory into the tables."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.crawlers.repos.config import ReposConfig
+
+if TYPE_CHECKING:  # Only a mirror that runs pays for the import.
+    from trawlnet.crawlers.atproto.mirror import PlcMirror, Tally
+    from trawlnet.engine.ports import Clock
+    from trawlnet.tables.ports import Tables
+
+CLICKHOUSE = (
+    "clickhouse_address",
+    "clickhouse_username",
+    "clickhouse_password",
+    "clickhouse_database",
+)
+_KEYS = ("plc_url", "plc_rps", *CLICKHOUSE, "allow_private_hosts", "contact")
+_TELL_EVERY = 30.0  # Seconds; on a terminal more often.
+_TELL_EVERY_LIVE = 2.0
+
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", show_envvar=False, help="Stay, and mirror what comes, until stopped."),
+]
+
+
+def add_plc_verb(app: typer.Typer) -> None:
+    app.command(
+        "plc",
+        epilog="Example: trawlnet repos plc -w ./net --contact you@example.org",
+        context_settings=variables("repos"),
+    )(with_flags(ReposConfig, _KEYS, plc))
+
+
+def plc(
+    *, workspace: Folder, follow: Follow = False, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Mirror the PLC directory: every operation, and what each DID stands for now.
+
+    Continues where it stopped; ends when the directory has told everything.
+    """
+    config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
+    create(workspace, "repos")
+    return asyncio.run(_mirror(config, workspace, follow, json))
+
+
+async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) -> int:
+    from trawlnet.crawlers.atproto.mirror import PlcMirror
+    from trawlnet.crawlers.repos.tabled import open_directory, tables_place
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.tables.open import opened
+
+    clock = SystemClock()
+    async with (
+        open_directory(config, clock) as directory,
+        opened(tables_place(config, path)) as tables,
+    ):
+        with stopped_by_signals() as stop:
+            say(f"mirroring {directory.url} into {_where(config, path)}")
+            mirror = PlcMirror(directory, tables, stop, follow=follow)
+            await mirror.run(_teller(clock))
+        code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
+        await _sum_up(mirror, tables, code, as_json)
+    if code is Exit.INTERRUPTED:
+        say(f"hint: go on: trawlnet repos plc -w {shown(path)}")
+    return code
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[asyncio.Event]:
+    """Inside, the first signal sets the event and the second stops at once."""
+    loop, running, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
+
+    def tell(number: signal.Signals) -> None:
+        if stop.is_set() and running is not None:
+            running.cancel()
+        else:
+            say(f"{number.name}: storing what has come; once more stops at once")
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, tell, number)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _where(config: ReposConfig, path: Path) -> str:
+    from trawlnet.crawlers.repos.tabled import TABLES
+
+    return config.clickhouse_address or shown(path / TABLES)
+
+
+def _teller(clock: Clock) -> Callable[[Tally], None]:
+    every = _TELL_EVERY_LIVE if sys.stderr.isatty() else _TELL_EVERY
+    begun = told = clock.now()
+
+    def tell(tally: Tally) -> None:
+        nonlocal told
+        now = clock.now()
+        if now - told >= every:
+            told = now
+            rate = tally.operations / (now - begun)
+            say(
+                f"plc: {tally.operations:,} operations, {rate:,.0f}/s, "
+                f"{tally.form} {tally.position}{', up to date' if tally.caught_up else ''}"
+            )
+
+    return tell
+
+
+async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) -> None:
+    from trawlnet.tables.plc import mirror_counts, refusals
+
+    tally, counts, refused = mirror.tally, await mirror_counts(tables), await refusals(tables)
+    if as_json:
+        run = {"pages": tally.pages, "operations": tally.operations, "retries": tally.retries}
+        run |= {"malformed": tally.malformed, "orphans": tally.orphans}
+        row = {"event": "summary", "exit_code": int(code), "up_to_date": tally.caught_up}
+        row |= {"form": str(tally.form), "position": tally.position, "run": run}
+        emit(row | {**counts, "refused": refused})
+        return
+    say(
+        f"{'up to date' if tally.caught_up else 'stopped, saved'}: "
+        f"{counts['operations']:,} operations ({tally.operations:,} in this run) of "
+        f"{counts['dids']:,} DIDs; {counts['with_pds']:,} on {counts['pds']:,} PDS hosts, "
+        f"{counts['tombstoned']:,} tombstoned"
+    )
+    if refused:
+        say(f"endpoints not used: {listed(refused)}")
+    if tally.malformed:
+        say(f"{tally.malformed:,} lines of the export were malformed and skipped")

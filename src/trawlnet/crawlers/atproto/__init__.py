@@ -1,0 +1,1 @@
+"""What the crawlers of the AT Protocol have in common: the PLC directory and identities."""

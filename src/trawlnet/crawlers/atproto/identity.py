@@ -1,0 +1,92 @@
+"""Who is behind a DID: its document, from the PLC directory or from its own web site."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+
+from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.formats.diddoc import pds_endpoint, signing_key
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.formats.syntax import is_did
+from trawlnet.net.answer import Limits, outcome_of
+from trawlnet.net.trouble import Trouble
+
+_LIMITS = Limits(total=30.0, wire=1 << 20, inflated=1 << 20)
+_LONGEST_DID = 256  # Characters that we would put into a URL.
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    did: str
+    pds: str  # Canonical origin; empty when there is none or it is refused.
+    pds_refused: str  # Why.
+    signing_key: str  # did:key; empty when the document has none that we can read.
+
+
+async def resolve(
+    http: Getter, did: str, plc_url: str, *, allow_private: bool = False
+) -> Identity | Outcome:
+    """The identity, or why there is none: `not_found` is the directory's own answer (also for a
+    tombstone), `refused` ours; anything else may go away."""
+    url = document_url(did, plc_url, allow_private=allow_private)
+    if url is None:
+        return Outcome(Reason.REFUSED, detail="not a DID that can be looked up")
+    answer = await http.get(url, limits=_LIMITS)
+    if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
+        return outcome_of(answer)
+    try:
+        document = orjson.loads(answer.body)
+    except ValueError:
+        return Outcome(Reason.PARSE_ERROR, detail="a DID document that is no JSON")
+    # Any server may hold any file: only a document that names the DID speaks for it.
+    if not isinstance(document, dict) or document.get("id") != did:
+        return Outcome(Reason.PARSE_ERROR, detail="the document of another DID")
+    return identity_of(did, document, allow_private=allow_private)
+
+
+def identity_of(did: str, document: dict[str, Any], *, allow_private: bool) -> Identity:
+    try:
+        key = signing_key(document).did_key
+    except Malformed:
+        key = ""
+    endpoint = pds_endpoint(document)
+    if endpoint is None:
+        return Identity(did, "", "", key)
+    origin = canonical_origin(endpoint, allow_private=allow_private)
+    return Identity(did, origin.url, str(origin.refused), key)
+
+
+def document_url(did: str, plc_url: str, *, allow_private: bool) -> str | None:
+    """Where the document of a DID is; None for methods, and hosts, that are not asked."""
+    if not is_did(did) or len(did) > _LONGEST_DID:
+        return None
+    if did.startswith("did:plc:"):
+        return f"{plc_url}/{did}"
+    if did.startswith("did:web:"):
+        return _web_url(did.removeprefix("did:web:"), allow_private)
+    return None
+
+
+def _web_url(name: str, allow_private: bool) -> str | None:
+    # A colon would start a path, which this protocol does not allow; a port comes encoded.
+    host = unquote(name)
+    if ":" in name or "/" in host or (":" in host and not allow_private):
+        return None
+    # Private worlds have no certificates.
+    scheme = "http" if allow_private and _is_private(host.partition(":")[0]) else "https"
+    origin = canonical_origin(f"{scheme}://{host}", allow_private=allow_private)
+    return f"{origin.url}/.well-known/did.json" if origin.url else None
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return host == "localhost"

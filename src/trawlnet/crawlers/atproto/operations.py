@@ -1,0 +1,159 @@
+"""From a line of the directory's export to a row, and from a batch of rows to what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.formats.plc import LogEntry, Operation, PlcState, parse_log_line, state_after
+from trawlnet.formats.plcchain import Link, fold_links
+from trawlnet.formats.syntax import is_cid, is_did
+from trawlnet.tables.plc import OperationRow
+
+_LONGEST_TEXT = 2048  # Characters of a handle, a key, a type: what the protocol allows a DID.
+UNREADABLE = "unreadable"  # The operation says nothing that we understand about its services.
+
+
+def read_line(row: Any, *, allow_private: bool) -> OperationRow:
+    """One line of an export, after JSON. Raises Malformed."""
+    entry = parse_log_line(row)
+    prev = entry.operation.get("prev")
+    if not is_did(entry.did) or not is_cid(entry.cid) or not (prev is None or _is_link(prev)):
+        raise Malformed("an export line with a did, cid or prev that is none")
+    if entry.seq is not None and not 0 < entry.seq < 1 << 63:
+        raise Malformed("an export line with an impossible seq")
+    state = _state(entry)
+    verification = (state.verification_methods or {}) if state else {}
+    origin, refused = _endpoint(state, entry.operation, allow_private)
+    return OperationRow(
+        did=entry.did,
+        cid=entry.cid,
+        operation_type=_clipped(entry.operation.get("type")),
+        handle=_handle(state),
+        pds=origin,
+        pds_refused=refused,
+        signing_key=_clipped(verification.get("atproto")),
+        prev=prev or "",
+        operation_json=orjson.dumps(entry.operation),
+        nullified=bool(entry.nullified),
+        seq=entry.seq or 0,
+        time_us=microseconds(entry.created_at),
+    )
+
+
+def microseconds(text: str) -> int:
+    """An instant of the export. Raises Malformed for what is none, or before 1970."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise Malformed(f"a time without a zone: {text[:40]!r}")
+        seconds = round(moment.timestamp() * 1_000_000)
+    except (ValueError, OverflowError):
+        raise Malformed(f"not a time: {text[:40]!r}") from None
+    if seconds < 0:
+        raise Malformed(f"a time before all computers: {text[:40]!r}")
+    return seconds
+
+
+def _state(entry: LogEntry) -> PlcState | None:
+    """None for an operation that we cannot read: the directory took it, so it counts."""
+    try:
+        return state_after(entry.did, entry.operation)
+    except Malformed:
+        return None
+
+
+def _endpoint(state: PlcState | None, operation: Operation, allow_private: bool) -> tuple[str, str]:
+    if state is None:
+        return "", UNREADABLE
+    if state.tombstoned or state.pds is None:
+        return "", ""  # No endpoint is nothing to refuse.
+    # A first form of the operation had the scheme left out; whatever was written counts.
+    written = operation["service"] if operation.get("type") == "create" else state.pds
+    origin = canonical_origin(written, allow_private=allow_private)
+    return origin.url, str(origin.refused)
+
+
+def _handle(state: PlcState | None) -> str:
+    for name in state.also_known_as if state else ():
+        if name.startswith("at://"):
+            return name.removeprefix("at://")[:_LONGEST_TEXT]
+    return ""
+
+
+def _clipped(value: Any) -> str:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else ""
+
+
+def _is_link(value: Any) -> bool:
+    return isinstance(value, str) and is_cid(value)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch means for the tables, besides its own rows."""
+
+    heads: list[OperationRow] = field(default_factory=list)  # New states.
+    undone: list[tuple[str, str]] = field(default_factory=list)  # Stored before: DID and CID.
+    orphans: int = 0
+
+
+def by_did(rows: Sequence[OperationRow]) -> dict[str, list[OperationRow]]:
+    grouped: dict[str, list[OperationRow]] = {}
+    for row in rows:
+        grouped.setdefault(row.did, []).append(row)
+    return grouped
+
+
+def continues(group: Sequence[OperationRow]) -> bool:
+    """Whether these operations of one DID build on stored ones."""
+    return group[0].prev != ""
+
+
+def plain_head(group: Sequence[OperationRow], head: str) -> OperationRow | None:
+    """The newest of operations that simply follow one another and the stored head; None when the
+    chain forks, repeats or has a hole, so that all of it must be looked at."""
+    newest: OperationRow | None = None
+    for row in group:
+        if row.nullified or row.prev != head:
+            return None
+        newest, head = row, row.cid
+    return newest
+
+
+def fold(
+    groups: Mapping[str, Sequence[OperationRow]], stored: Mapping[str, Sequence[Link]]
+) -> Changes:
+    """For DIDs whose chain is not plain. Rows of the batch that turn out undone are marked."""
+    changes = Changes()
+    for did, group in groups.items():
+        rows = {row.cid: row for row in group}
+        before = {link.cid: link for link in stored.get(did, ())}
+        links = before | {
+            row.cid: row.link._replace(nullified=row.nullified or _is_undone(row.cid, before))
+            for row in group
+        }
+        chain = fold_links(links.values())
+        for row in group:
+            row.nullified = row.cid in chain.nullified
+        changes.undone += [
+            (did, cid)
+            for cid, link in before.items()
+            if cid in chain.nullified and not link.nullified
+        ]
+        changes.orphans += chain.orphans
+        # A head out of an earlier batch has its state stored already.
+        if chain.head in rows:
+            changes.heads.append(rows[chain.head])
+    return changes
+
+
+def _is_undone(cid: str, stored: Mapping[str, Link]) -> bool:
+    """What was known to be undone stays so, even if the export tells the operation as new."""
+    return cid in stored and stored[cid].nullified

@@ -1,0 +1,50 @@
+"""What the config says about tables and the directory, opened."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from trawlnet.crawlers.atproto.mirror import Directory
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
+from trawlnet.tables.server import Server
+
+TABLES = "tables"  # Folder of the workspace.
+_NEVER = 1 << 30  # Failures; the mirror itself decides when to give up.
+
+
+def tables_place(config: ReposConfig, workspace: Path) -> Path | Server:
+    """Where the tables are: in the workspace, unless a server is named."""
+    if not config.clickhouse_address:
+        return workspace / TABLES
+    return Server(
+        config.clickhouse_address,
+        config.clickhouse_username,
+        config.clickhouse_password,
+        config.clickhouse_database,
+    )
+
+
+@asynccontextmanager
+async def open_directory(config: ReposConfig, clock: Clock) -> AsyncIterator[Directory]:
+    """The PLC directory to mirror, one request at a time. Raises NotReady."""
+    private = config.allow_private_hosts
+    origin = canonical_origin(config.plc_url, allow_private=True)
+    if not origin.url:
+        raise NotReady(
+            f"{config.plc_url!r} is not the URL of a PLC directory",
+            "write it like --plc-url https://plc.directory",
+        )
+    agent = agent_for(config.contact, allow_private=private)
+    gate = Gate(clock, Manners(rate=config.plc_rps, concurrency=1, block_at=_NEVER))
+    async with Http(gate, clock, agent, guard=Guard(allow_private=private)) as http:
+        yield Directory(origin.url, http, gate, clock, private)
