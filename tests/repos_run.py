@@ -39,6 +39,9 @@ FAST: dict[str, Any] = {
 
 Records = Mapping[str, int]  # By collection.
 
+# Servers of these habits cannot be listed.
+_SILENT = ("dead", "server_error", "garbage", "truncating", "bomb", "redirect_private")
+
 
 @dataclass(frozen=True, slots=True)
 class Crawled:
@@ -96,9 +99,14 @@ class Truth:
             did: row["records"]
             for did, row in self.rows.items()
             if row["archivable"]
-            and (not on_relay or self.hosts[row["pds"]]["on_relay"])
+            and (not on_relay or self._is_listed(row))
             and (not in_plc or row["in_plc"])
         }
+
+    def _is_listed(self, row: Mapping[str, Any]) -> bool:
+        """Where it lives, or where it came from: that server still lists it."""
+        places = [self.hosts[url] for url in (row["pds"], row.get("former_pds")) if url]
+        return any(place["on_relay"] and place["habit"] not in _SILENT for place in places)
 
     def with_status(self, *statuses: str) -> dict[str, str]:
         return {did: row["status"] for did, row in self.rows.items() if row["status"] in statuses}

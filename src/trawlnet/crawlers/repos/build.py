@@ -67,7 +67,7 @@ async def open_parts(
         stack.callback(rates.write_down)
         http = await stack.enter_async_context(_http(config, gate, clock, agent))
         metered = MeteredHttp(http, metrics.http)
-        resolver = DocumentResolver(metered, given.plc, rules)
+        resolver = DocumentResolver(metered, given.plc, allow_private=config.allow_private_hosts)
         gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
         keys = _redis_keys(config, shelf.sink, stack)
         census = Census(

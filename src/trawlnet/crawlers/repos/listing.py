@@ -135,7 +135,7 @@ def _host_tasks(rows: Sequence[Any], rules: HostRules) -> list[Task]:
 
 
 def _host_task(name: str, rules: HostRules) -> Task | None:
-    url = pds_url(name, rules)
+    url = _pds_url(name, rules)
     try:
         return None if url is None else Listing(Listed.REPOS, url).task()
     except ValueError:
@@ -145,7 +145,7 @@ def _host_task(name: str, rules: HostRules) -> Task | None:
 _HOST = re.compile(r"(?P<host>[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::(?P<port>\d{1,5}))?")
 
 
-def pds_url(name: str, rules: HostRules) -> str | None:
+def _pds_url(name: str, rules: HostRules) -> str | None:
     """The URL of a host without a scheme; None for what is no host."""
     match = _HOST.fullmatch(name)
     if match is None or int(match["port"] or 1) not in range(1, 65536):

@@ -1,0 +1,54 @@
+"""SIGKILL at random instants of a repos crawl: the archive stays sound, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nursery import nursery_of
+
+from program import started, wait_until
+from repos_run import FAST, Truth, archived, blocks_written
+
+KILLS = 100
+RPS = 8.0  # To each of eight hosts: some twenty seconds of work.
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    arguments = ("sim", "atproto", "--seed", 21, "--scale", 3, "--healthy")
+    with started(*arguments, folder=tmp_path / "sim") as world:
+        wait_until(lambda: world.out.endswith("\n"), "the ready line")
+        yield json.loads(world.out)
+
+
+@pytest.mark.slow
+def test_every_repository_is_there_after_a_hundred_kills(
+    network: dict[str, Any], tmp_path: Path
+) -> None:
+    config = FAST | {"relay": [network["relay"]], "plc_url": network["plc"]}
+    slow = {"small_pds_rps": RPS, "default_pds_rps": RPS, "segment_size": 20_000}
+    (tmp_path / "config.json").write_text(json.dumps(config | slow))
+    dice, landed = random.Random(5), 0
+    with nursery_of("repos_roles", tmp_path) as nursery:
+        for _ in range(KILLS):
+            pid = nursery.start("crawl")
+            time.sleep(dice.uniform(0.03, 0.4))
+            landed += nursery.kill(pid)
+        assert landed >= KILLS * 0.9, "most kills must hit a crawl at work"
+        # A segment that a kill left open is found and gone on with.
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        assert nursery.wait(nursery.start("crawl")) == 0
+
+    truth = Truth.read(Path(network["manifest"]))
+    expected = truth.archivable(on_relay=True)
+    assert len(expected) > 400
+    assert archived(tmp_path / "net") == expected
+    written = blocks_written(tmp_path / "net")
+    again = written.total() - len(written)
+    assert again < 4 * KILLS, "only what was written and not settled is written twice"
