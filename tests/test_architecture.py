@@ -36,7 +36,7 @@ ONLY_IN = {
     "aio_pika": "sink/rabbit",
     "typer": "cli/",
     "rich": ("observe/", "cli/"),
-    "lmdb": "store/lmdb",
+    "lmdb": ("store/lmdb", "sink/lmdb"),
     "chdb": "tables/chdb.py",
     "clickhouse_connect": "tables/server.py",
     "prometheus_client": "observe/",

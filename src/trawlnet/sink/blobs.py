@@ -171,6 +171,18 @@ class BlobStore:
         return ""
 
 
+def read_blob(path: Path) -> bytes:
+    """The body in a file of any blob store, compressed or not, checked against its name.
+
+    ValueError says what is wrong with it, FileNotFoundError that there is none.
+    """
+    raw = path.read_bytes()
+    body = _inflate(raw) if path.suffix == ".zst" else raw
+    if hashlib.sha256(body).hexdigest() != path.name.split(".", 1)[0]:
+        raise ValueError(f"content does not match its name ({len(body)} bytes)")
+    return body
+
+
 class _Zstd:
     """Reused: setting up a context costs more than compressing a small page."""
 
@@ -181,16 +193,20 @@ class _Zstd:
         return self._compressor.compress(body)
 
     def inflate(self, raw: bytes) -> bytes:
-        """ValueError when it is not one whole frame."""
-        try:
-            size = zstandard.frame_content_size(raw)
-            if not 0 <= size <= _BODY_BYTES:
-                raise ValueError("the zstd frame does not tell a plausible size")
-            # Not shared: verify and get may run in other threads than put.
-            inflate = zstandard.ZstdDecompressor().decompress
-            return inflate(raw, max_output_size=size, allow_extra_data=False)
-        except zstandard.ZstdError as error:
-            raise ValueError(f"not a whole zstd frame: {error}") from None
+        return _inflate(raw)
+
+
+def _inflate(raw: bytes) -> bytes:
+    """ValueError when it is not one whole frame."""
+    try:
+        size = zstandard.frame_content_size(raw)
+        if not 0 <= size <= _BODY_BYTES:
+            raise ValueError("the zstd frame does not tell a plausible size")
+        # Not shared: verify and get may run in other threads than put.
+        inflate = zstandard.ZstdDecompressor().decompress
+        return inflate(raw, max_output_size=size, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"not a whole zstd frame: {error}") from None
 
 
 class _Scratch:

@@ -56,9 +56,13 @@ class Capture:
     simhash: int | None = None  # 64 bits; None: the page has too little text to compare.
     links: Sequence[Link] = ()  # For the edge list.
     revisit_in: float | None = None  # The interval chosen for the next visit, in seconds.
-    discover: bool = True  # Tell the discovery spool.
+    discover: bool = True  # Tell the discovery spool, if the body is stored.
 
     @property
     def stored(self) -> bool:
         """Whether its body goes to the content store."""
         return self.body is not None and 200 <= self.http_status < 300
+
+    @property
+    def discovered(self) -> bool:
+        return self.discover and self.stored

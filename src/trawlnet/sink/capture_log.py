@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trawlnet.sink.acks import Position
 from trawlnet.sink.capture_line import CaptureLine, pack, unpack
 from trawlnet.sink.files import Appender, disk_errors, make_directory, truncate_torn_line
-from trawlnet.sink.spool_files import SpoolDirectory
+from trawlnet.sink.spool_files import Line, SpoolDirectory
 from trawlnet.sink.spool_reader import read_on
 
 SEGMENT_BYTES = 64 * 1024 * 1024
@@ -52,14 +53,25 @@ def files_of(folder: Path) -> SpoolDirectory:
     return SpoolDirectory(folder, "captures")
 
 
-def read_captures(folder: Path, after: Position = BEGINNING) -> Iterator[CaptureLine]:
-    """Every whole line beyond a position, in order of writing. A few megabytes in memory."""
+class Chunk(NamedTuple):
+    lines: Sequence[CaptureLine]  # Never empty.
+    end: Position
+
+
+def read_chunks(folder: Path, after: Position = BEGINNING) -> Iterator[Chunk]:
+    """Every whole line beyond a position, in order of writing, about a megabyte at a time."""
     files, at = files_of(folder), after
     while True:
         with disk_errors(f"reading capture log {folder}"):
             lines, at = read_on(files, at, _LINE_BYTES)
         if not lines:
             return
-        for line in lines:
-            place = f"{files.segment(line.start.segment)}@{line.start.offset}"
-            yield unpack(line.raw or b"", place)
+        yield Chunk([_unpacked(files, line) for line in lines], at)
+
+
+def read_captures(folder: Path) -> Iterator[CaptureLine]:
+    return (line for chunk in read_chunks(folder) for line in chunk.lines)
+
+
+def _unpacked(files: SpoolDirectory, line: Line) -> CaptureLine:
+    return unpack(line.raw or b"", f"{files.segment(line.start.segment)}@{line.start.offset}")

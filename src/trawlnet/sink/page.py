@@ -52,16 +52,13 @@ def digest_of(url: str) -> bytes:
 def page_after(before: Page | None, line: CaptureLine) -> Page:
     content = bytes.fromhex(line.content_sha256)
     same = before is not None and before.content == content
-    same_validators = before if before is not None and line.http_status == 304 else None
     return Page(
         url=line.url,
         http_status=line.http_status,
         content=content,
         path=_short(line),
-        # A 304 need not repeat the validators that it confirms.
-        etag=line.etag or (same_validators.etag if same_validators else ""),
-        last_modified=line.last_modified
-        or (same_validators.last_modified if same_validators else ""),
+        etag=line.etag,
+        last_modified=line.last_modified,
         timestamp=line.timestamp,
         changed_at=before.changed_at if before is not None and same else line.timestamp,
         revisit_in=line.revisit_in,

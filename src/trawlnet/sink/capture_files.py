@@ -1,0 +1,235 @@
+"""Everything a workspace keeps of its captures, written in one order and repaired in another.
+
+Bodies first, then WARC records, then the log that names both. From the log follow the index and
+the CSV files: they are synced at checkpoints only, and after a crash are made again from the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from trawlnet.engine.task import Task
+from trawlnet.sink.acks import Position
+from trawlnet.sink.blobs import Blob, BlobStore
+from trawlnet.sink.capture import Capture
+from trawlnet.sink.capture_line import CaptureLine, Content, line_of, visit_of
+from trawlnet.sink.capture_log import SEGMENT_BYTES, CaptureLog, read_chunks
+from trawlnet.sink.cdxj import merge_tail
+from trawlnet.sink.derived import CDXJ_TAIL, Derived
+from trawlnet.sink.files import FileLock, disk_errors, make_directory
+from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex
+from trawlnet.sink.warc import WarcFiles, recover
+
+HTML = "store/html"
+LOG = "state/web/captures"
+INDEX = "state/web/index"
+CDXJ = "warc/index.cdxj"
+_LOCK = "state/web/captures.lock"
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MOST_VISITS = 4_096  # Remembered for recognising what a crash made us do twice.
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureOptions:
+    run: str  # Part of file names.
+    producer: str = "crawl"  # Visits of different producers are different visits.
+    zstd_level: int | None = None  # None: bodies are stored as they are.
+    edges: bool = True
+    warc: bool = False
+    about: Mapping[str, str] = field(default_factory=dict)  # For the WARC's own description.
+    warc_bytes: int = 1 << 30
+    csv_bytes: int = 1 << 30
+    log_bytes: int = SEGMENT_BYTES
+    checkpoint_captures: int = 1_000  # At most so many are derived again after a crash.
+    checkpoint_every: float = 10.0  # Seconds between captures' own times.
+
+    def __post_init__(self) -> None:
+        if not _RUN.fullmatch(self.run):
+            raise ValueError(f"run {self.run[:80]!r}: expected letters, digits, '.', '_' and '-'")
+
+
+class CaptureFiles:
+    """Blocking; for one thread, except that `pages` may be asked from any."""
+
+    def __init__(self, workspace: Path, options: CaptureOptions) -> None:
+        self._workspace = workspace
+        self._options = options
+        with disk_errors(f"opening the captures of {workspace}"):
+            make_directory((workspace / _LOCK).parent)
+            self._lock = FileLock(workspace / _LOCK, f"workspace {workspace}")
+        try:
+            self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def write(self, found: Sequence[tuple[Task, Capture]]) -> list[Capture]:
+        """Durable on return. Returns what was new: not a visit done again after a crash."""
+        with disk_errors(f"writing captures to {self._workspace}"):
+            lines, new = self._lines(found)
+            self._whole = False
+            if lines:
+                self._log.append(lines)
+                if self._warc:
+                    self._warc.commit()
+                self._derive(lines)
+            self._whole = True
+            if self._due():
+                self._checkpoint(self._visits, self._log.end)
+        return new
+
+    def rebuild(self) -> Iterator[Sequence[CaptureLine]]:
+        """Derive the index and this run's files anew from the whole log, line by line told."""
+        self.pages.clear()
+        for lines, end in read_chunks(self._workspace / LOG):
+            self._derive(lines)
+            self._checkpoint((), end)
+            yield lines
+
+    def close(self) -> None:
+        try:
+            with disk_errors(f"closing the captures of {self._workspace}"):
+                if self._warc:
+                    self._warc.close()
+                if self._whole:
+                    self._merge_cdxj()
+                    # A clean end: every receipt has been settled.
+                    self._checkpoint((), self._log.end)
+                self._derived.close()
+                if self._whole:
+                    (self._workspace / CDXJ_TAIL).unlink(missing_ok=True)
+        finally:
+            self._log.close()
+            self.pages.close()
+            self.blobs.close()
+            self._lock.release()
+
+    def _open(self) -> None:
+        workspace, options = self._workspace, self._options
+        self.blobs = BlobStore(workspace / HTML, ".html", options.zstd_level)
+        with disk_errors(f"opening the captures of {workspace}"):
+            self._log = CaptureLog(workspace / LOG, options.log_bytes)
+            self.pages = PageIndex(workspace / INDEX)
+            self._derived = Derived(workspace, options.csv_bytes)
+            self._batch = 0
+            self._visits: tuple[str, ...] = ()  # Of the last batch, and not yet explained ones.
+            self._warc_end: tuple[str, int] | None = None
+            self._newest = self._saved = 0.0
+            self._recover()
+            recover(workspace / "warc", self._warc_end)
+            self._merge_cdxj()
+            self._derived.begin(self._names())
+            self._warc: WarcFiles | None = None
+            if options.warc:
+                self._warc = WarcFiles(
+                    workspace / "warc", options.run, options.about, options.warc_bytes
+                )
+            self._whole = True
+            self._suspects: dict[str, None] = dict.fromkeys(self._visits)
+            self._checkpoint(self._visits, self._log.end)
+
+    def _names(self) -> dict[str, str]:
+        names = {"pages": f"logs/pages-{self._options.run}.csv"}
+        if self._options.edges:
+            names["edges"] = "logs/edges.csv"
+        if self._options.warc:
+            names["cdxj"] = CDXJ_TAIL
+        return names
+
+    def _recover(self) -> None:
+        """Bring the index and the files to where the log is."""
+        known = self.pages.checkpoint()
+        if known is not None and known.log > self._log.end:
+            known = None  # An older log was put in place: the index tells of what is not there.
+        if known is None:
+            self.pages.clear()
+            known = Checkpoint()
+            if (self._workspace / CDXJ).parent.is_dir():
+                self._derived.begin({"cdxj": CDXJ_TAIL})
+        self._derived.resume(known.files)
+        self._batch, self._warc_end = known.batch, known.warc
+        before = tuple(known.visits)
+        last: tuple[str, ...] = ()
+        for lines, end in read_chunks(self._workspace / LOG, known.log):
+            last = _visits_of_last_batch(last if self._batch == lines[0].batch else (), lines)
+            self._derive(lines)
+            self._checkpoint((*before, *last), end)
+        self._visits = (*before, *last)[-_MOST_VISITS:]
+
+    def _lines(
+        self, found: Sequence[tuple[Task, Capture]]
+    ) -> tuple[list[CaptureLine], list[Capture]]:
+        """Stores the bodies and the WARC records, and says what the log will say."""
+        bodies = [c.body for _, c in found if c.stored and c.body is not None]
+        blobs = iter(self.blobs.put_many_blocking(bodies))
+        self._batch += 1
+        lines: list[CaptureLine] = []
+        new: list[Capture] = []
+        visits = []
+        for task, came in found:
+            capture, content = self._resolved(came, blobs)
+            visit = visit_of(self._options.producer, task, capture.http_status, content.sha256)
+            visits.append(visit)
+            if visit in self._suspects:
+                del self._suspects[visit]
+                continue
+            new.append(came)
+            lines.append(self._line(capture, content, visit))
+        if self._warc:
+            self._warc.flush()
+        self._visits = (*self._suspects, *visits)[-_MOST_VISITS:]
+        return lines, new
+
+    def _resolved(self, capture: Capture, blobs: Iterator[Blob]) -> tuple[Capture, Content]:
+        if capture.stored:
+            blob = next(blobs)
+            path = blob.path.relative_to(self._workspace).as_posix()
+            return capture, Content(blob.sha256, blob.size, path)
+        before = self.pages.get(capture.url) if capture.http_status == 304 else None
+        if before is None:
+            return capture, Content()
+        # A 304 need not repeat the validators that it confirms.
+        etag = capture.etag or before.etag
+        last_modified = capture.last_modified or before.last_modified
+        capture = replace(capture, etag=etag, last_modified=last_modified)
+        return capture, Content(before.sha256, 0, before.stored_path)
+
+    def _line(self, capture: Capture, content: Content, visit: str) -> CaptureLine:
+        warc = None
+        if self._warc:
+            original = self.pages.original(content.sha256) if content.sha256 else None
+            warc = self._warc.add(capture, content.sha256, original)
+        return line_of(capture, content, self._batch, self._options.run, visit, warc)
+
+    def _derive(self, lines: Sequence[CaptureLine]) -> None:
+        self.pages.apply(lines)
+        self._derived.add(lines)
+        self._batch = lines[-1].batch
+        self._newest = max(self._newest, lines[-1].timestamp)
+        for line in lines:
+            if line.warc:
+                self._warc_end = (line.warc.file, line.warc.end)
+
+    def _due(self) -> bool:
+        waiting = self.pages.uncommitted
+        return waiting >= self._options.checkpoint_captures or (
+            waiting > 0 and self._newest - self._saved >= self._options.checkpoint_every
+        )
+
+    def _checkpoint(self, visits: Sequence[str], log: Position) -> None:
+        files = self._derived.sync()
+        self.pages.commit(Checkpoint(log, self._batch, files, visits, self._warc_end))
+        self._saved = self._newest
+
+    def _merge_cdxj(self) -> None:
+        merge_tail(self._workspace / CDXJ, self._workspace / CDXJ_TAIL)
+        self._derived.empty("cdxj")
+
+
+def _visits_of_last_batch(before: Sequence[str], lines: Sequence[CaptureLine]) -> tuple[str, ...]:
+    batch = lines[-1].batch
+    mine = tuple(line.visit for line in lines if line.batch == batch)
+    return (*before, *mine) if lines[0].batch == batch else mine

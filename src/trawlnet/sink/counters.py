@@ -1,0 +1,65 @@
+"""Counters in a CSV file, a row for each of them every few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from trawlnet.sink.capture import Capture
+from trawlnet.sink.files import disk_errors, make_directory, truncate_torn_line
+from trawlnet.sink.rows import csv_bytes
+
+COLUMNS = ("timestamp", "metric", "value")
+
+
+class CounterCsv:
+    """Appends; rows are whole even after a kill, but not synced: they are figures, not results."""
+
+    def __init__(self, path: Path, *, every: float = 10.0, most_bytes: int = 256 << 20) -> None:
+        self._path = path
+        self._every = every
+        self._most_bytes = most_bytes
+        self._next = 0.0
+        with disk_errors(f"opening {path}"):
+            make_directory(path.parent)
+            if path.exists():
+                truncate_torn_line(path)
+
+    def due(self, now: float) -> bool:
+        return now >= self._next
+
+    def write(self, now: float, values: Mapping[str, float]) -> None:
+        """All values as they stand, whether due or not."""
+        self._next = now + self._every
+        rows = csv_bytes((int(now), name, value) for name, value in sorted(values.items()))
+        with disk_errors(f"writing {self._path}"):
+            self._rotate()
+            with self._path.open("ab") as file:
+                if file.tell() == 0:
+                    file.write(csv_bytes([COLUMNS]))
+                file.write(rows)
+
+    def _rotate(self) -> None:
+        """One older file is kept."""
+        if self._path.exists() and self._path.stat().st_size >= self._most_bytes:
+            self._path.replace(self._path.with_suffix(".old.csv"))
+
+
+def count(captures: Iterable[Capture]) -> dict[str, int]:
+    """What a batch adds to the counters of a scraper."""
+    counts: dict[str, int] = {}
+
+    def add(name: str, by: int = 1) -> None:
+        counts[name] = counts.get(name, 0) + by
+
+    for capture in captures:
+        add("pages_fetched")
+        add(f"status_{capture.http_status // 100}xx")
+        if capture.http_status == 304:
+            add("not_modified_304")
+        elif capture.stored:
+            add("pages_saved")
+            add("bytes_saved", len(capture.body or b""))
+        elif 200 <= capture.http_status < 300:
+            add("not_html")
+    return counts

@@ -1,0 +1,156 @@
+"""Files that the capture log can make again: they grow without syncing, and are cut and rewritten
+from the last checkpoint after a crash."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trawlnet.sink.capture_line import CaptureLine
+from trawlnet.sink.files import fsync_path, make_directory, write_all
+from trawlnet.sink.rows import (
+    EDGE_COLUMNS,
+    PAGE_COLUMNS,
+    cdxj_lines,
+    csv_bytes,
+    edge_rows,
+    page_rows,
+)
+
+CDXJ_TAIL = "warc/index.cdxj.tail"  # Merged into the sorted index when the sink opens and closes.
+
+Places = Mapping[str, tuple[str, int]]  # By kind: a file's name in the workspace, and its size.
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    header: bytes
+    rows: Callable[[Sequence[CaptureLine]], bytes]
+    rotates: bool = True
+
+
+KINDS: Mapping[str, Kind] = {
+    "pages": Kind(csv_bytes([PAGE_COLUMNS]), page_rows),
+    "edges": Kind(csv_bytes([EDGE_COLUMNS]), edge_rows),
+    "cdxj": Kind(b"", cdxj_lines, rotates=False),
+}
+
+
+class Derived:
+    """The derived files of a workspace that are being written."""
+
+    def __init__(self, workspace: Path, most_bytes: int) -> None:
+        self._workspace = workspace
+        self._most_bytes = most_bytes
+        self._files: dict[str, _Growing] = {}
+
+    def resume(self, places: Places) -> None:
+        """Go on where a checkpoint says; a file that somebody took away is let go."""
+        for kind, (name, size) in places.items():
+            path = self._workspace / name
+            if path.exists() and path.stat().st_size >= size:
+                self._files[kind] = _Growing(path, size)
+
+    def begin(self, names: Mapping[str, str]) -> None:
+        """From now on these files, by kind; those that are open under these names go on."""
+        for kind in list(self._files):
+            if kind not in names or not self._continues(kind, names[kind]):
+                self._files.pop(kind).close()
+        for kind, name in names.items():
+            if kind not in self._files:
+                self._files[kind] = _fresh(self._workspace / name, KINDS[kind])
+
+    def add(self, lines: Sequence[CaptureLine]) -> None:
+        for kind, file in list(self._files.items()):
+            file.write(KINDS[kind].rows(lines))
+            if KINDS[kind].rotates and file.size >= self._most_bytes:
+                file.close()
+                self._files[kind] = _fresh(_next_part(file.path), KINDS[kind])
+
+    def empty(self, kind: str) -> None:
+        if kind in self._files:
+            self._files[kind].cut()
+
+    def sync(self) -> Places:
+        """All durable, and how long they are."""
+        for file in self._files.values():
+            file.sync()
+        return {
+            kind: (file.path.relative_to(self._workspace).as_posix(), file.size)
+            for kind, file in self._files.items()
+        }
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _continues(self, kind: str, name: str) -> bool:
+        return self._files[kind].path in _parts(self._workspace / name)
+
+
+class _Growing:
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        os.ftruncate(self._fd, size)
+        self.size = size
+        self._dirty = True
+
+    def write(self, data: bytes) -> None:
+        if data:
+            write_all(self._fd, data)
+            self.size += len(data)
+            self._dirty = True
+
+    def sync(self) -> None:
+        if self._dirty:
+            os.fsync(self._fd)
+            self._dirty = False
+
+    def cut(self) -> None:
+        os.ftruncate(self._fd, 0)
+        self.size, self._dirty = 0, True
+
+    def close(self) -> None:
+        os.fsync(self._fd)
+        os.close(self._fd)
+
+
+def _fresh(first: Path, kind: Kind) -> _Growing:
+    make_directory(first.parent)
+    # Of a file that rotates, the first part that nobody has written rows to.
+    path = next(p for p in _parts(first) if not kind.rotates or _rows_of(p, kind) == 0)
+    path.touch()
+    fsync_path(path.parent)
+    if kind.rotates:
+        file = _Growing(path, 0)
+        file.write(kind.header)
+        return file
+    return _Growing(path, path.stat().st_size)
+
+
+def _rows_of(path: Path, kind: Kind) -> int:
+    """Bytes beyond the header: a crash may have left one alone, or torn."""
+    return max(0, path.stat().st_size - len(kind.header)) if path.exists() else 0
+
+
+_PART = re.compile(r"(.+)\.part(\d{4,})")
+
+
+def _parts(first: Path) -> Iterator[Path]:
+    """`pages.csv`, `pages.part0002.csv` and so on, until one that does not exist."""
+    path = first
+    while path.exists():
+        yield path
+        path = _next_part(path)
+    yield path
+
+
+def _next_part(path: Path) -> Path:
+    found = _PART.fullmatch(path.stem)
+    stem, number = (found[1], int(found[2])) if found else (path.stem, 1)
+    return path.with_name(f"{stem}.part{number + 1:04d}{path.suffix}")

@@ -1,0 +1,54 @@
+"""Make the page index and a pages CSV again, from the capture log and the stored bodies alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trawlnet.sink.blobs import Damage, read_blob
+from trawlnet.sink.capture_files import CaptureFiles, CaptureOptions
+from trawlnet.sink.capture_line import CaptureLine
+
+_MOST_TOLD = 1_000  # Damaged bodies are told one by one up to here, then only counted.
+
+
+@dataclass(slots=True)
+class Replayed:
+    captures: int = 0
+    pages: int = 0
+    damaged: int = 0
+    damage: list[Damage] = field(default_factory=list)
+
+
+def replay(workspace: Path, run: str, *, check_bodies: bool = True) -> Replayed:
+    """Writes `logs/pages-<run>.csv` with a row for every capture of every run, and the index.
+
+    Blocking. Needs the workspace for itself. Killed half-way, the next opening ends its work.
+    """
+    files = CaptureFiles(workspace, CaptureOptions(run=run, producer="replay", edges=False))
+    told = Replayed()
+    try:
+        for lines in files.rebuild():
+            told.captures += len(lines)
+            for line in lines if check_bodies else ():
+                _check(workspace, line, told)
+        told.pages = files.pages.count()
+    finally:
+        files.close()
+    return told
+
+
+def _check(workspace: Path, line: CaptureLine, told: Replayed) -> None:
+    if not line.stored_path or line.content_bytes == 0:
+        return  # A 304 names a body that an earlier line has brought.
+    path = workspace / line.stored_path
+    try:
+        read_blob(path)
+        return
+    except FileNotFoundError:
+        what = "is not there"
+    except (OSError, ValueError) as error:
+        what = str(error)
+    told.damaged += 1
+    if len(told.damage) < _MOST_TOLD:
+        told.damage.append(Damage(path, what))

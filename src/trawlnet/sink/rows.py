@@ -1,0 +1,98 @@
+"""Lines of the capture log as rows of the files that people read: pages, edges, CDXJ."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from trawlnet.formats.surt import surt
+from trawlnet.sink.capture_line import CaptureLine
+from trawlnet.sink.queue import encode
+
+PAGE_COLUMNS = (
+    "timestamp",
+    "url",
+    "page_type",
+    "depth",
+    "referrer",
+    "http_status",
+    "content_type",
+    "encoding",
+    "content_sha256",
+    "content_bytes",
+    "stored_path",
+    "etag",
+    "last_modified",
+    "fetch_latency_ms",
+    "retries",
+    "proxy_id",
+    "metadata",
+)
+EDGE_COLUMNS = ("from", "to", "text", "depth")
+
+
+def csv_bytes(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Quoted where needed, so that line ends inside a field stay inside it. What looks like a
+    formula stays what it is: this is data. A NUL, at which some readers stop, is replaced."""
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
+
+
+def page_rows(lines: Sequence[CaptureLine]) -> bytes:
+    return csv_bytes(map(_page, lines))
+
+
+def edge_rows(lines: Sequence[CaptureLine]) -> bytes:
+    return csv_bytes(
+        (line.final_url or line.url, link.to, link.text, line.depth)
+        for line in lines
+        for link in line.links
+    )
+
+
+def cdxj_lines(lines: Sequence[CaptureLine]) -> bytes:
+    return b"".join(_cdxj(line) for line in lines if line.warc)
+
+
+def _page(line: CaptureLine) -> Sequence[Any]:
+    return (
+        int(line.timestamp),
+        line.url,
+        line.page_type,
+        line.depth,
+        line.referrer,
+        line.http_status,
+        line.content_type,
+        line.encoding,
+        line.content_sha256,
+        line.content_bytes,
+        line.stored_path,
+        line.etag,
+        line.last_modified,
+        round(line.fetch_latency_ms, 3),
+        line.retries,
+        line.proxy_id,
+        encode(line.metadata).decode() if line.metadata else "",
+    )
+
+
+def _cdxj(line: CaptureLine) -> bytes:
+    assert line.warc
+    url = line.final_url or line.url
+    at = datetime.fromtimestamp(line.timestamp, UTC).strftime("%Y%m%d%H%M%S")
+    mime = line.content_type.partition(";")[0].strip() or "unk"
+    fields = {
+        "url": url,
+        "mime": "warc/revisit" if line.warc.revisit else mime,
+        "status": str(line.http_status),
+        "digest": line.warc.digest,
+        "length": str(line.warc.length),
+        "offset": str(line.warc.offset),
+        "filename": line.warc.file,
+    }
+    known = {name: value for name, value in fields.items() if value}
+    return f"{surt(url)} {at} ".encode("utf-8", "replace") + encode(known) + b"\n"
