@@ -183,6 +183,7 @@ def compact(folder: Where, dry_run: DryRun = False, json: Json = False) -> int:
     from trawlnet.crawlers.repos.compact import plan_compaction
     from trawlnet.net.clock import SystemClock
 
+    _only_warnings()
     with _reading(folder):
         if dry_run:
             done = plan_compaction(folder)
@@ -202,6 +203,18 @@ def compact(folder: Where, dry_run: DryRun = False, json: Json = False) -> int:
 
 
 _TRY_VERIFY = "see all that is wrong: trawlnet repos verify"
+
+
+def _only_warnings() -> None:
+    """There is no workspace with a log; stdout is for data."""
+    import logging
+
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 @contextmanager

@@ -183,14 +183,10 @@ class SegmentWriter:
         self.recovered.append(recovered)
         path = str(recovered.path)
         for gap in recovered.damage:
-            log.warning("segment damaged", place=f"{path}@{gap.place}", what=gap.what)
-        log.info(
-            "segment recovered",
-            path=path,
-            repos=recovered.repos,
-            cut=recovered.cut,
-            set_aside=str(recovered.set_aside) if recovered.set_aside else None,
-        )
+            log.warning("segment damaged", path=f"{path}@{gap.place}", error=gap.what)
+        if recovered.set_aside is not None:
+            log.warning("segment set aside", path=str(recovered.set_aside))
+        log.info("segment recovered", path=path, repos=recovered.repos, cut=recovered.cut)
 
 
 def _last_number(folder: Path) -> int:
@@ -209,7 +205,7 @@ def _unfinalised(folder: Path) -> Iterator[Segment]:
             segment = open_segment(path)
         except rca.RcaError as error:
             # Not from a crash: a header is durable before its file has its name.
-            log.warning("no segment", place=f"{path}@{error.offset}", what=error.what)
+            log.warning("no segment", path=f"{path}@{error.offset}", error=error.what)
             continue
         if not segment.finalised:
             yield segment
