@@ -48,6 +48,13 @@ SYNC_EVERY = 16  # Blocks.
 SIGNER = PrivateKey(Curve.P256, 1234567)
 
 
+@dataclass(frozen=True)
+class Served:
+    base: str
+    dids: list[str]
+    size: int  # Bytes of all repositories.
+
+
 def made_world(repos: int, records: int) -> dict[str, bytes]:
     """DID to CAR. Records differ between repositories only in part: they are costly to make."""
     rng = random.Random(records)
@@ -65,7 +72,9 @@ def made_world(repos: int, records: int) -> dict[str, bytes]:
     return world
 
 
-def serve(world: dict[str, bytes], ready: multiprocessing.Queue[int]) -> None:
+def serve(repos: int, records: int, ready: multiprocessing.Queue[Served]) -> None:
+    world = made_world(repos, records)
+
     async def repository(request: web.Request) -> web.Response:
         car = world[request.query["did"]]
         return web.Response(body=car, content_type="application/vnd.ipld.car")
@@ -92,19 +101,22 @@ def serve(world: dict[str, bytes], ready: multiprocessing.Queue[int]) -> None:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        ready.put(runner.addresses[0][1])
+        base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        ready.put(Served(base, list(world), sum(map(len, world.values()))))
         await asyncio.Event().wait()
 
     asyncio.run(main())
 
 
 @contextmanager
-def serving(world: dict[str, bytes]) -> Iterator[str]:
-    ready: multiprocessing.Queue[int] = multiprocessing.Queue()
-    server = multiprocessing.Process(target=serve, args=(world, ready), daemon=True)
+def serving(repos: int, records: int) -> Iterator[Served]:
+    # Spawned, and the world made there: a forked child's peak would count this process's memory.
+    spawn = multiprocessing.get_context("spawn")
+    ready: multiprocessing.Queue[Served] = spawn.Queue()
+    server = spawn.Process(target=serve, args=(repos, records, ready), daemon=True)
     server.start()
     try:
-        yield f"http://127.0.0.1:{ready.get()}"
+        yield ready.get()
     finally:
         server.kill()
         server.join()
@@ -223,20 +235,21 @@ def main() -> None:
     parser.add_argument("--repos", type=int, default=200)
     parser.add_argument("--records", type=int, default=5000)
     arguments = parser.parse_args()
-    world = made_world(arguments.repos, arguments.records)
     total = arguments.repos * arguments.records
-    size = sum(map(len, world.values()))
-    print(f"{arguments.repos} repositories of {arguments.records} records, {size / 1e6:.0f} MB")
     runs: dict[str, list[Run]] = {"ours": [], "peer": []}
-    with serving(world) as base:
+    with serving(arguments.repos, arguments.records) as world:
+        print(
+            f"{arguments.repos} repositories of {arguments.records} records, "
+            f"{world.size / 1e6:.0f} MB"
+        )
         for _ in range(arguments.rounds):
             folder = Path(tempfile.mkdtemp(prefix="trawlnet-bench-"))
             try:
                 dids = folder / "dids.txt"
-                dids.write_text("\n".join(world) + "\n")
-                runs["ours"].append(ours(base, dids, folder))
+                dids.write_text("\n".join(world.dids) + "\n")
+                runs["ours"].append(ours(world.base, dids, folder))
                 check(folder, arguments.repos, arguments.records)
-                runs["peer"].append(peer(base, dids, folder))
+                runs["peer"].append(peer(world.base, dids, folder))
             finally:
                 shutil.rmtree(folder)
     print(f"load average {os.getloadavg()[0]:.1f}, median of {arguments.rounds}, interleaved")
