@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from program import trawlnet
 from repos_run import Crawled, Truth, archived, blocks_written, run_relay
 from servers import redis_server
 from trawlnet.engine.control import Ending
@@ -65,6 +66,15 @@ def test_the_keys_tell_what_the_spec_says(tmp_path: Path) -> None:
         )
         assert int(stats[b"bytes_written"]) > 1000
         assert client.type("crawler:cursor") == b"string"
+
+        elsewhere = ("-w", tmp_path / "another machine", "--redis-address", server.url, "--json")
+        (row,) = trawlnet("repos", "status", *elsewhere).rows
+        assert row["total_crawled"] == len(everyone) and row["segment_num"] == 2
+        assert row["open"] == 0 and row["settled"]["deactivated"] > 0
+        failed = {row["key"] for row in trawlnet("repos", "failures", *elsewhere).rows}
+        gone = truth.with_status("tombstoned", "junk")
+        assert failed == inactive.keys() | gone.keys()
+        assert not (tmp_path / "another machine").exists()
 
 
 def test_an_update_may_visit_what_is_completed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,10 @@ class Plan:
     metrics_address: str
 
 
+async def _no_facts(config: Any, workspace: Path) -> Mapping[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Crawler(Generic[C]):
     name: str
@@ -46,3 +50,5 @@ class Crawler(Generic[C]):
     example: str  # Flags of an example of `crawl`.
     located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.
     live: frozenset[str]  # Config keys that can change while a crawl runs.
+    # More rows for `status`, about what the crawl has left.
+    facts: Callable[[C, Path], Coroutine[Any, Any, Mapping[str, Any]]] = _no_facts

@@ -1,11 +1,11 @@
-"""`trawlnet repos`: every ATProto repository of every PDS that a relay knows."""
+"""`trawlnet repos`: every ATProto repository of every PDS, archived."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
 
 app = typer.Typer(
     name="repos",
-    help="Crawl every ATProto repository.",
+    help="Archive every ATProto repository.",
     rich_markup_mode=None,
     epilog="Example: trawlnet repos status -w ./net",
 )
@@ -68,6 +68,12 @@ def _remote(config: ReposConfig) -> str:
     return f"the keys crawler:* in {without_passwords(config.redis_address)}"
 
 
+async def _facts(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
+    from trawlnet.crawlers.repos.facts import facts_about
+
+    return await facts_about(config, workspace)
+
+
 REPOS = Crawler(
     name="repos",
     config=ReposConfig,
@@ -78,9 +84,10 @@ REPOS = Crawler(
     forget=_forget,
     outputs=("archive",),
     public_key=did_of,
-    example="--relay https://relay.example --contact you@example.org",
+    example="--contact you@example.org",
     located_by=("redis_address",),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
+    facts=_facts,
 )
 add_shared_verbs(app, REPOS)
 add_archive_verbs(app)

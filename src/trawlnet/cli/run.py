@@ -104,7 +104,7 @@ class _Run(Generic[C]):
         parts = replace(
             parts, handler=metrics.timed(parts.handler), sink=metrics.weighed(parts.sink)
         )
-        progress = Progress(self.job.crawler.name, parts, self.control)
+        progress = Progress(self.job.crawler.name, parts, self.control, metrics.yields)
 
         async def answer() -> str:
             return plain_line(await progress.snapshot())

@@ -36,7 +36,7 @@ def of_running(workspace: Workspace) -> dict[str, Any] | None:
     return None
 
 
-def status_text(row: Mapping[str, Any], workspace: Workspace) -> str:
+def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Workspace) -> str:
     pid, name = row["running"], workspace.crawler
     lines = [
         f"{name} in {shown(workspace.path)}: "
@@ -47,6 +47,7 @@ def status_text(row: Mapping[str, Any], workspace: Workspace) -> str:
         f"  settled   {sum(row['settled'].values()):>12,}  ({listed(row['settled'])})",
         f"  attempts  {sum(row['attempts'].values()):>12,}  ({listed(row['attempts'])})",
         f"  cursor    {row['cursor'] or 'none'}",
+        *(f"  {name}: {value:,}" for name, value in facts.items()),
     ]
     return "\n".join(lines)
 

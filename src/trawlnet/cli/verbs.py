@@ -44,7 +44,7 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C]) -> None:
 
     def status(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
         """Show how the crawl stands, also while it runs."""
-        return _status(_Place(crawler, find(workspace, name), flags), json)
+        return _status(_Place(crawler, _seen(crawler, workspace, flags), flags), json)
 
     def failures(
         *,
@@ -55,7 +55,7 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C]) -> None:
         flags: Flags,
     ) -> int:
         """List keys whose last word was no success, even during a crawl."""
-        place = _Place(crawler, find(workspace, name), flags)
+        place = _Place(crawler, _seen(crawler, workspace, flags), flags)
         return _failures(place, parse_reason(reason), limit, json)
 
     def retry(*, workspace: Folder, reason: Why = None, json: Json = False, flags: Flags) -> int:
@@ -103,6 +103,14 @@ class _Place(Generic[C]):
         return shown(self.workspace.path)
 
 
+def _seen(crawler: Crawler[C], path: Path, flags: Flags) -> Workspace:
+    """The workspace to look at. What is on a server can be looked at from any machine."""
+    here = Workspace(path, crawler.name)
+    if crawler.remote(load_section(here, crawler.config, flags).config):
+        return here
+    return find(path, crawler.name)
+
+
 def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags) -> int:
     from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
 
@@ -121,10 +129,11 @@ def _status(place: _Place[C], as_json: bool) -> int:
 
     row = of_running(place.workspace) or _with_ledger(place, ask)
     row["workspace"] = str(place.workspace.path)
+    facts = asyncio.run(place.crawler.facts(place.config, place.workspace.path))
     if as_json:
-        emit(row)
+        emit({**row, **facts})
     else:
-        print(status_text(row, place.workspace))
+        print(status_text(row, facts, place.workspace))
     return 0
 
 

@@ -6,7 +6,7 @@ import math
 import resource
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -59,13 +59,21 @@ class Snapshot:
     held: Sequence[LaneLook]  # Parked and blocked lanes, those that wait longest first.
     slow: Sequence[LaneLook]  # Lanes that keep a worker busy longest, or were slowed down.
     memory: int  # Bytes in memory that are not mapped files; 0 where the system does not tell.
+    yields: Mapping[str, int] = field(default_factory=dict)  # What this run has brought in.
 
 
 class Progress:
     """Takes snapshots; remembers the last minute, so that "now" means lately."""
 
-    def __init__(self, crawler: str, parts: Parts, control: Control) -> None:
+    def __init__(
+        self,
+        crawler: str,
+        parts: Parts,
+        control: Control,
+        yields: Mapping[str, int] | None = None,
+    ) -> None:
         self._crawler = crawler
+        self._yields = {} if yields is None else yields
         self._parts = parts
         self._control = control
         self._begun = parts.clock.now()
@@ -100,6 +108,7 @@ class Progress:
             held=self._lanes.held,
             slow=self._lanes.slow,
             memory=anonymous_bytes(),
+            yields=dict(self._yields),
         )
 
     def _running(self) -> Mapping[str, tuple[str, float]]:

@@ -19,6 +19,8 @@ _WORST = 4  # Reasons that fit on a line.
 def plain_line(snap: Snapshot) -> str:
     """`repos running 1m05s: 1,200 done, 300 open, 18.5/s, eta 16s; 12/50 workers; errors …`"""
     parts = [f"{snap.done:,} done, {snap.open:,} open, {_speed(snap)}"]
+    if yields := _yields(snap):
+        parts.append(yields)
     parts.append(f"{snap.in_flight}/{snap.workers} workers")
     if errors := _errors(snap):
         parts.append(f"errors: {errors}")
@@ -54,6 +56,7 @@ def as_object(snap: Snapshot) -> dict[str, object]:
         "held": [_lane_object(look) for look in snap.held],
         "slow": [_lane_object(look) for look in snap.slow],
         "memory_bytes": snap.memory,
+        "yields": dict(snap.yields),
     }
 
 
@@ -72,6 +75,8 @@ def _lane_object(look: LaneLook) -> dict[str, object]:
 def block(snap: Snapshot) -> RenderableType:
     """For rich. Everything is a `Text`: nothing in it is read as markup."""
     rows = [_headline(snap), _bar(snap)]
+    if yields := _yields(snap):
+        rows.append(Text(yields))
     if errors := _errors(snap):
         rows.append(Text(f"errors  {errors}", style="yellow"))
     if lanes := _lane_table([*snap.held, *snap.slow]):
@@ -129,6 +134,14 @@ def _speed(snap: Snapshot) -> str:
         return f"{snap.done_this_run / max(snap.elapsed, 1e-9):.1f}/s in this run"
     eta = f", eta {duration(snap.eta)}" if snap.eta is not None and snap.open else ""
     return f"{snap.rate:.1f}/s{eta}"
+
+
+def _yields(snap: Snapshot) -> str:
+    """`12 repos, 3,400 records, 5 MB, 1 segments`"""
+    return ", ".join(
+        size(count) if name == "bytes" else f"{count:,} {name}"
+        for name, count in snap.yields.items()
+    )
 
 
 def _errors(snap: Snapshot) -> str:

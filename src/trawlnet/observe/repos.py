@@ -83,6 +83,7 @@ class RepoMeter(Collector):
         self.yields["repos"] += 1
         self.yields["records"] += records
         self.yields["bytes"] += size
+        self._metrics.sink_bytes += size
 
     def segments(self, finalised: int, current: int) -> None:
         self._finalised = finalised

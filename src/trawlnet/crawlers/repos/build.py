@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.repos.archive import ArchiveSink
@@ -30,7 +31,6 @@ from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source
 from trawlnet.formats.repocontent import DROP_REASONS
-from trawlnet.net.agent import user_agent
 from trawlnet.net.answer import Limits
 from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from trawlnet.crawlers.repos.redis_keys import RedisKeys
 
 ARCHIVE = "archive"
-TABLES = "tables"
 _STORE = "store"
 _NOTES = "notes"
 _THREADS = 2  # More do not make two cores faster, and each may hold a repository.
@@ -57,7 +56,8 @@ async def open_parts(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
-    agent, rules, given = _agent(config), _rules(config), _given(config)
+    given, rules = _given(config), _rules(config)
+    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     async with AsyncExitStack() as stack:
         mirror = await _open_mirror(config, workspace, stack)
         store = await _open_store(config, workspace, stack)
@@ -154,25 +154,15 @@ async def _open_mirror(
 ) -> TableMirror | None:
     """None where nothing was mirrored: then directories are asked."""
     from trawlnet.crawlers.repos.mirror import TableMirror  # Heavy, and not always needed.
+    from trawlnet.crawlers.repos.tabled import tables_place
     from trawlnet.tables.open import opened
-    from trawlnet.tables.server import Server
 
-    where: Path | Server | None = workspace / TABLES
-    if config.clickhouse_address:
-        where = Server(
-            config.clickhouse_address,
-            config.clickhouse_username,
-            config.clickhouse_password,
-            config.clickhouse_database,
-        )
-    elif not (workspace / TABLES).exists():
-        where = None
-    mirror = None
-    if where is not None:
+    where = tables_place(config, workspace)
+    if not isinstance(where, Path) or where.exists():
         tables = await stack.enter_async_context(opened(where))
         mirror = TableMirror(tables, config.page_size)
-    if mirror is not None and not await mirror.is_empty():
-        return mirror
+        if not await mirror.is_empty():
+            return mirror
     if config.chosen_source is SourceKind.PLC:
         raise NotReady(
             "the directory has not been mirrored here, so there is no DID to visit",
@@ -276,19 +266,3 @@ def _skipped(pds: str) -> str:
         return lane_of(pds if "://" in pds else f"https://{pds}")
     except ValueError as error:
         raise NotReady(f"{pds!r} is not a host", "write it like pds.example") from error
-
-
-_NOBODY = "nobody@private.invalid"  # In a private world there is nobody else to complain.
-
-
-def _agent(config: ReposConfig) -> str:
-    contact = config.contact or (_NOBODY if config.allow_private_hosts else "")
-    if not contact:
-        raise NotReady(
-            "the hosts that are crawled must be able to reach you",
-            "give an address or a web page: --contact you@example.org",
-        )
-    try:
-        return user_agent(contact)
-    except ValueError as error:
-        raise NotReady(str(error), "give an address or a web page: --contact you@x.org") from error

@@ -32,6 +32,21 @@ class RedisKeys:
         except (exceptions.RedisError, OSError) as error:
             raise _trouble(error) from error
 
+    async def read(self) -> dict[str, int]:
+        """What the archives of all processes come to."""
+        try:
+            stats = await self._client.hgetall(_PREFIX + "stats")
+            segment = await self._client.get(_PREFIX + "segment_num")
+            completed = await self._client.scard(_PREFIX + "completed")
+        except (exceptions.RedisError, OSError) as error:
+            raise _trouble(error) from error
+        return {
+            "total_crawled": int(stats.get(b"total_crawled", 0)),
+            "bytes_written": int(stats.get(b"bytes_written", 0)),
+            "segment_num": int(segment or 0),
+            "completed_count": int(completed),
+        }
+
     async def forget_done(self, keys: Sequence[str]) -> None:
         """Keys that are done may be given once more; failures stay what they are."""
         for start in range(0, len(keys), _AT_ONCE):
