@@ -133,7 +133,7 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
     tally, counts, refused = mirror.tally, await mirror_counts(tables), await refusals(tables)
     if as_json:
         run = {"pages": tally.pages, "operations": tally.operations, "retries": tally.retries}
-        run |= {"malformed": tally.malformed, "orphans": tally.orphans}
+        run |= {name: getattr(tally, name) for name in ("malformed", "orphans", "crowded")}
         row = {"event": "summary", "exit_code": int(code), "up_to_date": tally.caught_up}
         row |= {"form": str(tally.form), "position": tally.position, "run": run}
         emit(row | {**counts, "refused": refused})
@@ -148,3 +148,5 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
         say(f"endpoints not used: {listed(refused)}")
     if tally.malformed:
         say(f"{tally.malformed:,} lines of the export were malformed and skipped")
+    if tally.crowded:
+        say(f"{tally.crowded:,} instants had more operations than the directory tells at once")

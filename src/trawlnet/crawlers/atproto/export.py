@@ -59,6 +59,9 @@ class ExportPage:
     place: Place  # Where the next page begins.
     is_last: bool
     malformed: int = 0
+    # By time: the instant before held more than the directory tells at once, and some of it may
+    # be missing.
+    was_crowded: bool = False
 
 
 def page_url(plc: str, place: Place) -> str:
@@ -123,10 +126,10 @@ def read_page(lines: Lines, place: Place, *, allow_private: bool) -> ExportPage 
     if following is None:
         return None
     if following != place:
-        return ExportPage(rows, following, is_last=False, malformed=malformed)
+        return ExportPage(rows, following, False, malformed, was_crowded=place.strictly)
     if place.form is Form.TIME and not place.strictly and place.position:
         # The instant may hold more than one page: what lies behind it is asked for before the end.
-        return ExportPage(rows, replace(place, strictly=True), is_last=False, malformed=malformed)
+        return ExportPage(rows, replace(place, strictly=True), False, malformed)
     return ExportPage(rows, replace(place, strictly=False), not lines.is_cut, malformed)
 
 

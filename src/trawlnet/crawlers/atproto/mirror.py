@@ -34,9 +34,9 @@ _BATCH = 20_000  # Operations stored at once.
 _BATCH_SECONDS = 10.0  # What was fetched is stored after this time, full batch or not.
 _POLL_SECONDS = 5.0  # Between two looks at a directory that has told everything.
 _RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)
-_FORM_TRIES = 3  # Before a directory that fails is taken for one without the numbered export.
-# Answers of such a directory.
-_NO_SUCH_FORM = (Reason.HTTP_ERROR, Reason.NOT_FOUND, Reason.UNAVAILABLE)
+# Answers of a directory without the numbered export, and how often they must come: an old version
+# breaks when it is asked, but so does any server now and then.
+_NO_SUCH_FORM = {Reason.HTTP_ERROR: 1, Reason.NOT_FOUND: 1, Reason.UNAVAILABLE: 3}
 
 
 @dataclass(slots=True)
@@ -47,6 +47,7 @@ class Tally:
     operations: int = 0  # Stored, repeats included.
     malformed: int = 0  # Lines that were skipped.
     orphans: int = 0  # Operations that follow one which was never told.
+    crowded: int = 0  # Instants, of an export by time, of which some operations may be missing.
     retries: int = 0
     position: int = 0
     form: Form = Form.SEQ
@@ -148,7 +149,7 @@ class PlcMirror:
                 waits += 1
             else:
                 tries += 1
-            if place == Place() and answer.reason in _NO_SUCH_FORM and tries >= _FORM_TRIES:
+            if place == Place() and tries >= _NO_SUCH_FORM.get(answer.reason, _RETRY.attempts):
                 return ExportPage((), Place(Form.TIME), is_last=False)
             if not self._follow and (tries >= _RETRY.attempts or waits > _RETRY.patience):
                 raise Unanswered(
@@ -163,6 +164,7 @@ class PlcMirror:
         if page is not None:
             self.tally.pages += 1
             self.tally.malformed += page.malformed
+            self.tally.crowded += page.was_crowded
             return page
         if place == Place():
             return ExportPage((), Place(Form.TIME), is_last=False)
