@@ -25,6 +25,7 @@ from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.repos import RepoMeter, Watched
 from trawlnet.store.memory import MemoryStore
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -81,6 +82,9 @@ def metrics_table() -> str:
     metrics, gate = Metrics("repos", clock), Gate(clock, Manners())
     # Only the gate and the clock are looked at: nothing here runs.
     metrics.watch(Parts(None, MemoryStore(), None, None, gate, clock), Control(1))  # type: ignore[arg-type]
+    census = {"archived": 0}
+    RepoMeter(metrics).watched = Watched(gate, lambda: 0, census, ("too_large",))
+    metrics.http.request_ended(200, 0, 0)
     rows = []
     for family in metrics.registry.collect():
         labels = sorted({name for sample in family.samples for name in sample.labels} - {"le"})
