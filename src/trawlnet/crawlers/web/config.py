@@ -1,0 +1,304 @@
+"""What the web crawler can be told: the section `web:` of trawlnet.yaml."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from trawlnet.crawlers.units import Seconds, Size
+from trawlnet.crawlers.web.presets import PRESETS, beneath
+from trawlnet.formats.html import LinkChoice
+from trawlnet.formats.robots import product_token
+from trawlnet.formats.url import MAX_URL, TRACKING, Keys, Rewrite
+
+_CONTACT = re.compile(r"\+https?://[^\s()<>]+|mailto:[^\s()<>@]+@[^\s()<>@]+")
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression ({error})") from None
+    return text
+
+
+def _scope_pattern(text: str) -> str:
+    if re.compile(_pattern(text)).groups < 1:
+        raise ValueError("a regular expression with a group (…) around what names the scope")
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+ScopePattern = Annotated[str, AfterValidator(_scope_pattern)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _nothing_is_the_default(cls, value: Any, info: ValidationInfo) -> Any:
+        """`deny_patterns:` with nothing after it means none. Where null means "no limit", it does."""
+        field = cls.model_fields[info.field_name or ""]
+        if value is None and type(None) not in get_args(field.annotation):
+            return field.get_default(call_default_factory=True, validated_data={})
+        return value
+
+
+class Robots(Section):
+    user_agent: str = Field(
+        "", description="Who we say we are, with a contact: Bot/1.0 (+https://example.org/bot)."
+    )
+    cache_ttl_sec: float = Field(86_400.0, gt=0, le=86_400, description="Life of a robots.txt.")
+    failure_ttl_sec: float = Field(
+        3600.0, gt=0, le=86_400, description="How long a failing robots.txt is not asked again."
+    )
+    obey: bool = Field(True, description="Ask for robots.txt and do as it says.")
+    max_crawl_delay_sec: float = Field(
+        60.0, ge=0, description="Crawl-delay is honoured up to this."
+    )
+    follow_nofollow: bool = Field(False, description="Follow links that say rel=nofollow.")
+    meta: bool = Field(True, description="Heed noindex and nofollow of meta tags and X-Robots-Tag.")
+
+    @field_validator("user_agent")
+    @classmethod
+    def _names_a_contact(cls, value: str) -> str:
+        if value and not (value.isascii() and value.isprintable()):
+            raise ValueError("printable ASCII")
+        if value and (not _CONTACT.search(value) or not product_token(value)):
+            raise ValueError("a name with a contact, as in Bot/1.0 (+https://example.org/bot)")
+        return value
+
+
+class Scope(Section):
+    allowed_hosts: tuple[str, ...] = Field(
+        (), description="Hosts without port; *.example.org stands for all names below it."
+    )
+    denied_subdomains: tuple[str, ...] = Field(
+        (), description="Hosts to leave alone, or first labels of hosts, such as gist."
+    )
+    allow_patterns: tuple[Pattern, ...] = Field((), description="One must match; none: all do.")
+    deny_patterns: tuple[Pattern, ...] = Field((), description="None may match.")
+
+    @field_validator("allowed_hosts", "denied_subdomains")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for host in value:
+            if re.search(r"[/\s@]|:(?!.*\])", host) or not host.strip(".*"):
+                raise ValueError("hosts without scheme, port or path, such as example.org")
+        return tuple(host.lower().rstrip(".") for host in value)
+
+
+class Limits(Section):
+    global_concurrency: int = Field(2, ge=1, le=10_000, description="Requests in flight.")
+    per_host_concurrency: int = Field(2, ge=1, le=100, description="The same, to one host.")
+    req_per_sec: float = Field(1.0, gt=0, le=10_000, description="Requests per second to one host.")
+    max_retries: int = Field(3, ge=0, le=100, description="Further tries after the first.")
+    backoff_base_ms: float = Field(500.0, gt=0, description="Before the first retry; doubles.")
+    backoff_cap_ms: float = Field(8000.0, gt=0, description="No retry waits longer.")
+    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to get a connection.")
+    request_timeout: Seconds = Field(60.0, gt=0, description="Seconds for one whole request.")
+    max_body: Size = Field(10 << 20, ge=1, description="Largest body, on the wire and inflated.")
+    max_redirects: int = Field(5, ge=0, le=20, description="Redirects in a row.")
+
+
+class ScopeCap(Section):
+    """So many pages of each scope, where a group of the pattern names the scope."""
+
+    name: str
+    pattern: ScopePattern
+    max_pages: int = Field(ge=0)
+    page_type: str = ""  # Empty: pages of every type count.
+
+
+class Caps(Section):
+    max_depth: int | None = Field(4, ge=0, description="Links away from a seed.")
+    per_repo_max_pages: int | None = Field(30, ge=0, description="Pages of one repository.")
+    per_repo_max_issues: int | None = Field(10, ge=0, description="Its pages of type issues.")
+    per_repo_max_prs: int | None = Field(10, ge=0, description="Its pages of type pull.")
+    repo_pattern: ScopePattern | None = Field(
+        None, description="What a repository is: a pattern with a group (the preset has one)."
+    )
+    scopes: tuple[ScopeCap, ...] = Field((), description="Caps for any other scope.")
+    max_pages: int | None = Field(None, ge=1, description="Stop after so many pages.")
+    max_bytes: Size | None = Field(None, ge=1, description="Stop after so many bytes of bodies.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+
+
+class PageType(Section):
+    name: str = Field(pattern=r"^[a-z0-9_]{1,40}$")
+    pattern: Pattern
+    priority: int = Field(0, ge=0, le=99, description="Within one depth, lower goes first.")
+
+
+class RewriteRule(Section):
+    pattern: Pattern
+    replacement: str
+
+
+class Urls(Section):
+    max_length: int = Field(MAX_URL, ge=100, le=65_536, description="Characters.")
+    tracking: tuple[str, ...] = Field(
+        TRACKING, description="Parameters that keys leave out; a final * is a prefix."
+    )
+    rewrites: tuple[RewriteRule, ...] = Field((), description="Two names for one page, in keys.")
+
+
+class Traps(Section):
+    """Limits that no honest site should meet, and endless ones do."""
+
+    max_segments: int = Field(30, ge=1, description="Segments of a path.")
+    max_repeats: int = Field(3, ge=1, description="How often one segment may stand in a path.")
+    max_parameters: int = Field(12, ge=0, description="Parameters of a query.")
+    max_same_parameter: int = Field(4, ge=1, description="How often one parameter may be given.")
+    denied_parameters: tuple[str, ...] = Field((), description="No URL may have one of these.")
+    allowed_parameters: tuple[str, ...] | None = Field(
+        None, description="If given: a URL may have no others."
+    )
+    first_year: int = Field(1980, description="Dates in paths and queries are not before this.")
+    last_year: int = Field(2040, description="Nor after this.")
+    max_calendar_pages: int | None = Field(400, ge=0, description="Dated pages under one path.")
+    max_variants: int | None = Field(1000, ge=0, description="Queries of one path.")
+
+
+class Links(Section):
+    tags: tuple[Literal["a", "area", "link", "iframe", "refresh"], ...] = Field(
+        ("a", "area", "link", "iframe", "refresh"), description="Where links are looked for."
+    )
+    rels: tuple[str, ...] = Field(
+        ("next", "canonical", "alternate"), description="Which <link>s and Link headers count."
+    )
+    max_per_page: int = Field(5000, ge=1, description="Links of one page.")
+
+
+class Sitemaps(Section):
+    enabled: bool = Field(True, description="Read the sitemaps that robots.txt names.")
+    urls: tuple[str, ...] = Field((), description="Further sitemaps.")
+    max_files: int = Field(100, ge=0, description="Sitemap files of one host.")
+    max_urls: int = Field(50_000, ge=0, description="URLs of one file.")
+
+
+class Revisit(Section):
+    enabled: bool = Field(False, description="Visit pages again.")
+    first_interval: Seconds = Field(86_400.0, gt=0, description="Before the second visit.")
+    min_interval: Seconds = Field(3600.0, gt=0, description="For pages that keep changing.")
+    max_interval: Seconds = Field(30 * 86_400.0, gt=0, description="For pages that never do.")
+
+
+class Frontier(Section):
+    db_name: str = Field("frontier.lmdb", description="Folder of the store, in the state folder.")
+    bloom_name: str = Field("seen.bloom", description="Read, not used: the store is exact.")
+    default_priority: int = Field(0, ge=0, le=99, description="Of a page whose type has none.")
+
+
+class Spool(Section):
+    discoveries_dir: str = Field("spool/discoveries", min_length=1)
+    rotate_every_mb: float = Field(100.0, gt=0)
+    backpressure_limit_gb: float = Field(10.0, gt=0, description="The crawler waits above this.")
+    max_backlog_gb: float = Field(10.0, gt=0, description="The same, as the scraper calls it.")
+
+
+class Store(Section):
+    html_dir: str = Field("store/html", min_length=1)
+    compress: Literal["none", "zstd"] = "none"
+    level: int = Field(3, ge=1, le=19)
+    permissions: int = Field(0o644, ge=0, le=0o777)
+    keep_other_types: bool = Field(False, description="Store bodies that are not HTML, too.")
+    near_duplicates: Literal["off", "note", "skip_links"] = "off"
+    near_distance: int = Field(3, ge=0, le=16, description="Bits in which near duplicates differ.")
+
+    @field_validator("permissions", mode="before")
+    @classmethod
+    def _as_people_write_it(cls, value: Any) -> Any:
+        return int(value, 0) if isinstance(value, str) and value[:2] == "0o" else value
+
+
+class Warc(Section):
+    enabled: bool = False
+    dir: str = Field("warc", min_length=1)
+    compress: Literal["gzip", "zstd"] = "gzip"
+    rotate_every_mb: float = Field(1024.0, gt=0)
+
+
+class Metrics(Section):
+    crawler_csv: str = Field("logs/crawler_metrics.csv", min_length=1)
+    scraper_csv: str = Field("logs/scraper_metrics-{run_id}.csv", min_length=1)
+    pages_csv: str = Field("logs/pages-{run_id}.csv", min_length=1)
+    flush_interval_sec: float = Field(10.0, gt=0)
+
+
+class Trajectory(Section):
+    enabled: bool = True
+    edges_csv: str = Field("logs/edges.csv", min_length=1)
+    rotate_every_mb: float = Field(100.0, gt=0)
+
+
+class Proxies(Section):
+    default: str | None = Field(None, description="http://host:port for every host.")
+    hosts: dict[str, str] = Field(default_factory=dict, description="For some hosts.")
+
+
+class WebConfig(Section):
+    """Field names are the YAML keys. A preset lies beneath whatever else is given."""
+
+    preset: str | None = Field(None, description="Settings made for one site: github.")
+    seeds: tuple[str, ...] = Field((), description="Where to start; seeds.txt has more.")
+    robots: Robots = Robots.model_validate({})
+    scope: Scope = Scope.model_validate({})
+    limits: Limits = Limits.model_validate({})
+    caps: Caps = Caps.model_validate({})
+    page_types: tuple[PageType, ...] = ()
+    urls: Urls = Urls.model_validate({})
+    traps: Traps = Traps.model_validate({})
+    links: Links = Links.model_validate({})
+    sitemaps: Sitemaps = Sitemaps.model_validate({})
+    revisit: Revisit = Revisit.model_validate({})
+    frontier: Frontier = Frontier.model_validate({})
+    spool: Spool = Spool.model_validate({})
+    store: Store = Store.model_validate({})
+    warc: Warc = Warc.model_validate({})
+    metrics: Metrics = Metrics.model_validate({})
+    trajectory: Trajectory = Trajectory.model_validate({})
+    proxies: Proxies = Proxies.model_validate({})
+    store_url: str = Field("", description="redis://HOST:PORT/DB, or empty for LMDB.")
+    allow_private_hosts: bool = Field(
+        False, description="Open loopback and private addresses, any port, plain http."
+    )
+    metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _upon_its_preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not given.get("preset"):
+            return given
+        if given["preset"] not in PRESETS:
+            raise ValueError(f"preset: one of {', '.join(PRESETS)}")
+        return beneath(PRESETS[given["preset"]], given)
+
+
+def keys_of(config: WebConfig) -> Keys:
+    """How dedup keys are made."""
+    rewrites = [Rewrite(rule.pattern, rule.replacement) for rule in config.urls.rewrites]
+    return Keys(config.urls.tracking, rewrites, config.urls.max_length)
+
+
+def links_of(config: WebConfig) -> LinkChoice:
+    """Which links of a page count."""
+    return LinkChoice(
+        tags=config.links.tags,
+        rels=config.links.rels,
+        most=config.links.max_per_page,
+        most_url=config.urls.max_length,
+        words=config.trajectory.enabled,
+        agent=product_token(config.robots.user_agent),
+    )
