@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
 from trawlnet.crawlers.units import Seconds, Size
+from trawlnet.crawlers.web.outputs import Metrics, Spool, Store, Trajectory, Warc
 from trawlnet.crawlers.web.presets import PRESETS, beneath
-from trawlnet.formats.html import LinkChoice
+from trawlnet.crawlers.web.section import Pattern, ScopePattern, Section, section
 from trawlnet.formats.robots import product_token
 from trawlnet.formats.url import MAX_URL, TRACKING, Keys, Rewrite
 
+if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
+    from trawlnet.formats.html import LinkChoice
+
 _CONTACT = re.compile(r"\+https?://[^\s()<>]+|mailto:[^\s()<>@]+@[^\s()<>@]+")
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"a regular expression ({error})") from None
-    return text
-
-
-def _scope_pattern(text: str) -> str:
-    if re.compile(_pattern(text)).groups < 1:
-        raise ValueError("a regular expression with a group (…) around what names the scope")
-    return text
-
-
-Pattern = Annotated[str, AfterValidator(_pattern)]
-ScopePattern = Annotated[str, AfterValidator(_scope_pattern)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _nothing_is_the_default(cls, value: Any, info: ValidationInfo) -> Any:
-        """`deny_patterns:` with nothing after it means none. Where null means "no limit", it does."""
-        field = cls.model_fields[info.field_name or ""]
-        if value is None and type(None) not in get_args(field.annotation):
-            return field.get_default(call_default_factory=True, validated_data={})
-        return value
 
 
 class Robots(Section):
@@ -201,48 +166,6 @@ class Frontier(Section):
     default_priority: int = Field(0, ge=0, le=99, description="Of a page whose type has none.")
 
 
-class Spool(Section):
-    discoveries_dir: str = Field("spool/discoveries", min_length=1)
-    rotate_every_mb: float = Field(100.0, gt=0)
-    backpressure_limit_gb: float = Field(10.0, gt=0, description="The crawler waits above this.")
-    max_backlog_gb: float = Field(10.0, gt=0, description="The same, as the scraper calls it.")
-
-
-class Store(Section):
-    html_dir: str = Field("store/html", min_length=1)
-    compress: Literal["none", "zstd"] = "none"
-    level: int = Field(3, ge=1, le=19)
-    permissions: int = Field(0o644, ge=0, le=0o777)
-    keep_other_types: bool = Field(False, description="Store bodies that are not HTML, too.")
-    near_duplicates: Literal["off", "note", "skip_links"] = "off"
-    near_distance: int = Field(3, ge=0, le=16, description="Bits in which near duplicates differ.")
-
-    @field_validator("permissions", mode="before")
-    @classmethod
-    def _as_people_write_it(cls, value: Any) -> Any:
-        return int(value, 0) if isinstance(value, str) and value[:2] == "0o" else value
-
-
-class Warc(Section):
-    enabled: bool = False
-    dir: str = Field("warc", min_length=1)
-    compress: Literal["gzip", "zstd"] = "gzip"
-    rotate_every_mb: float = Field(1024.0, gt=0)
-
-
-class Metrics(Section):
-    crawler_csv: str = Field("logs/crawler_metrics.csv", min_length=1)
-    scraper_csv: str = Field("logs/scraper_metrics-{run_id}.csv", min_length=1)
-    pages_csv: str = Field("logs/pages-{run_id}.csv", min_length=1)
-    flush_interval_sec: float = Field(10.0, gt=0)
-
-
-class Trajectory(Section):
-    enabled: bool = True
-    edges_csv: str = Field("logs/edges.csv", min_length=1)
-    rotate_every_mb: float = Field(100.0, gt=0)
-
-
 class Proxies(Section):
     default: str | None = Field(None, description="http://host:port for every host.")
     hosts: dict[str, str] = Field(default_factory=dict, description="For some hosts.")
@@ -253,24 +176,28 @@ class WebConfig(Section):
 
     preset: str | None = Field(None, description="Settings made for one site: github.")
     seeds: tuple[str, ...] = Field((), description="Where to start; seeds.txt has more.")
-    robots: Robots = Robots.model_validate({})
-    scope: Scope = Scope.model_validate({})
-    limits: Limits = Limits.model_validate({})
-    caps: Caps = Caps.model_validate({})
-    page_types: tuple[PageType, ...] = ()
-    urls: Urls = Urls.model_validate({})
-    traps: Traps = Traps.model_validate({})
-    links: Links = Links.model_validate({})
-    sitemaps: Sitemaps = Sitemaps.model_validate({})
-    revisit: Revisit = Revisit.model_validate({})
-    frontier: Frontier = Frontier.model_validate({})
-    spool: Spool = Spool.model_validate({})
-    store: Store = Store.model_validate({})
-    warc: Warc = Warc.model_validate({})
-    metrics: Metrics = Metrics.model_validate({})
-    trajectory: Trajectory = Trajectory.model_validate({})
-    proxies: Proxies = Proxies.model_validate({})
-    store_url: str = Field("", description="redis://HOST:PORT/DB, or empty for LMDB.")
+    robots: Robots = section(Robots)
+    scope: Scope = section(Scope)
+    limits: Limits = section(Limits)
+    caps: Caps = section(Caps)
+    page_types: tuple[PageType, ...] = Field(
+        (), description="Names for pages: name, pattern, priority; the first that matches."
+    )
+    urls: Urls = section(Urls)
+    traps: Traps = section(Traps)
+    links: Links = section(Links)
+    sitemaps: Sitemaps = section(Sitemaps)
+    revisit: Revisit = section(Revisit)
+    frontier: Frontier = section(Frontier)
+    spool: Spool = section(Spool)
+    store: Store = section(Store)
+    warc: Warc = section(Warc)
+    metrics: Metrics = section(Metrics)
+    trajectory: Trajectory = section(Trajectory)
+    proxies: Proxies = section(Proxies)
+    redis_address: str = Field(
+        "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
+    )
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
     )
@@ -294,6 +221,8 @@ def keys_of(config: WebConfig) -> Keys:
 
 def links_of(config: WebConfig) -> LinkChoice:
     """Which links of a page count."""
+    from trawlnet.formats.html import LinkChoice
+
     return LinkChoice(
         tags=config.links.tags,
         rels=config.links.rels,
