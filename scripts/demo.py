@@ -1,7 +1,7 @@
-"""The demo: crawl a small network, kill the crawl half-way, carry on, and count what is there.
+"""The demo: archive a small network, pull the plug half-way, carry on, count, and query.
 
 `make demo` runs it. It needs nothing but loopback, leaves its files in .demo/ and fails loudly
-when a single repository is missing, wrong, or was asked for impolitely.
+when a single record is missing, wrong, or was asked for impolitely.
 """
 
 # ruff: noqa: T201, S603 - A demo talks to its reader and starts the commands that it shows.
@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,14 @@ from demo_checks import (  # noqa: E402 - Needs the path set above.
     Check,
     Kill,
     Truth,
+    archived,
     check_archive,
     check_failures,
     check_manners,
 )
+
+from trawlnet.archive.segment import NoArchive  # noqa: E402
+from trawlnet.formats.rca import RcaError  # noqa: E402
 
 # The same program as `trawlnet`, whether or not it is installed or on the path.
 PROGRAM = [sys.executable, "-c", "from trawlnet.cli.main import main; main()"]
@@ -90,31 +94,34 @@ def tell_story(setting: Setting) -> int:
     begun = time.monotonic()
     shutil.rmtree(setting.folder, ignore_errors=True)
     setting.folder.mkdir(parents=True)
-    print("Crawl a network, pull the plug half-way, carry on, and count.\n", flush=True)
+    print("Archive a network, pull the plug half-way, carry on, and count.\n", flush=True)
     step(1, "A simulated network on loopback, with servers good and bad")
     with simulated(setting) as world:
         truth = Truth.read(setting.manifest)
         print(f"  {truth.summary()}")
-        crawl = crawl_command(setting, world["relay"])
 
-        step(2, "Crawl it, and kill the crawl with SIGKILL when half of it is done")
-        half = len(truth.repos) // 2
-        there, killed_at = run_and_kill(crawl, setting, half)
+        step(2, "Mirror the directory: who exists, where they live, which key is theirs")
+        run_to_the_end(["repos", "plc", *common(setting, world)])
+
+        step(3, "Fetch every repository, and kill the crawl with SIGKILL half-way")
+        crawl = crawl_command(setting, world)
+        there, killed_at = run_and_kill(crawl, setting, len(truth.repos) // 2)
         print(f"  killed: {there} of {len(truth.repos)} repositories were on disk")
         kill = Kill(killed_at, settled(setting))
 
-        step(3, "The same command again: to run is to resume")
-        code = run_to_the_end(crawl)
-        finished = time.time()
-        print(f"  {meaning_of(code)}")
+        step(4, "The same command again: to run is to resume")
+        print(f"  {meaning_of(run_to_the_end(crawl))}")
+        failed = failures(setting)
 
-        step(4, "Compare with what the network knows to be true")
-        checks = [
-            *check_archive(setting.workspace, truth),
-            *check_failures(truth, failures(setting)),
-        ]
-    # Its log of requests is whole once the network has been stopped.
-    checks += check_manners(setting.requests, setting.rps, kill, finished)
+    step(5, "Check every byte of the archive")
+    run_to_the_end(["repos", "verify", str(setting.workspace / "archive")])
+
+    step(6, "Compare with what the network knows to be true")
+    checks = [
+        *check_archive(setting.workspace, truth),
+        *check_failures(truth, failed),
+        *check_manners(setting.requests, setting.rps, kill),
+    ]
     return sum_up(checks, setting, time.monotonic() - begun)
 
 
@@ -137,19 +144,24 @@ def simulated(setting: Setting) -> Iterator[dict[str, Any]]:
         yield json.loads(ready)
 
 
-def crawl_command(setting: Setting, relay: str) -> list[str]:
-    command = ["repos", "crawl", "-w", str(setting.workspace), "--relay", relay]
-    command += ["--allow-private-hosts", "--default-pds-rps", f"{setting.rps:g}"]
+def common(setting: Setting, world: Mapping[str, Any]) -> list[str]:
+    workspace = ["-w", str(setting.workspace)]
+    return [*workspace, "--plc-url", world["plc"], "--allow-private-hosts"]
+
+
+def crawl_command(setting: Setting, world: Mapping[str, Any]) -> list[str]:
+    rps = f"{setting.rps:g}"
+    rates = ["--default-pds-rps", rps, "--small-pds-rps", rps, "--large-pds-rps", rps]
     # Real servers get minutes and hours to recover; these are bad for moments, or for good.
-    return [*command, "--attempts", "8", "--retry-base", "0.3", "--retry-cap", "2"]
+    haste = ["--attempts", "8", "--retry-base", "0.3", "--retry-cap", "2"]
+    return ["repos", "crawl", *common(setting, world), *rates, *haste]
 
 
 def run_and_kill(command: Sequence[str], setting: Setting, half: int) -> tuple[int, float]:
     """Returns how many repositories were on disk when the crawl was killed, and when that was."""
-    index = setting.workspace / "archive" / "index.jsonl"
     deadline = time.monotonic() + PATIENCE
     with started(command) as process:
-        while (there := lines_in(index)) < half:
+        while (there := on_disk(setting)) < half:
             if process.poll() is not None:
                 raise Trouble(f"the crawl ended with {process.returncode} before it was half done")
             if time.monotonic() > deadline:
@@ -160,14 +172,21 @@ def run_and_kill(command: Sequence[str], setting: Setting, half: int) -> tuple[i
         killed_at = time.time()
     if sys.stderr.isatty():
         print("\x1b[?25h", end="", file=sys.stderr)  # The killed view had hidden the cursor.
-    return lines_in(index), killed_at
+    return on_disk(setting), killed_at
+
+
+def on_disk(setting: Setting) -> int:
+    try:
+        return len(archived(setting.workspace))
+    except (NoArchive, RcaError):
+        return 0  # Its first bytes are still to be written.
 
 
 def run_to_the_end(command: Sequence[str]) -> int:
     with started(command) as process:
         code = process.wait(PATIENCE)
     if code not in _MEANINGS:
-        raise Trouble(f"the crawl ended with exit code {code}")
+        raise Trouble(f"trawlnet {' '.join(command[:2])} ended with exit code {code}")
     return code
 
 
@@ -187,18 +206,16 @@ def settled(setting: Setting) -> int:
     with started(command, stdout=subprocess.PIPE) as process:
         out, _ = process.communicate(timeout=PATIENCE)
     count = sum(json.loads(out)["settled"].values())
-    print(f"  and {count} tasks were settled: pages of listings, repositories, refusals")
+    print(f"  and {count} visits were settled")
     return int(count)
 
 
 def failures(setting: Setting) -> dict[str, str]:
-    """The reason for everything that was not archived, by DID and server, as the command line
-    lists it."""
+    """The reason for everything that was not archived, by DID, as the command line lists it."""
     command = ["repos", "failures", "-w", str(setting.workspace), "--json"]
     with started(command, stdout=subprocess.PIPE) as process:
         out, _ = process.communicate(timeout=PATIENCE)
-    rows = map(json.loads, out.splitlines())
-    return {f"{row['key']}@{row['lane']}": row["reason"] for row in rows}
+    return {row["key"]: row["reason"] for row in map(json.loads, out.splitlines())}
 
 
 def sum_up(checks: Sequence[Check], setting: Setting, seconds: float) -> int:
@@ -211,19 +228,14 @@ def sum_up(checks: Sequence[Check], setting: Setting, seconds: float) -> int:
         return 1
     where = setting.workspace
     print(f"\nNothing was lost ({seconds:.0f} s). Look around:\n")
-    print(f"  trawlnet repos status -w {where}        # how far it got, by reason")
-    print(f"  trawlnet repos failures -w {where}      # who is not archived, and why")
-    print(f"  head -3 {where}/archive/index.jsonl     # what is: key, sha256, size")
-    print("  trawlnet sim atproto --help               # a network of your own to crawl")
+    print(f"  trawlnet repos status -w {where}          # how far it got, by reason")
+    print(f"  trawlnet repos failures -w {where}        # who is not archived, and why")
+    print(f"  trawlnet repos tally {where}/archive      # what is, by collection")
+    print("\nThe real network, politely (the first one takes hours, the second one days):\n")
+    print("  trawlnet repos plc -w ./net --contact you@example.org")
+    print("  trawlnet repos crawl -w ./net --contact you@example.org")
     print("\nIf `trawlnet` is not found, write .venv/bin/trawlnet.")
     return 0
-
-
-def lines_in(path: Path) -> int:
-    try:
-        return path.read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
 
 
 def started(
