@@ -15,6 +15,14 @@ class Column(NamedTuple):
     data: bytes
 
 
+class TextPairs(NamedTuple):
+    """Two String columns of the same rows, encoded."""
+
+    rows: int
+    first: bytes
+    second: bytes
+
+
 def block(columns: Sequence[Column], rows: int) -> bytes:
     parts = [varint(len(columns)), varint(rows)]
     for name, kind, data in columns:

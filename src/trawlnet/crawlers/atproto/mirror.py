@@ -37,6 +37,7 @@ _RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)
 # Answers of a directory without the numbered export, and how often they must come: an old version
 # breaks when it is asked, but so does any server now and then.
 _NO_SUCH_FORM = {Reason.HTTP_ERROR: 1, Reason.NOT_FOUND: 1, Reason.UNAVAILABLE: 3}
+_NEVER = 1 << 30  # Tries.
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ class PlcMirror:
                 waits += 1
             else:
                 tries += 1
-            if place == Place() and tries >= _NO_SUCH_FORM.get(answer.reason, _RETRY.attempts):
+            if place == Place() and tries >= _NO_SUCH_FORM.get(answer.reason, _NEVER):
                 return ExportPage((), Place(Form.TIME), is_last=False)
             if not self._follow and (tries >= _RETRY.attempts or waits > _RETRY.patience):
                 raise Unanswered(
