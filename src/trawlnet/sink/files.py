@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -23,13 +24,31 @@ def disk_errors(doing: str) -> Iterator[None]:
         raise from_os_error(error, doing) from error
 
 
-def fsync_path(path: Path) -> None:
+def fsync_path(path: Path | str) -> None:
     """Make a file's content durable; of a directory, the names that were made or unmade in it."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def sync_filesystem(path: Path) -> bool:
+    """Make everything on the file system of `path` durable at once. False if this system cannot."""
+    syncfs = getattr(_LIBC, "syncfs", None)
+    if syncfs is None:
+        return False
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if syncfs(fd) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(path))
+    finally:
+        os.close(fd)
+    return True
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def make_directory(path: Path) -> None:
@@ -41,7 +60,7 @@ def make_directory(path: Path) -> None:
     fsync_path(path.parent)
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_new(path: Path | str, data: bytes) -> None:
     """A new file. Durable after its own fsync and its directory's."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
