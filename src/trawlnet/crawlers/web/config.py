@@ -66,8 +66,16 @@ class Scope(Section):
 
 class Limits(Section):
     global_concurrency: int = Field(2, ge=1, le=10_000, description="Requests in flight.")
-    per_host_concurrency: int = Field(2, ge=1, le=100, description="The same, to one host.")
-    req_per_sec: float = Field(1.0, gt=0, le=10_000, description="Requests per second to one host.")
+    per_host_concurrency: int = Field(
+        2, ge=1, le=100, description="The same, to one host, where req_per_sec is 0."
+    )
+    req_per_sec: float = Field(
+        1.0,
+        ge=0,
+        le=10_000,
+        description="One over the gap from a response's end to the host's next request; 0: none.",
+    )
+    per_address: bool = Field(True, description="Hosts at one address share the pace of one host.")
     max_retries: int = Field(3, ge=0, le=100, description="Further tries after the first.")
     backoff_base_ms: float = Field(500.0, gt=0, description="Before the first retry; doubles.")
     backoff_cap_ms: float = Field(8000.0, gt=0, description="No retry waits longer.")
@@ -206,11 +214,16 @@ class WebConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _upon_its_preset(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or not given.get("preset"):
-            return given
-        if given["preset"] not in PRESETS:
-            raise ValueError(f"preset: one of {', '.join(PRESETS)}")
-        return beneath(PRESETS[given["preset"]], given)
+        if isinstance(given, dict) and given.get("preset") in PRESETS:
+            return beneath(PRESETS[given["preset"]], given)
+        return given
+
+    @field_validator("preset")
+    @classmethod
+    def _is_known(cls, value: str | None) -> str | None:
+        if value is not None and value not in PRESETS:
+            raise ValueError(f"one of {', '.join(PRESETS)}")
+        return value
 
 
 def keys_of(config: WebConfig) -> Keys:
