@@ -58,7 +58,7 @@ class Crawled:
 
 
 async def run(world: AtprotoWorld, workspace: Path, **more: Any) -> Crawled:
-    return await run_config(ReposConfig(plc_url=world.plc, **(FAST | more)), workspace)
+    return await run_config(ReposConfig(**(FAST | {"plc_url": world.plc} | more)), workspace)
 
 
 async def run_relay(world: AtprotoWorld, workspace: Path, **more: Any) -> Crawled:

@@ -250,3 +250,41 @@ def test_the_notes_can_be_lost_and_are_read_from_the_archive_again(
         return asked(world) - before, again.metrics.yields["repos"]
 
     assert in_world(use) == (0, 0)
+
+
+def test_another_source_in_the_same_workspace_begins_its_own_sweep(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> Truth:
+        truth = Truth.of(world)
+        dids = tmp_path / "dids"
+        dids.write_text("\n".join(sorted(truth.archivable())[-5:]))
+        await run(world, tmp_path, dids=str(dids))
+        await run_relay(world, tmp_path)
+        mirrored(world)
+        await run(world, tmp_path)
+        return truth
+
+    truth = in_world(use)
+    assert archived(tmp_path).keys() >= truth.archivable(in_plc=True).keys()
+    assert set(blocks_written(tmp_path).values()) == {1}
+
+
+def test_a_directory_that_is_gone_costs_no_server_its_good_name(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> Crawled:
+        mirror = mirrored(world)
+        # Every key is out of date, so that each repository needs a second look.
+        mirror.rows = {did: Identity(did, row.pds, "") for did, row in mirror.rows.items()}
+        more = {"plc_url": "http://127.0.0.1:9", "retry_base": 0.01}
+        return await run(world, tmp_path, **more)
+
+    crawled = in_world(use)
+    assert not crawled.counts.blocked
+    assert set(crawled.reasons.values()) >= {Reason.UNAVAILABLE, Reason.DEACTIVATED}
+    assert archived_nothing(tmp_path)
+
+
+def archived_nothing(workspace: Path) -> bool:
+    return not list((workspace / "archive").glob("*.rca"))

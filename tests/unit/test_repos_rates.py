@@ -31,7 +31,7 @@ def test_rates_follow_the_pages_and_outlive_the_process(tmp_path: Path) -> None:
         seen.append(gate.manners("big").rate)
     assert seen == [5.0] * 9 + [10.0] * 3
     assert gate.manners("own").rate == 2.0 and rates.pdses == 2
-    rates.write_down()
+    rates.close()
 
     again = Gate(SystemClock(), manners(CONFIG))
     kept = PdsRates(notes, again, CONFIG)
@@ -39,7 +39,7 @@ def test_rates_follow_the_pages_and_outlive_the_process(tmp_path: Path) -> None:
     kept.begin()
     kept.add({"big": 150})
     assert again.manners("big").rate == 5.0, "a new sweep counts anew, not on top"
-    kept.write_down()
+    kept.close()
     assert PdsRates(notes, Gate(SystemClock(), manners(CONFIG)), CONFIG).pdses == 1
     notes.close()
 

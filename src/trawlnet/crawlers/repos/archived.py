@@ -7,16 +7,21 @@ before a crash. A repository costs about 60 bytes of disk.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import msgspec
 
 from trawlnet.archive.blocks import FoundBlock, walk
 from trawlnet.archive.tombstones import NAME, read_tombstones
+from trawlnet.crawlers.repos.notes import noting
 from trawlnet.formats import rca
+
+log = logging.getLogger(__name__)
 
 _PENDING = 4096  # Changes that are written down together.
 _LOOKUPS_AT_ONCE = 2000  # Then others may run: a page of DIDs is long.
@@ -34,7 +39,8 @@ class Archived:
         self._pending: dict[str, str] = {}  # Empty: gone.
         self._writing: dict[str, str] = {}
 
-        self._catch_up()
+        with noting():
+            self._catch_up()
 
     def rev(self, did: str) -> str | None:
         with self._environment.begin(db=self._revs) as txn:
@@ -67,10 +73,15 @@ class Archived:
         """Repositories that were written, by their rev; an empty rev for one that is gone."""
         self._pending.update(changes)
         if len(self._pending) >= _PENDING and not self._writing:
-            await asyncio.to_thread(self._write_down)
+            with noting():
+                await asyncio.to_thread(self._write_down)
 
     def close(self) -> None:
-        self._write_down()
+        try:
+            self._write_down()
+        except lmdb.Error as error:
+            # What is not written down is read from the archive next time.
+            log.warning("notes not written", extra={"error": str(error)})
 
     def _look(self, txn: Any, did: str) -> str | None:
         for recent in (self._pending, self._writing):

@@ -64,7 +64,7 @@ async def open_parts(
         shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
         rates = PdsRates(shelf.notes, gate, config)
-        stack.callback(rates.write_down)
+        stack.callback(rates.close)
         http = await stack.enter_async_context(_http(config, gate, clock, agent))
         metered = MeteredHttp(http, metrics.http)
         resolver = DocumentResolver(metered, given.plc, allow_private=config.allow_private_hosts)

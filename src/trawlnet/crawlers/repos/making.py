@@ -22,6 +22,9 @@ from trawlnet.formats.repocontent import (
 )
 from trawlnet.net.trouble import clean
 
+_READING_SPACE = 3  # Times the CAR; what JSON and an index of it take, unless made to take more.
+_LEAST_READING = 64 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -65,7 +68,7 @@ def recipe(config: ReposConfig) -> Recipe:
         verify_hashes=config.verify is not Verify.OFF,
         keep_cids=config.keep_cids,
         collections=config.collections,
-        memory_limit=config.memory_limit,
+        memory_limit=max(_LEAST_READING, _READING_SPACE * config.max_repo_size),
     )
     return Recipe(options, config.verify, config.zstd_level)
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import lmdb
+
 from trawlnet.crawlers.repos.config import ReposConfig, manners
+from trawlnet.crawlers.repos.notes import noting
 from trawlnet.engine.gate import Gate
+
+log = logging.getLogger(__name__)
 
 SMALL = 100  # Accounts; a PDS below this is somebody's own machine.
 LARGE = 1000  # Accounts; from here on it is infrastructure.
@@ -50,7 +56,8 @@ class PdsRates:
             if len(lane) <= _LANE_MAX:
                 self._pending.add(lane)
         if len(self._pending) >= _PENDING:
-            self.write_down()
+            with noting():
+                self._write_down()
 
     def begin(self, lane: str | None = None) -> None:
         """Count one lane from nothing, or all: they are about to be told again."""
@@ -58,7 +65,13 @@ class PdsRates:
             if self._accounts.pop(one, None):
                 self._pending.add(one)
 
-    def write_down(self) -> None:
+    def close(self) -> None:
+        try:
+            self._write_down()
+        except lmdb.Error as error:
+            log.warning("notes not written", extra={"error": str(error)})
+
+    def _write_down(self) -> None:
         with self._environment.begin(write=True, db=self._table) as txn:
             for lane in self._pending:
                 if self._accounts[lane]:

@@ -43,7 +43,8 @@ class PlcSource:
         self._meter = meter
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
-        cursor = after or ""
+        # Another source in the same workspace leaves a cursor that means nothing here.
+        cursor = after if after and is_did(after) else ""
         if not cursor:
             self._rates.begin()
         async for identities in self._pages(cursor):
@@ -92,7 +93,7 @@ class RelaySource:
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         counts = await self._store.counts()
-        mark = " ".join(self._relays)
+        mark = " ".join(("relay", *self._relays))
         if after == mark and counts.open > counts.blocked:
             return
         tasks = [Listing(Listed.HOSTS, relay).task() for relay in self._relays]
@@ -120,7 +121,7 @@ class FileSource:
             tasks = await self._census.of_claims([Claim(did) for did in dict.fromkeys(page)])
             self._rates.add(Counter(task.lane for task in tasks if task.key.startswith("did:")))
             self._meter.page_fetched(len(tasks))
-            yield Page(tasks, page[-1])
+            yield Page(tasks, f"file {page[-1]}")
 
 
 def check_dids(path: Path) -> None:

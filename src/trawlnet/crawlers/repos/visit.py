@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.budget import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.fetching import fetch_repo, latest_rev
-from trawlnet.crawlers.repos.identity import Resolver
+from trawlnet.crawlers.repos.identity import Identity, Resolver
 from trawlnet.crawlers.repos.making import (
     Doubt,
     Recipe,
@@ -23,6 +24,7 @@ from trawlnet.crawlers.repos.making import (
     read_car,
 )
 from trawlnet.crawlers.repos.work import RepoVisit
+from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
@@ -69,7 +71,7 @@ class Visitor:
         ticket = self.budget.ticket()
         try:
             car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, ticket)
-            made = car if isinstance(car, Outcome) else await self._make(car, visit)
+            made = car if isinstance(car, Outcome) else await self._make(car, visit, ticket)
             if isinstance(made, RepoBlock):
                 ticket.settle_at(len(made.block))
                 return Outcome(Reason.OK, items=[Fetched(made, ticket)])
@@ -79,7 +81,8 @@ class Visitor:
         ticket.close()
         return made
 
-    async def _make(self, car: bytearray, visit: RepoVisit) -> RepoBlock | Outcome:
+    async def _make(self, car: bytearray, visit: RepoVisit, ticket: Ticket) -> RepoBlock | Outcome:
+        await ticket.grow(len(car))  # Its records as JSON take about as much again.
         whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
         loop = asyncio.get_running_loop()
         read = await loop.run_in_executor(self.pool, read_car, car, whose, self.recipe)
@@ -88,16 +91,27 @@ class Visitor:
 
     async def _second_look(self, doubt: Doubt, whose: Whose) -> RepoBlock | Refused | Outcome:
         """The key may be newer than what we were told: ask once more before refusing."""
-        identity = await self.resolver.resolve(whose.did)
+        identity = await self._resolved(whose.did)
         if isinstance(identity, Outcome):
-            lane = identity.lane or lane_of(self.resolver.directory_of(whose.did))
-            return replace(identity, lane=lane, detail=f"no key to verify with: {identity.detail}")
+            return replace(identity, detail=f"no key to verify with: {identity.detail}")
         if not is_signed(doubt.content, identity.key):
             moved = f"; it lives on {identity.pds}" if identity.pds != whose.pds else ""
             return Refused(Reason.PARSE_ERROR, f"not signed by the account's key{moved}")
         loop = asyncio.get_running_loop()
         content = doubt.content
         return await loop.run_in_executor(self.pool, make_block, content, whose, self.recipe)
+
+    async def _resolved(self, did: str) -> Identity | Outcome:
+        """Trouble is told of the directory, not of the PDS."""
+        try:
+            found = await self.resolver.resolve(did)
+        except LaneParked as parked:
+            if parked.until < math.inf:
+                raise
+            return Outcome(Reason.UNAVAILABLE, lane=parked.lane, detail="the directory is blocked")
+        if isinstance(found, Outcome) and not found.lane:
+            return replace(found, lane=lane_of(self.resolver.directory_of(did)))
+        return found
 
     def _remembered(self, did: str, outcome: Outcome) -> Outcome:
         """What is archived and no longer shown gets a tombstone."""
