@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol
@@ -46,7 +46,10 @@ class Http:
         guard: Guard | None = None,
         limits: Limits | None = None,
         pools: Pools | None = None,
+        proxy_for: Callable[[str], str | None] = lambda host: None,
     ) -> None:
+        """`proxy_for` names the http:// proxy of a host. The guard sees the proxy's address then,
+        and not the host's: where that may lead is the proxy's to say."""
         require_contact(agent)
         self._turns = turns
         self._clock = clock
@@ -54,6 +57,7 @@ class Http:
         self._guard = guard or Guard()
         self._limits = limits or Limits()
         self._pools = pools or Pools()
+        self._proxy_for = proxy_for
         self._kept = _KeptHosts(self._pools)
 
     async def __aenter__(self) -> Http:
@@ -139,6 +143,7 @@ class Http:
                     leg.url,
                     headers=self._kept.header_for(leg, self._clock.now()),
                     allow_redirects=False,
+                    proxy=self._proxy_for(leg.url.raw_host or ""),
                     timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect),
                     max_line_size=limits.header,
                     max_field_size=limits.header,

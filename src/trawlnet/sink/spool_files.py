@@ -36,10 +36,13 @@ class SpoolDirectory:
     name: str
 
     def segment(self, number: int) -> Path:
-        return self.path / f"{self.name}-{number:0{_DIGITS}d}.jsonl"
+        ours = self.path / f"{self.name}-{number:0{_DIGITS}d}.jsonl"
+        # Others number theirs by the second, without zeros in front.
+        theirs = self.path / f"{self.name}-{number}.jsonl"
+        return theirs if theirs != ours and not ours.exists() and theirs.exists() else ours
 
     def number(self, file_name: str) -> int | None:
-        pattern = rf"{re.escape(self.name)}-(\d{{{_DIGITS}}})\.jsonl"
+        pattern = rf"{re.escape(self.name)}-(\d{{{_DIGITS}}}|[1-9]\d{{0,17}})\.jsonl"
         found = re.fullmatch(pattern, file_name, re.ASCII)
         return int(found[1]) if found else None
 

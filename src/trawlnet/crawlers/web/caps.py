@@ -1,4 +1,4 @@
-"""How much of one scope is fetched: so many pages of a repository, so many of a user.
+"""How much of one scope is fetched: so many pages of a repository, so many dates of a calendar.
 
 Successes count, and each page once: the counts are those of the page index, in which a page that
 a crash made us fetch twice is still one page. So they need no memory of their own to survive.
@@ -7,68 +7,52 @@ a crash made us fetch twice is still one page. So they need no memory of their o
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
+from trawlnet.crawlers.web.policy import CapKey
 
-@dataclass(frozen=True, slots=True)
-class Cap:
-    name: str  # What is counted, for people.
-    pattern: re.Pattern[str]  # Searched in the URL; what its first group matches is the scope.
-    most: int
-
-
-_Scope = tuple[int, str]  # Which cap, and the scope's name.
+Scopes = Callable[[str, str], list[CapKey]]  # Of a URL and its page type.
 
 
 class Caps:
-    def __init__(self, caps: Sequence[Cap], captured: Iterable[str] = ()) -> None:
-        """`captured` are the URLs that have been fetched with success."""
-        self._caps = caps
-        self._kept: Counter[_Scope] = Counter()
-        self._taken: Counter[_Scope] = Counter()  # Kept, or being fetched.
+    def __init__(self, scopes: Scopes, captured: Iterable[tuple[str, str]] = ()) -> None:
+        """`captured` are the URLs that have been fetched with success, with their types."""
+        self._scopes = scopes
+        self._kept: Counter[CapKey] = Counter()
+        for url, page_type in captured:
+            self._kept.update(scopes(url, page_type))
+        self._taken: Counter[CapKey] = Counter(self._kept)  # Kept, or being fetched.
         self._changed = asyncio.Event()
-        if caps:
-            for url in captured:
-                self._kept.update(self._scopes(url))
-            self._taken.update(self._kept)
 
-    def full(self, url: str) -> str:
-        """The cap that is reached for a URL; empty if there is room."""
-        return self._first(url, self._kept)
+    def full(self, url: str, page_type: str) -> str:
+        """The cap that is reached for a page; empty if there is room."""
+        return _first(self._scopes(url, page_type), self._kept)
 
-    async def take(self, url: str) -> str:
+    async def take(self, url: str, page_type: str) -> str:
         """Take a place; returns the cap that forbids it, empty for done. While the last places
         are taken by pages that may yet fail, it waits for their end."""
-        while self._first(url, self._taken):
-            if why := self.full(url):
+        scopes = self._scopes(url, page_type)
+        while _first(scopes, self._taken):
+            if why := _first(scopes, self._kept):
                 return why
             self._changed.clear()
             await self._changed.wait()
-        self._taken.update(self._scopes(url))
+        self._taken.update(scopes)
         return ""
 
-    def leave(self, url: str, *, kept: bool) -> None:
+    def leave(self, url: str, page_type: str, *, kept: bool) -> None:
         """The page that took a place is over."""
-        for scope in self._scopes(url):
+        for scope in self._scopes(url, page_type):
             if kept:
                 self._kept[scope] += 1
             else:
                 self._taken[scope] -= 1
         self._changed.set()
 
-    def _first(self, url: str, counts: Counter[_Scope]) -> str:
-        for scope in self._scopes(url):
-            cap = self._caps[scope[0]]
-            if counts[scope] >= cap.most:
-                return f"{cap.name}: {cap.most} of {scope[1]}"
-        return ""
 
-    def _scopes(self, url: str) -> list[_Scope]:
-        found = []
-        for number, cap in enumerate(self._caps):
-            if match := cap.pattern.search(url):
-                found.append((number, match[1] if cap.pattern.groups else match[0]))
-        return found
+def _first(scopes: Iterable[CapKey], counts: Counter[CapKey]) -> str:
+    for scope in scopes:
+        if counts[scope] >= scope.most:
+            return f"{scope.name}: {scope.most} of {scope.scope}"
+    return ""

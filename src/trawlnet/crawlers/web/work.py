@@ -9,16 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from trawlnet.crawlers.web.policy import PER_DEPTH
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 
-PER_DEPTH = 100  # Priorities of page types lie below this, so that depth goes first.
 _SITEMAP = "sitemap:"
 _SITEMAPS_FIRST = -1.0  # Score.
-
-
-def score_of(depth: int, priority: int) -> float:
-    return float(depth * PER_DEPTH + priority)
 
 
 def depth_of(score: float) -> int:
@@ -35,11 +31,11 @@ class PageVisit:
     referrer: str = ""  # The page that led here.
     via: tuple[str, ...] = ()  # The redirects that led here, oldest first.
 
-    def task(self, key: str, priority: int, lane: str = "") -> Task:
-        url = "" if self.url == key else self.url
+    def task(self, key: str, score: float, lane: str = "") -> Task:
+        url = "" if self.url == page_key(key) else self.url
         payload = [url, self.page_type, self.referrer, list(self.via)]
         lane = lane or lane_of(self.url)
-        return Task(key, lane, payload, score=score_of(self.depth, priority))
+        return Task(key, lane, payload, score=score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +50,40 @@ class SitemapVisit:
         return Task(_SITEMAP + self.url, lane_of(self.url), payload, score=_SITEMAPS_FIRST)
 
 
+def changed_key(key: str, lastmod: float) -> str:
+    """The key of one more visit to a known page, because it changed then. No page's own key has a
+    fragment."""
+    return f"{key}#{int(lastmod)}"
+
+
+def page_key(key: str) -> str:
+    return key.partition("#")[0]
+
+
 def read_task(task: Task) -> PageVisit | SitemapVisit:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: Any = task.payload
     if isinstance(payload, dict):
         return SitemapVisit(payload["sitemap"], payload["level"])
     url, page_type, referrer, via = payload
-    return PageVisit(url or task.key, page_type, depth_of(task.score), referrer, tuple(via))
+    return PageVisit(
+        url or page_key(task.key), page_type, depth_of(task.score), referrer, tuple(via)
+    )
 
 
 def url_of_key(key: str) -> str:
     """The URL that a key stands for, as people know it."""
-    return key.removeprefix(_SITEMAP)
+    return page_key(key.removeprefix(_SITEMAP))
 
 
-def is_revisit(task: Task) -> bool:
-    """Whether a page was visited before, beyond doubt: only then may a request be conditional.
+def may_be_conditional(task: Task, seen_at: float) -> bool:
+    """Whether a request may name the content seen at that instant, and be answered without it.
 
-    A first visit whose receipt was lost in a crash must see the body once more, for its links.
-    A retried revisit looks like a retried first visit, and is asked for in full.
+    Only beyond doubt: a visit whose receipt was lost in a crash must see the body once more, for
+    its links. So the content must be from before this visit was due; and a retried revisit, which
+    cannot be told from a retried first visit, is asked for in full.
     """
-    return task.due > 0.0 and task.attempt == 0 and task.waits == 0
+    _, mark, changed = task.key.rpartition("#")
+    if mark:
+        return seen_at < float(changed)
+    return seen_at < task.due and task.attempt == 0 and task.waits == 0

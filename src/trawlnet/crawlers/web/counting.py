@@ -1,0 +1,39 @@
+"""A sink that writes figures beside what it passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from trawlnet.engine.ports import Clock, Counts, Sink
+from trawlnet.engine.task import Task
+from trawlnet.sink.counters import CounterCsv
+
+
+class CountingSink:
+    """Rows of a metrics CSV, no more often than its interval, and once at the end."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        csv: CounterCsv,
+        clock: Clock,
+        figures: Callable[[], Mapping[str, float]],
+        counts: Callable[[], Awaitable[Counts]],
+    ) -> None:
+        self._sink = sink
+        self._csv = csv
+        self._clock = clock
+        self._figures = figures
+        self._counts = counts
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        await self._sink.write(batch)
+        if self._csv.due(self._clock.now()):
+            await self.flush()
+
+    async def flush(self) -> None:
+        counts = await self._counts()
+        failed = sum(count for reason, count in counts.attempts.items() if not reason.answer)
+        state = {"frontier_size": counts.open, "seen_count": counts.known, "fetch_errors": failed}
+        self._csv.write(self._clock.now(), {**self._figures(), **state})

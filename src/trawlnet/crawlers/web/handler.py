@@ -1,0 +1,221 @@
+"""One visit: policy, robots.txt, caps, a request, and what its answer leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.linking import Linker, Refusal, halves
+from trawlnet.crawlers.web.reading import (
+    Fetched,
+    ReadingRules,
+    is_html,
+    not_modified,
+    read,
+    redirected,
+)
+from trawlnet.crawlers.web.robots import RobotsCache, Ruling
+from trawlnet.crawlers.web.sitemaps import SitemapReader
+from trawlnet.crawlers.web.work import (
+    PageVisit,
+    SitemapVisit,
+    may_be_conditional,
+    read_task,
+)
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.robots import ALLOW_ALL
+from trawlnet.formats.url import request_url
+from trawlnet.net.answer import Limits, Response, Stream, outcome_of
+from trawlnet.net.redirect import is_redirect
+from trawlnet.net.trouble import Trouble, clean
+from trawlnet.sink.capture import Headers, Hop
+from trawlnet.sink.lmdb_pages import PageIndex
+from trawlnet.sink.page import Page
+
+_ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
+_BUDGET_PAUSE = 1.0  # Seconds; the crawl is about to end, or another page will fail.
+_MUCH_TYPED = 255  # Characters of a content type.
+
+
+@dataclass(frozen=True, slots=True)
+class WebHandler:
+    http: Getter
+    clock: Clock
+    robots: RobotsCache
+    linker: Linker
+    caps: Caps
+    budget: Budget
+    pages: PageIndex
+    sitemaps: SitemapReader
+    rules: ReadingRules
+    limits: Limits
+    agent: str
+    follow: bool = True  # A scrape only asks again for what it is told.
+    sitemaps_wanted: bool = True
+    obey: bool = True  # robots.txt
+    most_redirects: int = 5  # That lead to one page, as new URLs or within a visit.
+    conditional: Callable[[Task, float], bool] = may_be_conditional
+    proxy_of: Callable[[str], str] = lambda url: ""
+
+    async def __call__(self, task: Task) -> Outcome:
+        visit = read_task(task)
+        origin, target = halves(visit.url)
+        ruling = await self._ruling(origin)
+        if ruling.trouble is not None:
+            return ruling.trouble
+        if not ruling.rules.allows(target):
+            return Outcome(Reason.REFUSED, detail="robots.txt")
+        if isinstance(visit, SitemapVisit):
+            return await self.sitemaps(visit)
+        outcome = await self._page(visit, task)
+        if self.sitemaps_wanted and ruling.rules.sitemaps:
+            news = self.sitemaps.announced(ruling.rules.sitemaps, origin)
+            outcome = replace(outcome, found=[*outcome.found, *news])
+        return outcome
+
+    async def _ruling(self, origin: str) -> Ruling:
+        return await self.robots.ruling(origin) if self.obey else Ruling(ALLOW_ALL)
+
+    async def _page(self, visit: PageVisit, task: Task) -> Outcome:
+        """Admitted once more: the config may be another than when the link was found."""
+        admitted = self.linker.admit(visit, task.key)
+        before = self.pages.get(visit.url)
+        known = before is not None and is_page(before.http_status)
+        if isinstance(admitted, Refusal) and not (known and admitted.count == "cap_exceeded"):
+            return Outcome(Reason.REFUSED, detail=admitted.why)
+        if not known and (why := await self.caps.take(visit.url, visit.page_type)):
+            return Outcome(Reason.REFUSED, detail=why)
+        kept = False
+        try:
+            outcome = await self._within_budget(visit, task, before)
+            kept = _is_page(outcome)
+            return outcome
+        finally:
+            if not known:
+                self.caps.leave(visit.url, visit.page_type, kept=kept)
+
+    async def _within_budget(self, visit: PageVisit, task: Task, before: Page | None) -> Outcome:
+        if not await self.budget.take():
+            raise LaneParked(task.lane, self.clock.now() + _BUDGET_PAUSE)
+        kept = False
+        try:
+            outcome = await self._fetched(visit, task, before)
+            kept = _is_page(outcome)
+            return outcome
+        finally:
+            self.budget.leave(kept=kept)
+
+    async def _fetched(self, visit: PageVisit, task: Task, before: Page | None) -> Outcome:
+        validators = {}
+        if before is not None and self.conditional(task, before.timestamp):
+            validators = before.validators
+        url, hops = visit.url, tuple[Hop, ...]()
+        while True:
+            sent = {"Accept": _ACCEPT, **validators}
+            answer = await self._get(url, sent)
+            if isinstance(answer, Trouble):
+                return outcome_of(answer)
+            got = Fetched(
+                visit,
+                url,
+                self.clock.now(),
+                answer,
+                task.attempt,
+                before,
+                hops,
+                self._sent(sent) if self.rules.headers else (),
+                self.proxy_of(url),
+            )
+            if not is_redirect(answer.status, answer.headers):
+                return await self._answered(got)
+            target = _target(answer, url)
+            if target is None:
+                return Outcome(Reason.HTTP_ERROR, detail=f"HTTP {answer.status} to no URL")
+            # To another spelling of its own key: as a new task it would be known already.
+            if self.linker.key(target) != self.linker.key(visit.url):
+                return self._moved(got, target)
+            hops = (*hops, Hop(url, answer.status, list(answer.headers.items())))
+            if target in {hop.url for hop in hops} or len(hops) > self.most_redirects:
+                return Outcome(Reason.LOOP, detail=clean(f"redirected back to {target}"))
+            origin, path = halves(target)
+            if not (await self._ruling(origin)).rules.allows(path):
+                return Outcome(Reason.REFUSED, detail="redirected to what robots.txt denies")
+            url = target
+
+    async def _get(self, url: str, headers: Mapping[str, str]) -> Response | Trouble:
+        async with self.http.stream(url, headers=headers, limits=self.limits) as answer:
+            if isinstance(answer, Trouble):
+                return answer
+            return await answer.whole() if self._wants_body(answer) else _head_only(answer)
+
+    def _wants_body(self, answer: Stream) -> bool:
+        content_type = answer.headers.get("Content-Type", "")[:_MUCH_TYPED]
+        return answer.status != 200 or self.rules.store_all_types or is_html(content_type)
+
+    async def _answered(self, got: Fetched) -> Outcome:
+        match got.response.status:
+            case 200 | 203:
+                reading = await read(got, self.rules, self.pages.near)
+                depth, referrer = got.visit.depth + 1, got.visit.url
+                found = self.linker.tasks(reading.urls, depth, referrer) if self.follow else ()
+                return Outcome(
+                    Reason.OK, items=[reading.capture], found=found, again_in=reading.again_in
+                )
+            case 304:
+                reading = not_modified(got, self.rules)
+                return Outcome(
+                    Reason.NOT_MODIFIED, items=[reading.capture], again_in=reading.again_in
+                )
+            case status if 200 <= status < 300:
+                return Outcome(Reason.HTTP_ERROR, detail=f"HTTP {status}")
+            case _:
+                return outcome_of(got.response)
+
+    def _moved(self, got: Fetched, target: str) -> Outcome:
+        """The target is a new URL: it goes through policy, robots, caps and dedup by itself."""
+        via = (*got.visit.via, got.visit.url)
+        if target in via:
+            return Outcome(Reason.LOOP, detail=clean(f"redirected back to {target}"))
+        if len(via) > self.most_redirects:
+            return Outcome(Reason.LOOP, detail=f"redirected more than {self.most_redirects} times")
+        further = PageVisit(target, depth=got.visit.depth, referrer=got.visit.url, via=via)
+        task = self.linker.admit(further)
+        items = [redirected(got, self.rules, target)]
+        if isinstance(task, Refusal):
+            detail = clean(f"redirected to {target}: {task.why}")
+            return Outcome(Reason.REFUSED, items=items, detail=detail)
+        return Outcome(Reason.OK, items=items, found=[task])
+
+    def _sent(self, headers: Mapping[str, str]) -> Headers:
+        return [("User-Agent", self.agent), *headers.items()]
+
+
+def is_page(status: int) -> bool:
+    """A success that counts as a page; a redirect does not."""
+    return 200 <= status < 300 or status == 304
+
+
+def _is_page(outcome: Outcome) -> bool:
+    return outcome.reason.success and any(is_page(one.http_status) for one in outcome.items)
+
+
+def _target(answer: Response, url: str) -> str | None:
+    try:
+        location = answer.headers["Location"].encode("utf-8", "surrogateescape")
+        return request_url(location.decode("utf-8", "replace").strip(), base=url)
+    except Malformed:
+        return None
+
+
+def _head_only(answer: Stream) -> Response:
+    """Without the body of what is not stored; its connection is given up."""
+    return Response(
+        answer.status, answer.headers, b"", answer.url, answer.hops, answer.elapsed, 0, answer.wait
+    )

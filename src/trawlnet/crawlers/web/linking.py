@@ -1,0 +1,106 @@
+"""From the links of a page to tasks: cheap for the many known ones, exact for the few new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.policy import PER_DEPTH, Policy
+from trawlnet.crawlers.web.recent import Recent
+from trawlnet.crawlers.web.work import PageVisit
+from trawlnet.engine.task import Task
+from trawlnet.formats.robots import RobotsRules
+from trawlnet.formats.url import Keys
+from trawlnet.net.lane import lane_of
+
+_LANES_KEPT = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a URL is not asked for."""
+
+    why: str
+    count: str  # Under which name such refusals are counted.
+
+
+class Linker:
+    """The one door into the frontier: seeds, links, sitemaps and redirects all come through it."""
+
+    def __init__(
+        self, keys: Keys, policy: Policy, caps: Caps, rules: Callable[[str], RobotsRules | None]
+    ) -> None:
+        self._keys = keys
+        self._policy = policy
+        self._caps = caps
+        self._rules = rules  # Of an origin, if they are known already.
+        self._recent = Recent()
+        self._lanes: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+
+    def tasks(self, urls: Sequence[str], depth: int, referrer: str) -> list[Task]:
+        """Tasks for the request URLs that are news. A key and its membership come before any
+        object: most links of a site lead where others have led before."""
+        self.counts["links_extracted"] += len(urls)
+        if self._policy.too_deep(depth):
+            self.counts["too_deep"] += len(urls)
+            return []
+        keys = self._keys.keys(urls)
+        news = self._recent.news(keys, depth)
+        self.counts["already_seen"] += len(urls) - len(news)
+        found = []
+        for number in news:
+            visit = PageVisit(urls[number], depth=depth, referrer=referrer)
+            task = self.admit(visit, keys[number])
+            if isinstance(task, Task):
+                found.append(task)
+            else:
+                self.counts[task.count] += 1
+                self._recent.refuse(keys[number])
+        return found
+
+    def admit(self, visit: PageVisit, key: str = "") -> Task | Refusal:
+        """The task of one visit, or why there is none."""
+        url = visit.url
+        verdict = self._policy.verdict(url)
+        if not verdict.ok:
+            why = f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
+            return Refusal(why, "policy_denied")
+        if why := self._caps.full(url, verdict.page_type):
+            return Refusal(why, "cap_exceeded")
+        origin, target = halves(url)
+        rules = self._rules(origin)
+        if rules is not None and not rules.allows(target):
+            return Refusal("robots.txt", "robots_denied")
+        typed = replace(visit, page_type=visit.page_type or verdict.page_type)
+        least = visit.depth * PER_DEPTH
+        # Within its depth, whatever the priority: the depth is read back from the score.
+        score = min(max(self._policy.score(visit.depth, typed.page_type), least), least + 99)
+        return typed.task(key or self._keys.key(url), score, self._lane(origin))
+
+    def host_allowed(self, url: str) -> bool:
+        """Only the host counts for what is no page: patterns are written for pages."""
+        return self._policy.host_allowed(url)
+
+    def key(self, url: str) -> str:
+        return self._keys.key(url)
+
+    def fresh(self, key: str) -> bool:
+        """Whether something that is no page, like a sitemap, was not met lately."""
+        return bool(self._recent.news([key], 0))
+
+    def _lane(self, origin: str) -> str:
+        lane = self._lanes.get(origin)
+        if lane is None:
+            if len(self._lanes) >= _LANES_KEPT:
+                self._lanes.clear()
+            lane = self._lanes[origin] = lane_of(origin)
+        return lane
+
+
+def halves(url: str) -> tuple[str, str]:
+    """A request URL as `scheme://host:port`, and the path with the query."""
+    slash = url.index("/", len("https://"))
+    return url[:slash], url[slash:]

@@ -1,0 +1,78 @@
+"""What the config means to the engine: pace, retries, limits, and what is made of a page."""
+
+from __future__ import annotations
+
+import math
+
+from trawlnet.crawlers.web.config import WebConfig, links_of
+from trawlnet.crawlers.web.reading import ReadingRules
+from trawlnet.crawlers.web.revisit import RevisitRule
+from trawlnet.engine import crawl
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.formats.robots import product_token
+from trawlnet.net import answer
+
+_FIRST_INTERVAL = 86_400.0  # Seconds, within what the config allows.
+_MS = 0.001
+
+
+def manners_of(config: WebConfig) -> Manners:
+    """The gap to a host counts from the end of its last response, so that with any gap at all
+    requests to it never overlap. Only without one there can be several in flight."""
+    limits = config.limits
+    if limits.req_per_sec == 0:
+        return Manners(rate=math.inf, concurrency=limits.per_host_concurrency, gap_from_end=True)
+    return Manners(
+        rate=limits.req_per_sec,
+        concurrency=1,
+        gap_from_end=True,
+        floor=min(0.1, limits.req_per_sec),
+    )
+
+
+def retry_of(config: WebConfig) -> RetryPolicy:
+    limits = config.limits
+    return RetryPolicy(
+        attempts=limits.max_retries + 1,
+        base=limits.backoff_base_ms * _MS,
+        cap=limits.backoff_cap_ms * _MS,
+    )
+
+
+def engine_limits(config: WebConfig) -> crawl.Limits:
+    return crawl.Limits(retry=retry_of(config), most_seconds=config.caps.max_seconds)
+
+
+def request_limits(config: WebConfig) -> answer.Limits:
+    limits = config.limits
+    return answer.Limits(
+        total=limits.request_timeout,
+        connect=limits.connect_timeout,
+        wire=limits.max_body,
+        inflated=limits.max_body,
+        redirects=0,  # A redirect leads to a new URL, with a visit of its own.
+    )
+
+
+def reading_of(config: WebConfig, agent: str, *, scheduled: bool) -> ReadingRules:
+    """`scheduled`: pages may be visited again by themselves."""
+    near = config.store.near_duplicates
+    return ReadingRules(
+        agent=product_token(agent),
+        choice=links_of(config),
+        store_all_types=config.store.keep_other_types,
+        obey_noindex=config.robots.meta,
+        obey_nofollow=config.robots.meta and not config.robots.follow_nofollow,
+        obey_rel_nofollow=not config.robots.follow_nofollow,
+        edges=config.trajectory.enabled,
+        near_bits=None if near == "off" else config.store.near_distance,
+        skip_near=near == "skip_links",
+        headers=config.warc.enabled,
+        revisit=_revisit(config) if scheduled and config.revisit.enabled else None,
+    )
+
+
+def _revisit(config: WebConfig) -> RevisitRule:
+    shortest, longest = config.revisit.min_interval, config.revisit.max_interval
+    first = min(max(_FIRST_INTERVAL, shortest), longest)
+    return RevisitRule(first=first, shortest=shortest, longest=longest)

@@ -1,0 +1,120 @@
+"""Scraping: every URL of a discovery spool is asked for again; the bookmark follows the work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from trawlnet.crawlers.web.policy import PER_DEPTH
+from trawlnet.crawlers.web.work import PageVisit
+from trawlnet.engine.outcome import Receipt
+from trawlnet.engine.ports import Counts, LaneWork, Lease, Page, Store
+from trawlnet.engine.task import Task
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.url import request_url
+from trawlnet.net.lane import lane_of
+from trawlnet.sink.queue import Delivery, Queue
+
+_MOST_DEPTH = 1_000_000
+
+
+class SpoolSource:
+    """Deliveries as tasks, one for each: the same URL told twice is two visits."""
+
+    def __init__(self, queue: Queue, wanted: Callable[[str], bool], prefetch: int) -> None:
+        self._queue = queue
+        self._wanted = wanted
+        self._prefetch = prefetch
+        self._open: dict[str, tuple[str, Delivery]] = {}  # Lane and delivery by key.
+        self.skipped = 0
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        deliveries = self._queue.consume(self._prefetch, drain=True)
+        async with aclosing(deliveries):
+            async for delivery in deliveries:
+                task = read_discovery(delivery)
+                if isinstance(task, str):
+                    await delivery.put_aside(task)
+                elif not self._wanted(read_url(task)):
+                    self.skipped += 1
+                    await delivery.ack()
+                else:
+                    self._open[task.key] = (task.lane, delivery)
+                    yield Page([task], delivery.place)
+
+    async def done(self, key: str) -> None:
+        if found := self._open.pop(key, None):
+            await found[1].ack()
+
+    async def done_with(self, lane: str) -> None:
+        """Nobody will ask this lane again in this run: its failures are on record, and the spool
+        does not wait for them."""
+        for key in [key for key, (its, _) in self._open.items() if its == lane]:
+            await self.done(key)
+
+
+def read_discovery(delivery: Delivery) -> Task | str:
+    """The task of one discovery, or what is wrong with it. Others may have written it."""
+    body = delivery.body
+    try:
+        url = request_url(_text(body, "url"))
+        depth = int(body.get("depth") or 0)
+    except (Malformed, TypeError, ValueError) as error:
+        return f"not a discovery: {error}"
+    page_type, referrer = _text(body, "page_type")[:40], _text(body, "referrer")[:2048]
+    visit = PageVisit(url, page_type, min(max(depth, 0), _MOST_DEPTH), referrer)
+    return visit.task(f"{url}#{delivery.place}", visit.depth * PER_DEPTH, lane_of(url))
+
+
+def read_url(task: Task) -> str:
+    return task.key.partition("#")[0]
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+class AckingStore:
+    """A store that tells the spool what is done: after the sink has it, and the store knows."""
+
+    def __init__(self, store: Store, source: SpoolSource) -> None:
+        self._store = store
+        self._source = source
+        self._blocked: set[str] = set()
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        await self._store.settle(receipts)
+        for receipt in receipts:
+            if receipt.next is None or receipt.reason.success:
+                await self._source.done(receipt.task.key)
+
+    async def feed(self, page: Page) -> int:
+        fed = await self._store.feed(page)
+        for task in page.tasks:
+            if task.lane in self._blocked:
+                await self._source.done(task.key)
+        return fed
+
+    async def hold(self, lane: str, until: float) -> None:
+        await self._store.hold(lane, until)
+        if until == math.inf:
+            self._blocked.add(lane)
+            await self._source.done_with(lane)
+
+    async def cursor(self) -> str | None:
+        return await self._store.cursor()
+
+    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
+        return await self._store.lanes(after, limit)
+
+    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
+        return await self._store.lease(wants, now, ttl)
+
+    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
+        await self._store.renew(keys, now, ttl)
+
+    async def counts(self) -> Counts:
+        return await self._store.counts()

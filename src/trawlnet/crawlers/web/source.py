@@ -1,0 +1,74 @@
+"""Where a crawl begins: seeds and sitemaps from the command line, the config and seeds.txt."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.web.linking import Linker, Refusal
+from trawlnet.crawlers.web.work import PageVisit, SitemapVisit
+from trawlnet.engine.ports import Page
+from trawlnet.engine.task import Task
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.url import request_url
+from trawlnet.net.lane import lane_of
+
+SEEDS = "seeds.txt"
+_AT_ONCE = 1000  # Seeds in one page.
+
+
+def read_seeds(workspace: Path, given: Iterable[str]) -> list[str]:
+    """Request URLs of all seeds, each once. Raises NotReady for what is not a URL."""
+    file = workspace / SEEDS
+    written = [(one, "seeds") for one in given]
+    if file.exists():
+        lines = file.read_text("utf-8-sig", "replace").splitlines()
+        written += [(line, f"{SEEDS}, line {number}") for number, line in enumerate(lines, 1)]
+    found: dict[str, None] = {}
+    for text, where in written:
+        text = text.strip()
+        if text and not text.startswith("#"):
+            found[_url(text, where)] = None
+    return list(found)
+
+
+def _url(text: str, where: str) -> str:
+    try:
+        return request_url(text if "://" in text else f"https://{text}")
+    except Malformed as error:
+        raise NotReady(
+            f"{where}: {text[:200]!r} is no address to start from: {error}",
+            "write it like https://example.org/",
+        ) from None
+
+
+class SeedSource:
+    """Everything is told again at each start, since known keys are left alone, unless the seeds
+    are the same as last time: the cursor says which they were, and how far they were told."""
+
+    def __init__(self, seeds: Sequence[str], sitemaps: Sequence[str], linker: Linker) -> None:
+        self._seeds = seeds
+        self._sitemaps = sitemaps
+        self._linker = linker
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        mark = hashlib.sha256("\n".join((*self._seeds, "", *self._sitemaps)).encode()).hexdigest()
+        known, _, told = (after or "").partition(":")
+        begun = int(told) if known == mark[:16] else 0
+        for start in range(begun, len(self._seeds), _AT_ONCE):
+            urls = self._seeds[start : start + _AT_ONCE]
+            tasks = [self._task(url) for url in urls]
+            if start == 0:
+                tasks += [SitemapVisit(url).task() for url in self._sitemaps]
+            yield Page(tasks, f"{mark[:16]}:{start + len(urls)}")
+        if not self._seeds and self._sitemaps and begun == 0:
+            yield Page([SitemapVisit(url).task() for url in self._sitemaps], f"{mark[:16]}:0")
+
+    def _task(self, url: str) -> Task:
+        """A seed that policy forbids is a task all the same, so that its refusal is on record."""
+        task = self._linker.admit(PageVisit(url))
+        if isinstance(task, Refusal):
+            return PageVisit(url).task(self._linker.key(url), 0.0, lane_of(url))
+        return task
