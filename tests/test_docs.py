@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic import BaseModel
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import default_of, metavar_of
@@ -60,12 +61,20 @@ def reasons_table() -> str:
 
 
 def keys_table(section: str) -> str:
-    model = SECTIONS[section]
-    rows = [
-        [f"`{key}`", metavar_of(model, key), default_of(field) or "none", field.description or ""]
-        for key, field in model.model_fields.items()
-    ]
+    rows = list(key_rows(SECTIONS[section]))
     return table(["key", "kind", "default", "meaning"], rows)
+
+
+def key_rows(model: type[BaseModel], prefix: str = "") -> Iterator[list[str]]:
+    """One row for each key; those of a section within the section as `scope.allowed_hosts`."""
+    for key, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from key_rows(field.annotation, f"{prefix}{key}.")
+            continue
+        many = isinstance(field.default, tuple)
+        default = " ".join(map(str, field.default)) if many else default_of(field)
+        meaning = (field.description or "").replace("|", "\\|")
+        yield [f"`{prefix}{key}`", metavar_of(model, key), default or "none", meaning]
 
 
 def verbs_table() -> str:
@@ -146,6 +155,11 @@ def test_every_variable_can_be_found(section: str) -> None:
     for flag in PLAIN_FLAGS:
         assert f"`{variable_of(section, flag)}`" in text
     assert "`TRAWLNET_WORKSPACE`" in text
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_key_says_what_it_is(section: str) -> None:
+    assert [row[0] for row in key_rows(SECTIONS[section]) if not row[3]] == []
 
 
 def test_every_control_file_and_signal_is_documented() -> None:

@@ -10,6 +10,7 @@ from program import at_once, trawlnet
 from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.settings import Settings, load
 from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.web.config import WebConfig
 
 
 def loaded(
@@ -108,9 +109,9 @@ def test_config_shows_each_value_and_its_source(tmp_path: Path) -> None:
     (tmp_path / "trawlnet.yaml").write_text("repos:\n  workers: 7\n")
     ran = trawlnet("config", "-w", tmp_path, "--json", TRAWLNET_REPOS_ATTEMPTS="2")
     rows = {row["key"]: row for row in ran.rows}
-    assert ran.code == 0 and set(ReposConfig.model_fields) == {
-        key.removeprefix("repos.") for key in rows
-    }
+    shown = {f"repos.{key}" for key in ReposConfig.model_fields}
+    shown |= {f"web.{key}" for key in WebConfig.model_fields}
+    assert ran.code == 0 and set(rows) == shown
     assert rows["repos.workers"]["value"] == 7
     assert rows["repos.workers"]["source"].endswith("trawlnet.yaml")
     assert rows["repos.attempts"] == {
@@ -124,8 +125,11 @@ def test_config_shows_each_value_and_its_source(tmp_path: Path) -> None:
 def test_config_as_text_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     ran = trawlnet("config", cwd=tmp_path)
     assert ran.code == 0 and "no workspace ./workspace yet" in ran.err
-    (tmp_path / "trawlnet.yaml").write_text(ran.out)
-    assert loaded(tmp_path).config == ReposConfig()
+    file = tmp_path / "trawlnet.yaml"
+    file.write_text(ran.out)
+    sections = ["repos", "web"]
+    assert load("repos", ReposConfig, file, {}, {}, sections).config == ReposConfig()
+    assert load("web", WebConfig, file, {}, {}, sections).config == WebConfig()
 
 
 def test_a_wrong_config_stops_every_verb_before_it_touches_anything(tmp_path: Path) -> None:

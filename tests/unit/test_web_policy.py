@@ -281,7 +281,7 @@ def test_a_user_agent_without_one_is_refused(agent: str) -> None:
         {"scope": {"allowed_hosts": ["example.org:8080"]}},
         {"scope": {"allowed_hosts": ["example.org/x"]}},
         {"scope": {"allowed_hosts": ["*."]}},
-        {"limits": {"req_per_sec": 0}},
+        {"limits": {"req_per_sec": -1}},
         {"limits": {"global_concurrency": 0}},
         {"spool": {"max_backlog_gb": 0}},
         {"spool": {"discoveries_dir": ""}},

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_origin
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -56,7 +56,7 @@ def load(
     try:
         config = model.model_validate({key: one.value for key, one in given.items()})
     except ValidationError as error:
-        raise _wrong_value(error.errors()[0], given, crawler) from None
+        raise _wrong_value(error.errors()[0], given, crawler, model) from None
     return Settings(config, _sources(model, given))
 
 
@@ -167,14 +167,31 @@ def _from_variables(
     return given
 
 
-def _wrong_value(error: ErrorDetails, given: Mapping[str, _Given], crawler: str) -> UsageTrouble:
+def _wrong_value(
+    error: ErrorDetails, given: Mapping[str, _Given], crawler: str, model: type[BaseModel]
+) -> UsageTrouble:
     key, *inner = (str(part) for part in error["loc"] or ("",))
     source = given[key].path if key in given else f"{crawler}.{key}"
     where = ".".join([source, *inner])
+    if error["type"] == "extra_forbidden":
+        known = _keys_under(model, [key, *inner[:-1]])
+        return UsageTrouble(f"{where}: no such key", suggestion(inner[-1], known, "known keys"))
     return UsageTrouble(
         f"{where}: expected {_expected(error)}, got {_quoted(error['input'])}",
         f"see every key with: trawlnet {crawler} crawl --help",
     )
+
+
+def _keys_under(model: type[BaseModel], path: list[str]) -> list[str]:
+    """The keys of a section within a section; numbers of list items are passed over."""
+    for key in path:
+        if key in model.model_fields:
+            annotation = model.model_fields[key].annotation
+            kinds = [annotation, *get_args(annotation)]
+            model = next(
+                (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), model
+            )
+    return list(model.model_fields)
 
 
 def _refuse_a_switch(model: type[BaseModel], key: str, given: _Given) -> None:

@@ -1,0 +1,15 @@
+"""`trawlnet web`: sites, page by page, as politely as they ask for."""
+
+from __future__ import annotations
+
+import typer
+
+from trawlnet.cli.web_rules import add_rule_verbs
+
+app = typer.Typer(
+    name="web",
+    help="Crawl web sites.",
+    rich_markup_mode=None,
+    epilog="Example: trawlnet web check https://example.org/ -w ./site",
+)
+add_rule_verbs(app)

@@ -1,0 +1,103 @@
+"""The verbs that show what the web crawler's rules make of a URL, and fetch nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trawlnet.cli.errors import UsageTrouble
+from trawlnet.cli.flags import Folder, Json, default_workspace, variables
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import Workspace, find
+from trawlnet.crawlers.web.config import WebConfig, keys_of
+
+RobotsFile = Annotated[
+    Path, typer.Argument(metavar="FILE", show_default=False, help="A robots.txt on disk.")
+]
+Agent = Annotated[
+    str, typer.Argument(metavar="AGENT", show_default=False, help="Product token or user agent.")
+]
+Urls = Annotated[list[str], typer.Argument(metavar="URL...", show_default=False, help="URLs.")]
+
+
+def add_rule_verbs(app: typer.Typer) -> None:
+    settings = variables("web")
+    for verb, example in (
+        (check, "check https://example.org/ -w ./site"),
+        (robots, "robots ./robots.txt trawlnet https://example.org/private"),
+        (canonical, "canonical < urls.txt"),
+    ):
+        app.command(
+            verb.__name__, epilog=f"Example: trawlnet web {example}", context_settings=settings
+        )(verb)
+
+
+def check(urls: Urls, workspace: Folder, json: Json = False) -> int:
+    """Say whether the crawl would visit URLs, as what, or why not; robots.txt is not asked."""
+    from trawlnet.crawlers.web.policy import Policy
+
+    place = find(workspace, "web")
+    config = load_section(place, WebConfig).config
+    policy = Policy(config, () if config.scope.allowed_hosts else _seed_hosts(config, place))
+    for url in urls:
+        verdict = policy.check(url)
+        if json:
+            emit({"url": url, **verdict._asdict()})
+        elif verdict.ok:
+            print(f"ok {verdict.page_type} {url}")
+        else:
+            detail = f" ({verdict.detail})" if verdict.detail else ""
+            print(f"no {verdict.reason} {url}{detail}")
+    return 0
+
+
+def _seed_hosts(config: WebConfig, place: Workspace) -> set[str]:
+    """A crawl that names no hosts stays on those of its seeds."""
+    from trawlnet.crawlers.web.source import read_seeds
+    from trawlnet.formats.url import split
+
+    return {split(url).host for url in read_seeds(place.path, config.seeds)}
+
+
+def robots(file: RobotsFile, agent: Agent, urls: Urls) -> int:
+    """Print `allow URL` or `deny URL` for each URL (or path), by a robots.txt on disk."""
+    from trawlnet.formats.malformed import Malformed
+    from trawlnet.formats.robots import parse_robots, product_token
+    from trawlnet.formats.url import request_url, split
+
+    if not product_token(agent):
+        raise UsageTrouble(f"no product token in {agent!r}", "begin it with a name, such as MyBot")
+    rules = parse_robots(file.read_bytes(), agent)
+    for url in urls:
+        try:
+            base = "http://localhost/" if url[:1] == "/" else None
+            target = split(request_url(url, base, sys.maxsize)).target
+            verdict = "allow" if rules.allows(target) else "deny"
+        except Malformed as error:
+            say(f"{url}: {error}")
+            verdict = "deny"
+        print(f"{verdict} {url}")
+    return 0
+
+
+def canonical(workspace: Folder) -> int:
+    """For each URL on stdin print `request URL<TAB>dedup key`, or `refused: why`."""
+    from trawlnet.formats.malformed import Malformed
+    from trawlnet.formats.url import request_url
+
+    if workspace.exists() or workspace != default_workspace():
+        find(workspace, "web")
+    config = load_section(Workspace(workspace, "web"), WebConfig).config
+    keys = keys_of(config)
+    for line in sys.stdin.buffer:
+        text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+        try:
+            url = request_url(text, most=config.urls.max_length)
+            print(f"{url}\t{keys.key(url)}", flush=True)
+        except Malformed as error:
+            print(f"refused: {error}", flush=True)
+    return 0
