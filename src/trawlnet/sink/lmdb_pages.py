@@ -206,21 +206,26 @@ def _opened(folder: Path, readonly: bool) -> tuple[Any, dict[str, Any]]:
     except lmdb.Error as error:
         raise _trouble(folder, error) from error
     try:
-        # One transaction: a process killed while it makes an index leaves none, not half of one.
-        with environment.begin(write=not readonly) as txn:
-            empty = txn.stat()["entries"] == 0
-            tables = {
-                name: environment.open_db(name.encode(), txn=txn, create=empty)
-                for name in ("pages", "near", "payloads", "meta")
-            }
-            if empty:
-                txn.put(b"format", FORMAT, db=tables["meta"])
-            elif txn.get(b"format", db=tables["meta"]) != FORMAT:
-                raise lmdb.InvalidError("it has another format")
-        return environment, tables
+        return environment, _tables(environment, readonly)
     except lmdb.Error as error:
         environment.close()
         raise _trouble(folder, error) from error
+
+
+def _tables(environment: Any, readonly: bool) -> dict[str, Any]:
+    names = ("pages", "near", "payloads", "meta")
+    if not readonly:
+        # One transaction: a process killed while it makes an index leaves none, not half of one.
+        with environment.begin(write=True) as txn:
+            if txn.stat()["entries"] == 0:
+                made = {name: environment.open_db(name.encode(), txn=txn) for name in names}
+                txn.put(b"format", FORMAT, db=made["meta"])
+                return made
+    tables = {name: environment.open_db(name.encode(), create=False) for name in names}
+    with environment.begin() as txn:
+        if txn.get(b"format", db=tables["meta"]) != FORMAT:
+            raise lmdb.InvalidError("it has another format")
+    return tables
 
 
 def _trouble(folder: Path, error: lmdb.Error) -> SinkError:
