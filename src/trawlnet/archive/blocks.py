@@ -17,7 +17,8 @@ _HEAD = 4096  # Enough for the table of contents of most repositories.
 _HEAD_GROWTH = 16
 _HEAD_MAX = 64 << 20  # 65,535 collections with the longest legal names take a third of this.
 _TORN_HEAD = 1 << 20  # A file that ends within a table of contents ends after at most so much.
-_SEARCH_SLACK = 64 << 20  # Bytes of futile checks that even a small file may cost.
+_FUTILE = 4  # A file made to mislead is given up on when so many times its size was read in vain,
+_FUTILE_SLACK = 64 << 20  # and this many bytes.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +52,30 @@ def walk(
 
     Beyond damage it goes on where the index says; without one, where the next sound block is.
     """
-    search = _Search(fd, end, budget=4 * (end - start) + _SEARCH_SLACK)
+    file = _Patience(fd, _FUTILE * (end - start) + _FUTILE_SLACK)
+    known: array[int] | None = None
     at = start
     while at < end:
         try:
-            block = read_block(fd, at, end, check=check)
+            block = _read_block(file, at, end, check)
         except rca.RcaError as error:
-            known = starts() if starts else None
-            resume = search.after(at) if known is None else _next(known, at, end)
+            file.wasted()
+            if starts is not None:
+                known, starts = starts(), None
+            resume = _search(file, at, end) if known is None else _next(known, at, end)
+            if file.exhausted:
+                resume = end
             yield Gap(at, resume, error.offset, error.what)
             at = resume
         else:
+            file.useful()
             yield block
             at = block.end
 
 
 def read_block(fd: int, offset: int, end: int, *, check: bool) -> FoundBlock:
     """The block at an offset. Raises RcaError, its places counted from the start of the file."""
-    head = _read_head(fd, offset, end)
-    if head.size > end - offset:
-        raise rca.RcaCut(offset, f"a block of {head.size} bytes where {end - offset} are left")
-    return FoundBlock(offset, head, _checked(fd, offset, head) if check else 0)
+    return _read_block(_Patience(fd, 0), offset, end, check)
 
 
 def read_exactly(fd: int, size: int, offset: int) -> bytes:
@@ -91,10 +95,41 @@ def check_names(head: rca.BlockHead) -> None:
         raise rca.RcaError(4, "a block with zeros in its PDS or rev")
 
 
-def _read_head(fd: int, offset: int, end: int) -> rca.BlockHead:
+class _Patience:
+    """A file, and how many bytes of it were read for nothing."""
+
+    def __init__(self, fd: int, futile: int) -> None:
+        self._fd = fd
+        self._futile = futile
+        self._read = 0
+
+    @property
+    def exhausted(self) -> bool:
+        return self._futile < 0
+
+    def read(self, size: int, offset: int) -> bytes:
+        self._read += size
+        return os.pread(self._fd, size, offset)
+
+    def useful(self) -> None:
+        self._read = 0
+
+    def wasted(self) -> None:
+        self._futile -= self._read
+        self._read = 0
+
+
+def _read_block(file: _Patience, offset: int, end: int, check: bool) -> FoundBlock:
+    head = _read_head(file, offset, end)
+    if head.size > end - offset:
+        raise rca.RcaCut(offset, f"a block of {head.size} bytes where {end - offset} are left")
+    return FoundBlock(offset, head, _checked(file, offset, head) if check else 0)
+
+
+def _read_head(file: _Patience, offset: int, end: int) -> rca.BlockHead:
     want = _HEAD
     while True:
-        start = os.pread(fd, min(want, end - offset), offset)
+        start = file.read(min(want, end - offset), offset)
         try:
             return rca.parse_head(start)
         except rca.RcaError as error:
@@ -103,7 +138,7 @@ def _read_head(fd: int, offset: int, end: int) -> rca.BlockHead:
         want *= _HEAD_GROWTH
 
 
-def _checked(fd: int, offset: int, head: rca.BlockHead) -> int:
+def _checked(file: _Patience, offset: int, head: rca.BlockHead) -> int:
     """The CRC of the whole block, once its names and its inner CRC are found right."""
     try:
         check_names(head)
@@ -111,7 +146,9 @@ def _checked(fd: int, offset: int, head: rca.BlockHead) -> int:
         raise _moved(error, offset) from None
     whole = inner = at = 0
     while at < head.size:
-        piece = read_exactly(fd, min(CHUNK, head.size - at), offset + at)
+        piece = file.read(min(CHUNK, head.size - at), offset + at)
+        if not piece:
+            raise rca.RcaCut(offset + at, "the file ends inside a block")
         whole = crc32(piece, whole)
         inner = crc32(memoryview(piece)[max(0, head.crc_end - at) :], inner)
         at += len(piece)
@@ -129,59 +166,54 @@ def _next(starts: array[int], at: int, end: int) -> int:
     return min(starts[place], end) if place < len(starts) else end
 
 
-class _Search:
-    """Looks for the next sound block where there is no index to ask.
+def _search(file: _Patience, offset: int, end: int) -> int:
+    """Where the next sound block starts, for want of an index to ask; `end` if there is none.
 
     Never inside a block whose head is whole: what it contains was written by strangers, who could
     have hidden a block of their own making there.
     """
+    beyond = _claimed_end(file, offset, end)
+    if beyond < end and _is_sound(file, beyond, end):
+        return beyond
+    for candidate in _candidates(file, beyond, end):
+        if _is_sound(file, candidate, end):
+            return candidate
+        if file.exhausted:
+            break
+    return end
 
-    def __init__(self, fd: int, end: int, budget: int) -> None:
-        self._fd = fd
-        self._end = end
-        self._budget = budget  # Bytes; a file made to mislead must not keep us for ever.
 
-    def after(self, offset: int) -> int:
-        beyond = self._claimed_end(offset)
-        if self._is_sound(beyond):
-            return beyond
-        for candidate in self._candidates(beyond):
-            if self._is_sound(candidate):
-                return candidate
-        return self._end
+def _claimed_end(file: _Patience, offset: int, end: int) -> int:
+    try:
+        head = _read_head(file, offset, end)
+        return min(offset + head.size, end) if is_did(head.did) else offset + 1
+    except rca.RcaCut:
+        return end if end - offset <= _TORN_HEAD else offset + 1
+    except rca.RcaError:
+        return offset + 1
 
-    def _claimed_end(self, offset: int) -> int:
-        try:
-            head = _read_head(self._fd, offset, self._end)
-            return min(offset + head.size, self._end) if is_did(head.did) else offset + 1
-        except rca.RcaCut:
-            return self._end if self._end - offset <= _TORN_HEAD else offset + 1
-        except rca.RcaError:
-            return offset + 1
 
-    def _is_sound(self, offset: int) -> bool:
-        if offset >= self._end or self._budget <= 0:
-            return False
-        try:
-            size = rca.block_size(os.pread(self._fd, 4, offset))
-            if size > self._end - offset:
-                return False
-            self._budget -= size
-            read_block(self._fd, offset, self._end, check=True)
-        except rca.RcaError:
-            return False
-        return True
+def _is_sound(file: _Patience, offset: int, end: int) -> bool:
+    try:
+        _read_block(file, offset, end, check=True)
+    except rca.RcaError:
+        file.wasted()
+        return False
+    file.useful()
+    return True
 
-    def _candidates(self, start: int) -> Iterator[int]:
-        """Offsets where a size and a text that starts like a DID may be."""
-        before, mark = 6, b"did:"
-        at = start
-        while at < self._end and self._budget > 0:
-            piece = os.pread(self._fd, CHUNK, at)
-            found = piece.find(mark, before)
-            while found >= 0:
-                yield at + found - before
-                found = piece.find(mark, found + 1)
-            if len(piece) < CHUNK:
-                return
-            at += CHUNK - before - len(mark) + 1
+
+def _candidates(file: _Patience, start: int, end: int) -> Iterator[int]:
+    """Offsets where a size and a text that starts like a DID may be."""
+    before, mark = 6, b"did:"
+    at = start
+    while at < end:
+        piece = file.read(min(CHUNK, end - at), at)
+        file.useful()  # Looked through once, as all of the file is.
+        found = piece.find(mark, before)
+        while found >= 0:
+            yield at + found - before
+            found = piece.find(mark, found + 1)
+        if len(piece) < CHUNK:
+            return
+        at += CHUNK - before - len(mark) + 1

@@ -111,7 +111,10 @@ class Segment:
     def _starts(self) -> array[int] | None:
         if not self.index_is_sound():
             return None
-        return array("q", sorted(entry.offset for entry in self.entries()))
+        try:
+            return array("q", sorted(entry.offset for entry in self.entries()))
+        except rca.RcaError:
+            return None
 
 
 def open_segment(path: Path) -> Segment:
