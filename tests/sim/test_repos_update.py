@@ -252,6 +252,28 @@ def test_the_notes_can_be_lost_and_are_read_from_the_archive_again(
     assert in_world(use) == (0, 0)
 
 
+def test_what_servers_claim_is_checked_against_the_mirror(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[Crawled, Truth, int]:
+        mirrored(world)
+        before = world.served.turns["127.0.0.1"]
+        crawled = await run_relay(world, tmp_path)
+        return crawled, Truth.of(world), world.served.turns["127.0.0.1"] - before
+
+    crawled, truth, directory_asked = in_world(use)
+    assert archived(tmp_path) == truth.archivable(on_relay=True)
+    assert any(did.startswith("did:web:") for did in archived(tmp_path)), "no mirror has those"
+    assert directory_asked == 0
+    moved = sum(
+        "former_pds" in row and truth.hosts[row["former_pds"]]["on_relay"]
+        for row in truth.rows.values()
+        if row["status"] not in ("deleted", "tombstoned", "junk")
+    )
+    assert f'crawler_dids_left_out_total{{why="lives_elsewhere"}} {moved}.0' in crawled.text
+    assert moved > 0
+
+
 def test_another_source_in_the_same_workspace_begins_its_own_sweep(
     tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
 ) -> None:
