@@ -127,10 +127,12 @@ class _Found:
         """Anchors can be nested so that one text is in thousands of them: there is a budget."""
         whole = node.text()
         before, after = _beside(node.prev), _beside(node.next)
-        self._budget -= len(whole) + len(before) + len(after)
-        text = _squeezed(whole[:_SLACK])[:_TEXT_MAX]
+        self._budget -= len(whole) + len(before) + len(after) + 1
+        text = " ".join(whole[:_SLACK].split())[:_TEXT_MAX]
         head, tail = before[-_SIDE_MAX:], after[:_SIDE_MAX]
-        return text, _squeezed(f"{head}{text}{tail}") if head or tail else text
+        if not (head.strip() or tail.strip()):
+            return text, text
+        return text, " ".join(f"{head}{text}{tail}".split())
 
     def _take_base(self, attributes: dict[str, str | None]) -> None:
         self.base = self.base or attributes.get("href") or ""
@@ -176,10 +178,6 @@ _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.I)
 
 def _beside(node: LexborNode | None) -> str:
     return (node.text_content or "") if node is not None else ""
-
-
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _base(href: str, url: str, most: int) -> str:
