@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
 from tests.atproto_visitor import open_world
 from tests.odd_directory import OddDirectory, serving
+from tests.plc_truth import OPERATIONS, check_whole, lines_of
 
 from trawlnet.crawlers.atproto import mirror as mirror_module
 from trawlnet.crawlers.atproto.identity import Identity, resolve
@@ -24,16 +23,8 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.tables import plc
 from trawlnet.tables.open import opened
-from trawlnet.tables.ports import Query
 
 AGENT = "trawlnet-test (+https://trawlnet.invalid/about)"
-OPERATIONS = Query(
-    "operations", "SELECT did, cid, nullified, seq FROM plc_operations FINAL ORDER BY did, cid"
-)
-STATES = Query(
-    "states",
-    "SELECT did, cid, pds, pds_refused, signing_key, handle, tombstoned FROM plc_did_state FINAL",
-)
 
 
 class HastyClock(SystemClock):
@@ -72,24 +63,6 @@ def small_batches(monkeypatch, size=50):
     monkeypatch.setattr(mirror_module, "_BATCH", size)
 
 
-async def lines_of(world):
-    """The whole log of a simulated directory, with what both forms tell."""
-    async with aiohttp.ClientSession() as session:
-        by_cid, after = {}, 0
-        while True:
-            async with session.get(f"{world.plc}/export?count=1000&after={after}") as response:
-                page = [json.loads(line) for line in (await response.text()).splitlines()]
-            if not page:
-                break
-            by_cid |= {line["cid"]: line for line in page}
-            after = page[-1]["seq"]
-        for did in {line["did"] for line in by_cid.values()}:
-            async with session.get(f"{world.plc}/{did}/log/audit") as response:
-                for line in await response.json():
-                    by_cid[line["cid"]]["nullified"] = line["nullified"]
-    return list(by_cid.values())
-
-
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     async def ask():
@@ -97,29 +70,6 @@ def log(tmp_path_factory):
             return await lines_of(visitor.world), visitor.dids
 
     return asyncio.run(ask())
-
-
-async def check_whole(tables, log, *, numbers=True):
-    lines, dids = log
-    expected = sorted(
-        [line["did"], line["cid"], int(line["nullified"]), line["seq"] if numbers else 0]
-        for line in lines
-    )
-    assert await tables.rows(OPERATIONS) == expected
-    newest = {line["did"]: line for line in lines if not line["nullified"]}
-    states = {row[0]: row[1:] for row in await tables.rows(STATES)}
-    assert set(states) == set(newest) == {did for did, row in dids.items() if row["in_plc"]}
-    for did, (cid, pds, refused, key, handle, tombstoned) in states.items():
-        assert cid == newest[did]["cid"]
-        truth = dids[did]
-        assert bool(tombstoned) == (truth["status"] == "tombstoned")
-        if tombstoned:
-            assert (pds, refused, key, handle) == ("", "", "", "")
-        elif truth["status"] == "junk":
-            assert pds == "" and refused
-        else:
-            assert (pds, refused) == (truth["pds"], "")
-            assert key.startswith("did:key:z") and "." in handle
 
 
 def test_a_simulated_directory_is_mirrored_whole_and_again_without_a_change(tmp_path, monkeypatch):

@@ -32,8 +32,8 @@ def block(columns: Sequence[Column], rows: int) -> bytes:
 
 def varint(number: int) -> bytes:
     """A length, as the format writes it."""
-    if number < len(_SHORT):
-        return _SHORT[number]
+    if number < len(SHORT):
+        return SHORT[number]
     return _varint(number)
 
 
@@ -82,4 +82,4 @@ def _varint(number: int) -> bytes:
 
 
 # Nearly all strings are shorter than this, and looking up is four times as fast as counting.
-_SHORT = [_varint(number) for number in range(1 << 14)]
+SHORT = [_varint(number) for number in range(1 << 14)]

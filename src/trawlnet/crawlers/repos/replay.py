@@ -71,7 +71,8 @@ class Replay:
 
         await _together([work() for _ in range(min(workers, len(segments)))])
         await self._bury({did: stone.at_us for did, stone in stones.items()})
-        if any((await records.finished_segments(self._tables)).values()):
+        finished = await records.finished_segments(self._tables)
+        if self.done.repeats or any(finished.values()):
             await records.merge_repeats(self._tables)
 
     async def _segment(self, segment: Segment, dead: frozenset[int]) -> None:

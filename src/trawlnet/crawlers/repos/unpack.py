@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 
 from trawlnet.formats.rca import RcaError
-from trawlnet.tables.native import TextPairs, varint
+from trawlnet.tables.native import SHORT, TextPairs, varint
 
 _U32 = struct.Struct("<I")
 _ROWS = 50_000  # In one piece.
@@ -17,6 +17,7 @@ _BYTES = 32 << 20  # Of JSON in one piece, about.
 def unpack(entries: bytes, count: int) -> Iterator[TextPairs]:
     """The records of a decompressed collection, exactly `count`, a bounded piece at a time."""
     at = done = 0
+    short, longest = SHORT, len(SHORT)  # Looked up here: a call per record is a third of the time.
     while done < count:
         keys: list[bytes] = []
         texts: list[bytes] = []
@@ -25,10 +26,11 @@ def unpack(entries: bytes, count: int) -> Iterator[TextPairs]:
             for _ in range(min(_ROWS, count - done)):
                 size = entries[at] | entries[at + 1] << 8
                 at += 2 + size
-                keys.append(varint(size) + entries[at - size : at])
+                head = short[size] if size < longest else varint(size)
+                keys.append(head + entries[at - size : at])
                 (size,) = _U32.unpack_from(entries, at)
                 at += 4 + size
-                texts.append(varint(size))
+                texts.append(short[size] if size < longest else varint(size))
                 texts.append(entries[at - size : at])
                 if at - begun > _BYTES:
                     break

@@ -1,0 +1,93 @@
+"""Kill the mirror at random instants, and show that nothing is lost or wrong afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.atproto_visitor import open_world
+from tests.odd_directory import OddDirectory, serving
+from tests.plc_truth import check_whole, lines_of
+from tests.program import environment
+
+from trawlnet.tables.open import opened
+
+KILLS = 15
+# The program itself, with small batches: many instants to be killed at in a short log.
+PROGRAM = """
+import sys
+from trawlnet.cli.main import run
+from trawlnet.crawlers.atproto import mirror
+mirror._BATCH = 20
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+async def start(url: str, workspace: Path) -> asyncio.subprocess.Process:
+    flags = ("--plc-url", url, "--allow-private-hosts", "--plc-rps", "400")
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", PROGRAM, "repos", "plc", "-w", str(workspace), *flags),
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(),
+    )
+
+
+async def killed(url: str, workspace: Path, rng: random.Random) -> bool:
+    """Start it and kill it a while after it has begun; whether it was still at work."""
+    process = await start(url, workspace)
+    line = await process.stderr.readline()
+    assert b"mirroring" in line, line
+    await asyncio.sleep(rng.uniform(0.0, 0.8))
+    if process.returncode is None:
+        process.send_signal(signal.SIGKILL)
+    await process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_a_mirror_that_is_killed_again_and_again_ends_up_exact(tmp_path):
+    rng = random.Random(5)
+
+    async def test():
+        async with open_world(tmp_path, habits=()) as visitor:
+            log = await lines_of(visitor.world), visitor.dids
+        directory, cut = OddDirectory(log[0], most=5), 0
+        async with serving(directory) as url:
+            for round_number in range(KILLS):
+                # Every third round ends in a fresh workspace, so that all ages are hit.
+                workspace = tmp_path / f"w{round_number // 3}"
+                cut += await killed(url, workspace, rng)
+            for number in range(KILLS // 3):
+                workspace = tmp_path / f"w{number}"
+                process = await start(url, workspace)
+                _, said = await process.communicate()
+                assert process.returncode == 0, said.decode()
+                async with opened(workspace / "tables") as tables:
+                    await check_whole(tables, log)
+        assert cut >= KILLS // 2, "most of them were at work when they were killed"
+
+    asyncio.run(test())
+
+
+def test_a_mirror_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
+    async def test():
+        async with open_world(tmp_path, habits=()) as visitor:
+            log = await lines_of(visitor.world), visitor.dids
+        async with serving(OddDirectory(log[0], most=2)) as url:
+            process = await start(url, tmp_path / "w")
+            assert b"mirroring" in await process.stderr.readline()
+            process.send_signal(signal.SIGTERM)
+            _, said = await process.communicate()
+            assert process.returncode == 130, said.decode()
+            assert b"hint: go on: trawlnet repos plc" in said
+            process = await start(url, tmp_path / "w")
+            await process.communicate()
+            async with opened(tmp_path / "w" / "tables") as tables:
+                await check_whole(tables, log)
+
+    asyncio.run(test())
