@@ -45,7 +45,7 @@ class Crawler(Generic[C]):
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
     remote: Callable[[C], str]  # Where state is that is not in the workspace; empty if nowhere.
     forget: Callable[[C], Coroutine[Any, Any, None]]  # Delete state that is not in the workspace.
-    outputs: tuple[str, ...]  # Folders of the workspace that only this crawler fills.
+    outputs: tuple[str, ...]  # What only this crawler leaves in the workspace, as patterns.
     public_key: Callable[[str], str]  # A task's key as users know it.
     example: str  # Flags of an example of `crawl`.
     located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.

@@ -30,8 +30,8 @@ Flags = Mapping[str, Any]  # What was given on the command line, by config key.
 _WORD_MAX = 300  # Characters of one column of `failures` as text; --json has all of it.
 
 
-def add_shared_verbs(app: typer.Typer, crawler: Crawler[C]) -> None:
-    """Give a crawler's group its verbs."""
+def add_shared_verbs(app: typer.Typer, crawler: Crawler[C], *, with_crawl: bool = True) -> None:
+    """Give a crawler's group its verbs; one whose crawl takes more than flags brings its own."""
     name = crawler.name
 
     def crawl(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
@@ -75,6 +75,8 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C]) -> None:
         (retry, few, "retry -w ./net --reason timeout"),
         (reset, few, "reset -w ./net"),
     ):
+        if verb is crawl and not with_crawl:
+            continue
         app.command(
             verb.__name__,
             epilog=f"Example: trawlnet {name} {example}",
@@ -184,8 +186,8 @@ def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
     config, crawler, path = place.config, place.crawler, place.workspace.path
     with locked(place.workspace):
         # State first: if this is cut short, what is left must not claim that output is there.
-        doomed = _state_files(place.workspace) + [path / name for name in crawler.outputs]
-        doomed = [one for one in doomed if one.exists()]
+        found = [one for pattern in crawler.outputs for one in sorted(path.glob(pattern))]
+        doomed = [one for one in (*_state_files(place.workspace), *found) if one.exists()]
         words = [f"{shown(one)} ({size(size_of(one))})" for one in doomed]
         words += [remote] if (remote := crawler.remote(config)) else []
         for word in words:

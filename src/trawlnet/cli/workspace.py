@@ -23,6 +23,7 @@ _PROBE_PAUSE = 0.1
 class Workspace:
     path: Path
     crawler: str
+    also: tuple[str, ...] = ()  # Further names by which control files may call what runs here.
 
     @property
     def config_file(self) -> Path:
@@ -46,7 +47,8 @@ class Workspace:
 
     def flag(self, word: str) -> Path | None:
         """The control file that is there now: `pause.repos`, or `pause` for every crawler."""
-        for name in (f"{word}.{self.crawler}", word):
+        names = (f"{word}.{name}" for name in (self.crawler, *self.also))
+        for name in (*names, word):
             if (self.path / name).exists():
                 return self.path / name
         return None

@@ -23,7 +23,7 @@ from trawlnet.crawlers.web.robots import RobotsCache
 from trawlnet.crawlers.web.robots_file import RobotsFile
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
 from trawlnet.crawlers.web.sitemaps import SitemapReader
-from trawlnet.crawlers.web.source import SeedSource, read_seeds
+from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
 from trawlnet.crawlers.web.work import may_be_conditional
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
@@ -66,6 +66,7 @@ async def open_crawl(
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
     seeds = read_seeds(workspace, (*order.seeds, *config.seeds))
+    remember_seeds(workspace, order.seeds)
     policy = Policy(config, () if config.scope.allowed_hosts else _hosts(seeds))
     async with AsyncExitStack() as stack:
         store = await open_store(_store_place(config, workspace), owner=_owner(workspace))
@@ -135,7 +136,7 @@ async def open_scrape(
 @asynccontextmanager
 async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
     """The store alone, for commands that look back; looking begins no crawl."""
-    store = await open_store(_redis(config) or _begun(state / config.frontier.db_name))
+    store = await open_store(redis_url(config) or _begun(state / config.frontier.db_name))
     try:
         yield store
     finally:
@@ -284,14 +285,14 @@ def _hosts(urls: Sequence[str]) -> list[str]:
 
 
 def _store_place(config: WebConfig, workspace: Path) -> str | Path:
-    return _redis(config) or workspace / _STATE / config.frontier.db_name
+    return redis_url(config) or workspace / _STATE / config.frontier.db_name
 
 
 def _begun(folder: Path) -> str | Path:
     return folder if folder.exists() else "memory:"
 
 
-def _redis(config: WebConfig) -> str:
+def redis_url(config: WebConfig) -> str:
     address = config.redis_address
     return address if not address or "://" in address else f"redis://{address}"
 

@@ -14,24 +14,36 @@ from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.url import request_url
 from trawlnet.net.lane import lane_of
+from trawlnet.sink.files import replace_file
 
 SEEDS = "seeds.txt"
+_GIVEN = Path("state", "web", SEEDS)  # Those of the command line, for when they are not repeated.
 _AT_ONCE = 1000  # Seeds in one page.
 
 
 def read_seeds(workspace: Path, given: Iterable[str]) -> list[str]:
     """Request URLs of all seeds, each once. Raises NotReady for what is not a URL."""
-    file = workspace / SEEDS
     written = [(one, "seeds") for one in given]
-    if file.exists():
-        lines = file.read_text("utf-8-sig", "replace").splitlines()
-        written += [(line, f"{SEEDS}, line {number}") for number, line in enumerate(lines, 1)]
+    for name in (Path(SEEDS), _GIVEN):
+        if (workspace / name).exists():
+            lines = (workspace / name).read_text("utf-8-sig", "replace").splitlines()
+            written += [(line, f"{name}, line {number}") for number, line in enumerate(lines, 1)]
     found: dict[str, None] = {}
     for text, where in written:
         text = text.strip()
         if text and not text.startswith("#"):
             found[_url(text, where)] = None
     return list(found)
+
+
+def remember_seeds(workspace: Path, given: Iterable[str]) -> None:
+    """A crawl that is continued without naming its seeds stays on their hosts."""
+    file = workspace / _GIVEN
+    known = file.read_text("utf-8").splitlines() if file.exists() else []
+    fresh = [one for one in dict.fromkeys(given) if one not in known]
+    if fresh:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, "".join(f"{one}\n" for one in (*known, *fresh)).encode())
 
 
 def _url(text: str, where: str) -> str:

@@ -1,0 +1,221 @@
+"""The verbs of `trawlnet web` that fetch: crawl, scrape, run and resume; and replay."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.errors import CliError, Exit
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.talk import emit, say, without_passwords
+from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.cli.web_flags import WebFlags, load_web
+from trawlnet.cli.workspace import create, find, locked
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.work import url_of_key
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock, Ledger
+
+if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
+    from trawlnet.observe.metrics import Metrics
+
+Seeds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SEED]...", show_default=False, help="URLs to start from."),
+]
+Unchecked = Annotated[
+    bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
+]
+_GOOD = (Exit.DONE, Exit.GIVEN_UP)
+
+
+def add_crawl_verbs(app: typer.Typer) -> None:
+    for verb, example in (
+        (crawl, "crawl -w ./site https://example.org/ --user-agent 'Bot/1.0 (+https://a.org)'"),
+        (scrape, "scrape -w ./site"),
+        (run, "run -w ./site https://example.org/"),
+        (resume, "resume -w ./site"),
+    ):
+        app.command(
+            verb.__name__,
+            epilog=f"Example: trawlnet web {example}",
+            context_settings=variables("web"),
+        )(with_flags(WebFlags, WebFlags.model_fields, verb))
+    app.command(
+        "replay",
+        epilog="Example: trawlnet web replay -w ./site",
+        context_settings=variables("web"),
+    )(replay)
+    add_shared_verbs(app, WEB, with_crawl=False)
+
+
+def crawl(
+    seeds: Seeds = None, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Crawl from the seeds, or continue: there is no difference.
+
+    Every key of trawlnet.yaml can be set with --set, and every flag as a variable
+    (TRAWLNET_WEB_MAX_PAGES=50).
+    """
+    return _crawl(workspace, json, flags, tuple(seeds or ()))
+
+
+def scrape(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """Ask for every URL of the discovery spool again; what is unchanged is not sent again."""
+    return _scrape(workspace, json, flags, again=True)
+
+
+def run(
+    seeds: Seeds = None, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Do everything: crawl, then fetch what others have put into the discovery spool."""
+    code = _crawl(workspace, json, flags, tuple(seeds or ()))
+    if code not in _GOOD:
+        return code
+    return _scrape(workspace, json, flags, again=False) or code
+
+
+def resume(
+    seeds: Seeds = None, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """The same as run: a crawl always continues where it was."""
+    return run(seeds, workspace=workspace, json=json, flags=flags)
+
+
+def replay(workspace: Folder, no_check: Unchecked = False, json: Json = False) -> int:
+    """Make the page index and a pages CSV again, from the capture log and the stored bodies."""
+    from trawlnet.sink.replay import replay as replay_captures
+
+    place = find(workspace, "web")
+    with locked(place):
+        told = replay_captures(workspace, f"replay-{_run_id()}", check_bodies=not no_check)
+    for damage in told.damage:
+        say(f"{damage.path}: {damage.what}")
+    if json:
+        emit({"captures": told.captures, "pages": told.pages, "damaged": told.damaged})
+    else:
+        say(f"{told.captures:,} captures of {told.pages:,} pages; {told.damaged:,} bodies damaged")
+    if told.damaged:
+        raise CliError(f"{told.damaged:,} stored bodies are damaged", "fetch these pages again")
+    return 0
+
+
+def _crawl(path: Path, as_json: bool, flags: Mapping[str, Any], seeds: tuple[str, ...]) -> int:
+    def opened(
+        config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+    ) -> AbstractAsyncContextManager[Parts]:
+        from trawlnet.crawlers.web.build import Order, open_crawl
+
+        return open_crawl(config, workspace, clock, metrics, Order(_run_id(), seeds))
+
+    return _run(replace(WEB, open=opened), path, as_json, flags, "crawler")
+
+
+def _scrape(path: Path, as_json: bool, flags: Mapping[str, Any], *, again: bool) -> int:
+    def opened(
+        config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+    ) -> AbstractAsyncContextManager[Parts]:
+        from trawlnet.crawlers.web.build import Order, open_scrape
+
+        return open_scrape(config, workspace, clock, metrics, Order(_run_id()), again=again)
+
+    return _run(replace(WEB, open=opened), path, as_json, flags, "scraper")
+
+
+def _run(
+    crawler: Crawler[WebConfig], path: Path, as_json: bool, flags: Mapping[str, Any], role: str
+) -> int:
+    from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
+
+    # The config is read first: a mistake in it creates no workspace.
+    settings = load_web(path, flags)
+    workspace = replace(create(path, crawler.name), also=(role,))
+    return run_crawl(Job(crawler, workspace, settings, lambda: load_web(path, flags), as_json))
+
+
+def _run_id() -> str:
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _plan(config: WebConfig) -> Plan:
+    from trawlnet.crawlers.web.plan import engine_limits, manners_of
+
+    return Plan(
+        config.limits.global_concurrency,
+        manners_of(config),
+        engine_limits(config),
+        config.metrics_address,
+    )
+
+
+def _open(
+    config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts]:
+    raise AssertionError("crawl and scrape bring their own")
+
+
+@asynccontextmanager
+async def _ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
+    from trawlnet.crawlers.web.build import open_ledger
+
+    async with open_ledger(config, state) as ledger:
+        yield ledger
+
+
+async def _forget(config: WebConfig) -> None:
+    from trawlnet.crawlers.web.build import redis_url
+    from trawlnet.store.open import erase_store
+
+    if config.redis_address:
+        await erase_store(redis_url(config))
+
+
+def _remote(config: WebConfig) -> str:
+    if not config.redis_address:
+        return ""
+    return f"the keys crawler:* in {without_passwords(config.redis_address)}"
+
+
+async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
+    from trawlnet.sink.capture_files import INDEX
+    from trawlnet.sink.lmdb_pages import PageIndex
+
+    if not (workspace / INDEX / "data.mdb").exists():
+        return {"pages": 0}
+    index = PageIndex(workspace / INDEX, readonly=True)
+    try:
+        return {"pages": index.count()}
+    finally:
+        index.close()
+
+
+WEB = Crawler(
+    name="web",
+    config=WebConfig,
+    plan=_plan,
+    open=_open,
+    ledger=_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=(
+        "store/html",
+        "warc",
+        "spool/discoveries",
+        "state/spool_bookmark.json*",
+        "logs/pages-*.csv",
+        "logs/edges*.csv",
+        "logs/*_metrics*.csv",
+    ),
+    public_key=url_of_key,
+    example="https://example.org/",
+    located_by=("redis_address",),
+    live=frozenset(("limits",)),
+    facts=_facts,
+)
