@@ -82,6 +82,32 @@ def test_nobody_named_and_nothing_for_everybody_means_all_is_allowed() -> None:
     assert allowed("/a", "User-agent: other", "Disallow: /")
 
 
+PROBES = {
+    "allow after disallow": ("User-agent: *\nDisallow: /a\nAllow: /a/b\n", "/a/b", True),
+    "a star": ("User-agent: *\nDisallow: /*/x\n", "/a/x", False),
+    "a dollar sign": ("User-agent: *\nDisallow: /a$\n", "/ab", True),
+    "two groups": (
+        "User-agent: trawlnet\nDisallow: /a\n\nUser-agent: trawlnet\nDisallow: /b\n",
+        "/b",
+        False,
+    ),
+    "a blank line in a group": ("User-agent: *\n\nDisallow: /a\n\nDisallow: /b\n", "/b", False),
+    "an encoded slash": ("User-agent: *\nDisallow: /a%2Fb\n", "/a/b", True),
+    "a tie": ("User-agent: *\nDisallow: /a\nAllow: /a\n", "/a", True),
+    "a byte order mark": ("\ufeffUser-agent: *\nDisallow: /a\n", "/a", False),
+    "an unknown line among names": (
+        "User-agent: trawlnet\nNoindex: /\nUser-agent: other\nDisallow: /a\n",
+        "/a",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("text, path, verdict", PROBES.values(), ids=PROBES)
+def test_cases_that_parsers_are_known_to_get_wrong(text: str, path: str, verdict: bool) -> None:
+    assert parse_robots(text.encode(), AGENT).allows(path) is verdict
+
+
 # --- What a rule matches (2.2.2, 2.2.3). ---
 
 CASES = [
