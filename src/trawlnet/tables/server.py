@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,6 +17,9 @@ from trawlnet.tables.ports import NO_PARAMETERS, Parameter, Query
 from trawlnet.tables.sql import statement
 
 T = TypeVar("T")
+
+# What the client has to say comes as exceptions; without a handler it would be printed, too.
+logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
 
 _ROWS = "JSONCompactEachRow"
 _PIECE = 1 << 20  # Bytes read at a time from the result of somebody's own query.
@@ -137,7 +142,7 @@ def _translated(work: Callable[[], T], address: str, hint: str) -> T:
         return work()
     except OperationalError as error:
         raise TablesUnreachable(
-            f"no ClickHouse server answers at {address}: {said(error)}",
+            f"no ClickHouse server answers at {address}: {_cause(error)}",
             "start it, or leave --clickhouse-address out to use the embedded one",
         ) from error
     except DatabaseError as error:
@@ -149,9 +154,15 @@ def _translated(work: Callable[[], T], address: str, hint: str) -> T:
         raise TablesError(f"the tables refuse: {said(error)}", hint) from error
     except (HTTPError, OSError, Error) as error:
         raise TablesUnreachable(
-            f"the ClickHouse server at {address} went away: {said(error)}",
+            f"the ClickHouse server at {address} went away: {_cause(error)}",
             "run the same command again when it is back: it continues",
         ) from error
+
+
+def _cause(error: BaseException) -> str:
+    """What the system says, out of what three layers of libraries have made of it."""
+    found = re.search(r"\[Errno -?\d+\] ([^')]+)", str(error))
+    return found[1].lower() if found else said(error)
 
 
 _NOT_LET_IN = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER")
