@@ -33,6 +33,7 @@ from demo_checks import (  # noqa: E402 - Needs the path set above.
     check_archive,
     check_failures,
     check_manners,
+    check_table,
 )
 
 from trawlnet.archive.segment import NoArchive  # noqa: E402
@@ -116,13 +117,34 @@ def tell_story(setting: Setting) -> int:
     step(5, "Check every byte of the archive")
     run_to_the_end(["repos", "verify", str(setting.workspace / "archive")])
 
-    step(6, "Compare with what the network knows to be true")
+    step(6, "Replay the archive into the embedded ClickHouse, and ask it something")
+    run_to_the_end(["repos", "replay", "-w", str(setting.workspace)])
+    for question in QUESTIONS:
+        run_to_the_end(query(setting, question))
+    rows = asked(query(setting, PER_COLLECTION))
+
+    step(7, "Compare with what the network knows to be true")
     checks = [
         *check_archive(setting.workspace, truth),
+        check_table(truth, rows),
         *check_failures(truth, failed),
         *check_manners(setting.requests, setting.rps, kill),
     ]
     return sum_up(checks, setting, time.monotonic() - begun)
+
+
+PER_COLLECTION = "SELECT collection, count() AS records FROM repo_records GROUP BY collection"
+QUESTIONS = (
+    "SELECT collection, uniq(repo) AS repos, count() AS records FROM repo_records "
+    "GROUP BY collection ORDER BY records DESC LIMIT 5",
+    "SELECT pds, uniq(repo) AS authors, count() AS posts FROM repo_records "
+    "JOIN plc_did_state ON repo = did WHERE collection = 'app.bsky.feed.post' "
+    "GROUP BY pds ORDER BY posts DESC LIMIT 3",
+)
+
+
+def query(setting: Setting, sql: str) -> list[str]:
+    return ["repos", "query", "-w", str(setting.workspace), sql]
 
 
 def step(number: int, what: str) -> None:
@@ -202,20 +224,23 @@ def meaning_of(code: int) -> str:
 
 def settled(setting: Setting) -> int:
     """What the store of the killed crawl knows to be done."""
-    command = ["repos", "status", "-w", str(setting.workspace), "--json"]
-    with started(command, stdout=subprocess.PIPE) as process:
-        out, _ = process.communicate(timeout=PATIENCE)
-    count = sum(json.loads(out)["settled"].values())
+    (row,) = asked(["repos", "status", "-w", str(setting.workspace)])
+    count = sum(row["settled"].values())
     print(f"  and {count} visits were settled")
     return int(count)
 
 
 def failures(setting: Setting) -> dict[str, str]:
     """The reason for everything that was not archived, by DID, as the command line lists it."""
-    command = ["repos", "failures", "-w", str(setting.workspace), "--json"]
-    with started(command, stdout=subprocess.PIPE) as process:
+    rows = asked(["repos", "failures", "-w", str(setting.workspace)])
+    return {row["key"]: row["reason"] for row in rows}
+
+
+def asked(command: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows that a command prints for programs."""
+    with started([*command, "--json"], stdout=subprocess.PIPE) as process:
         out, _ = process.communicate(timeout=PATIENCE)
-    return {row["key"]: row["reason"] for row in map(json.loads, out.splitlines())}
+    return [json.loads(line) for line in out.splitlines()]
 
 
 def sum_up(checks: Sequence[Check], setting: Setting, seconds: float) -> int:
@@ -231,6 +256,7 @@ def sum_up(checks: Sequence[Check], setting: Setting, seconds: float) -> int:
     print(f"  trawlnet repos status -w {where}          # how far it got, by reason")
     print(f"  trawlnet repos failures -w {where}        # who is not archived, and why")
     print(f"  trawlnet repos tally {where}/archive      # what is, by collection")
+    print(f"  trawlnet repos query -w {where} 'SELECT ...'")
     print("\nThe real network, politely (the first one takes hours, the second one days):\n")
     print("  trawlnet repos plc -w ./net --contact you@example.org")
     print("  trawlnet repos crawl -w ./net --contact you@example.org")

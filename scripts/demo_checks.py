@@ -127,6 +127,19 @@ def _sound(workspace: Path) -> Check:
     return Check("every byte of the archive is as it was written", whole, figures)
 
 
+def check_table(truth: Truth, rows: Sequence[Mapping[str, Any]]) -> Check:
+    """What was replayed, by collection; numbers may come as text."""
+    held = {row["collection"]: int(row["records"]) for row in rows}
+    wanted: Counter[str] = Counter()
+    for counts in truth.repos.values():
+        wanted.update(counts)
+    return Check(
+        "the table has every record once",
+        held == wanted,
+        f"{sum(held.values()):,} of {truth.records:,} in {len(held)} collections",
+    )
+
+
 def check_failures(truth: Truth, failures: Mapping[str, str]) -> Iterator[Check]:
     right = sum(failures.get(did) == reason for did, reason in truth.inactive.items())
     words = ", ".join(f"{n} {word}" for word, n in sorted(Counter(truth.inactive.values()).items()))

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from demo_checks import (  # noqa: E402 - Needs the path set above.
     check_archive,
     check_failures,
     check_manners,
+    check_table,
 )
 
 
@@ -68,7 +70,7 @@ def alive(folder: Path) -> list[str]:
 def test_the_demo_succeeds_and_says_so(finished: tuple[Path, Any]) -> None:
     folder, done = finished
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  ok  ") == 9
+    assert done.stdout.count("  ok  ") == 10
     assert "FAILED" not in done.stdout
     assert "Nothing was lost" in done.stdout
     assert not alive(folder)
@@ -141,6 +143,18 @@ def test_a_lost_wrong_or_doubled_repository_fails_its_check(files: Path, tmp_pat
 
 EVERY = "every repository is there"
 EXACTLY = "each has exactly its records, collection by collection"
+
+
+def test_a_table_with_a_record_too_many_or_too_few_fails_its_check(files: Path) -> None:
+    truth = Truth.read(files / "manifest.json")
+    counts = Counter[str]()
+    for records in truth.repos.values():
+        counts.update(records)
+    rows = [{"collection": name, "records": str(number)} for name, number in counts.items()]
+    assert check_table(truth, rows).good
+    more = {**rows[0], "records": int(rows[0]["records"]) + 1}
+    for wrong in (rows[1:], [more, *rows[1:]], []):
+        assert not check_table(truth, wrong).good
 
 
 def test_a_wrong_reason_fails_its_check(files: Path) -> None:

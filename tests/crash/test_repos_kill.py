@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from nursery import nursery_of
 
-from program import started, wait_until
+from program import started, trawlnet, wait_until
 from repos_run import FAST, Truth, archived, blocks_written
 
 KILLS = 100
@@ -52,3 +52,12 @@ def test_every_repository_is_there_after_a_hundred_kills(
     written = blocks_written(tmp_path / "net")
     again = written.total() - len(written)
     assert again < 4 * KILLS, "only what was written and not settled is written twice"
+
+    ran = trawlnet("repos", "replay", "-w", tmp_path / "net", "--json")
+    assert ran.code == 0, ran.err
+    sql = "SELECT repo, collection, count() AS n FROM repo_records GROUP BY repo, collection"
+    rows = trawlnet("repos", "query", "-w", tmp_path / "net", sql, "--json").rows
+    replayed = {(row["repo"], row["collection"]): int(row["n"]) for row in rows}
+    assert replayed == {
+        (did, name): count for did, records in expected.items() for name, count in records.items()
+    }
