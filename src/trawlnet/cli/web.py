@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from trawlnet.cli.web_configure import add_configure
+from trawlnet.cli.web_crawl import add_crawl_verbs
 from trawlnet.cli.web_rules import add_rule_verbs
 
 app = typer.Typer(
@@ -12,4 +14,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     epilog="Example: trawlnet web check https://example.org/ -w ./site",
 )
+add_configure(app)
+add_crawl_verbs(app)
 add_rule_verbs(app)
