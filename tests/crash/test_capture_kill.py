@@ -1,4 +1,4 @@
-"""SIGKILL for the content side of a web crawl: what was settled is there once, whole, everywhere."""
+"""SIGKILL for the content side of a web crawl: what was settled is there once and whole."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def surt(url: str) -> str:
         key += f":{port}"
     key += ")" + (parts.path or "/")
     if parts.query:
-        key += "?" + "&".join(sorted(parts.query.split("&")))
+        key += "?" + "&".join(sorted(parts.query.lower().split("&")))
     return escape(key.lower())
 
 

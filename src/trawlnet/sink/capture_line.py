@@ -95,8 +95,14 @@ def line_of(
 
 
 def pack(line: CaptureLine) -> bytes:
-    """JSON, ending in a newline. What is empty is left out."""
-    value = {name: found for name in _FIELDS if (found := getattr(line, name)) not in _EMPTY}
+    """JSON, ending in a newline. What may be left out is, when it says nothing."""
+    value: dict[str, Any] = {name: getattr(line, name) for name in _REQUIRED}
+    for name, default in _DEFAULTS.items():
+        found = getattr(line, name)
+        if found != default:
+            value[name] = found
+    if line.hops:
+        value["hops"] = line.hops
     if line.links:
         value["links"] = [[link.to, link.text] for link in line.links]
     if line.warc:
@@ -104,7 +110,13 @@ def pack(line: CaptureLine) -> bytes:
     return encode(value) + b"\n"
 
 
-_EMPTY: tuple[Any, ...] = ("", None, [], (), {})
+_REQUIRED = ("batch", "run", "visit", "timestamp", "url", "http_status")
+_EMPTY = CaptureLine(0, "", "", 0.0, "", 0)
+_DEFAULTS = {
+    name: getattr(_EMPTY, name)
+    for name in _FIELDS
+    if name not in (*_REQUIRED, "hops", "links", "warc")
+}
 
 
 def unpack(raw: bytes, place: str) -> CaptureLine:

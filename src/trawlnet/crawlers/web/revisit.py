@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RevisitRule:
-    """Intervals in seconds. The factors bring a page that changes every n-th look to rest."""
+    """Intervals in seconds. A page with a rhythm comes to be visited about as often as it
+    changes: the interval halves when it saw a change, and grows again when it saw none."""
 
     first: float = 86_400.0  # Before anything is known about a page.
     shortest: float = 3_600.0
