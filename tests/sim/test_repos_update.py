@@ -14,12 +14,12 @@ from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity
-from trawlnet.crawlers.repos.notes import open_notes
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.atproto import directory, pds, tenancy
 from trawlnet.sim.atproto.accounts import Account, Status
 from trawlnet.sim.atproto.plan import Host
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
+from trawlnet.store.lmdb_notes import open_notes
 
 T = TypeVar("T")
 OLD = "2222222222222"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from trawlnet.crawlers.repos.config import ReposConfig, manners
-from trawlnet.crawlers.repos.notes import open_notes
 from trawlnet.crawlers.repos.rates import PdsRates, rate_for
 from trawlnet.engine.gate import Gate
 from trawlnet.net.clock import SystemClock
+from trawlnet.store.lmdb_notes import open_notes
 
 CONFIG = ReposConfig(default_pds_rps=5)
 

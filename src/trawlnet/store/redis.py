@@ -173,6 +173,10 @@ class RedisStore:
                 reopened += opened
         return reopened
 
+    async def ask(self, command: str, name: str, *args: Any) -> Any:
+        """One plain command on a key under the prefix."""
+        return await self._scripts.ask(command, name, *args)
+
     async def erase(self) -> None:
         """Delete every key under the prefix. Cut short, it must be run again before a crawl."""
         async for names in self._scripts.names():

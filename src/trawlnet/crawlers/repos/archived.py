@@ -13,37 +13,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import lmdb
 import msgspec
 
 from trawlnet.archive.blocks import FoundBlock, walk
 from trawlnet.archive.tombstones import NAME, read_tombstones
-from trawlnet.crawlers.repos.notes import noting
 from trawlnet.formats import rca
+from trawlnet.store.errors import StoreError
+from trawlnet.store.lmdb_notes import KEY_MAX, Notes
 
 log = logging.getLogger(__name__)
 
 _PENDING = 4096  # Changes that are written down together.
 _LOOKUPS_AT_ONCE = 2000  # Then others may run: a page of DIDs is long.
-_KEY_MAX = 511  # Bytes of a key in LMDB; a DID that is longer is simply not remembered.
+TABLE = "revs"
 
 
 class Archived:
     """To be made when nobody writes to the archive, and told about everything written later."""
 
-    def __init__(self, environment: Any, archive: Path) -> None:
-        self._environment = environment
+    def __init__(self, notes: Notes, archive: Path) -> None:
+        self._notes = notes
         self._archive = archive
-        self._revs = environment.open_db(b"revs")
-        self._segments = environment.open_db(b"segments")
+        self._revs = notes.table(TABLE)
+        self._segments = notes.table("segments")
         self._pending: dict[str, str] = {}  # Empty: gone.
         self._writing: dict[str, str] = {}
 
-        with noting():
-            self._catch_up()
+        self._catch_up()
 
     def rev(self, did: str) -> str | None:
-        with self._environment.begin(db=self._revs) as txn:
+        with self._notes.reading(self._revs) as txn:
             return self._look(txn, did)
 
     async def revs(self, dids: Iterable[str]) -> dict[str, str]:
@@ -51,7 +50,7 @@ class Archived:
         found: dict[str, str] = {}
         everyone = list(dids)
         for start in range(0, len(everyone), _LOOKUPS_AT_ONCE):
-            with self._environment.begin(db=self._revs) as txn:
+            with self._notes.reading(self._revs) as txn:
                 for did in everyone[start : start + _LOOKUPS_AT_ONCE]:
                     if (rev := self._look(txn, did)) is not None:
                         found[did] = rev
@@ -60,7 +59,7 @@ class Archived:
 
     def between(self, after: str, last: str) -> Iterator[str]:
         """Archived DIDs beyond `after`, up to and with `last`."""
-        with self._environment.begin(db=self._revs) as txn:
+        with self._notes.reading(self._revs) as txn:
             cursor = txn.cursor()
             found = cursor.set_range(after.encode() + b"\0")
             while found and cursor.key() <= last.encode():
@@ -73,13 +72,12 @@ class Archived:
         """Repositories that were written, by their rev; an empty rev for one that is gone."""
         self._pending.update(changes)
         if len(self._pending) >= _PENDING and not self._writing:
-            with noting():
-                await asyncio.to_thread(self._write_down)
+            await asyncio.to_thread(self._write_down)
 
     def close(self) -> None:
         try:
             self._write_down()
-        except lmdb.Error as error:
+        except StoreError as error:
             # What is not written down is read from the archive next time.
             log.warning("notes not written", extra={"error": str(error)})
 
@@ -88,7 +86,8 @@ class Archived:
             if did in recent:
                 return recent[did] or None
         key = did.encode()
-        value = txn.get(key) if len(key) <= _KEY_MAX else None
+        # A DID that is longer is simply not remembered.
+        value = txn.get(key) if len(key) <= KEY_MAX else None
         return None if value is None else value.decode()
 
     def _write_down(self) -> None:
@@ -99,7 +98,7 @@ class Archived:
         }
         if (stones := self._archive / NAME).exists():
             ends[NAME] = stones.stat().st_size
-        with self._environment.begin(write=True) as txn:
+        with self._notes.writing(self._revs) as txn:
             self._apply(txn, self._writing)
             for name, seen in ends.items():
                 txn.put(name.encode(), msgspec.msgpack.encode(seen), db=self._segments)
@@ -108,14 +107,14 @@ class Archived:
     def _apply(self, txn: Any, changes: Mapping[str, str]) -> None:
         for did, rev in changes.items():
             key = did.encode()
-            if rev and len(key) <= _KEY_MAX:
+            if rev and len(key) <= KEY_MAX:
                 txn.put(key, rev.encode(), db=self._revs)
             elif not rev:
                 txn.delete(key, db=self._revs)
 
     def _catch_up(self) -> None:
         """Read what was added to the archive since it was last written down."""
-        with self._environment.begin(write=True) as txn:
+        with self._notes.writing(self._revs) as txn:
             stones = dict(self._new_tombstones(txn))
             for path in sorted(self._archive.glob("*.rca")):
                 self._apply(txn, self._new_revs(txn, path, stones))

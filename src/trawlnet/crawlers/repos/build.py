@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
@@ -21,7 +21,6 @@ from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.repos.making import recipe
-from trawlnet.crawlers.repos.notes import open_notes
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.resolving import DocumentResolver
@@ -39,11 +38,12 @@ from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.repos import RepoMeter, Watched
 from trawlnet.sink.segments import SegmentSink
+from trawlnet.store.lmdb_notes import Notes, open_notes
 from trawlnet.store.open import open_store
 
 if TYPE_CHECKING:
     from trawlnet.crawlers.repos.mirror import TableMirror
-    from trawlnet.crawlers.repos.redis_keys import RedisKeys
+    from trawlnet.store.redis_archive import ArchiveKeys
 
 ARCHIVE = "archive"
 _STORE = "store"
@@ -69,7 +69,7 @@ async def open_parts(
         metered = MeteredHttp(http, metrics.http)
         resolver = DocumentResolver(metered, given.plc, allow_private=config.allow_private_hosts)
         gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
-        keys = _redis_keys(config, shelf.sink, stack)
+        keys = _redis_keys(store, shelf.sink) if config.redis_address else None
         census = Census(
             shelf.archived,
             resolver,
@@ -130,7 +130,7 @@ async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStac
 class _Shelf:
     """The archive, and what is noted about it."""
 
-    notes: Any
+    notes: Notes
     sink: ArchiveSink
     archived: Archived
     meter: RepoMeter
@@ -171,14 +171,13 @@ async def _open_mirror(
     return None
 
 
-def _redis_keys(config: ReposConfig, sink: ArchiveSink, stack: AsyncExitStack) -> RedisKeys | None:
-    if not config.redis_address:
-        return None
-    from trawlnet.crawlers.repos.redis_keys import redis_keys  # Needs the extra package.
+def _redis_keys(store: Ledger, sink: ArchiveSink) -> ArchiveKeys | None:
+    """None unless the store is in Redis, for others to read."""
+    from trawlnet.store.redis_archive import archive_keys
 
-    keys = redis_keys(config.redis_address, lambda: sink.segment_number)
-    stack.push_async_callback(keys.close)
-    sink.told.append(keys.tell)
+    keys = archive_keys(store, lambda: sink.segment_number)
+    if keys is not None:
+        sink.told.append(keys.tell)
     return keys
 
 

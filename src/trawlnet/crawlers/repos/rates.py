@@ -6,13 +6,11 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-import lmdb
 
 from trawlnet.crawlers.repos.config import ReposConfig, manners
-from trawlnet.crawlers.repos.notes import noting
 from trawlnet.engine.gate import Gate
+from trawlnet.store.errors import StoreError
+from trawlnet.store.lmdb_notes import Notes
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +29,14 @@ def rate_for(accounts: int, config: ReposConfig) -> float:
 class PdsRates:
     """Counts accounts per lane and tells the gate. What a crash forgets makes it slower only."""
 
-    def __init__(self, environment: Any, gate: Gate, config: ReposConfig) -> None:
-        self._environment = environment
-        self._table = environment.open_db(b"accounts")
+    def __init__(self, notes: Notes, gate: Gate, config: ReposConfig) -> None:
+        self._notes = notes
+        self._table = notes.table("accounts")
         self._gate = gate
         self._config = config
         self._accounts: Counter[str] = Counter()
         self._pending: set[str] = set()
-        with environment.begin(db=self._table) as txn:
+        with notes.reading(self._table) as txn:
             for lane, count in txn.cursor():
                 self._accounts[lane.decode()] = int(count)
         for lane in self._accounts:
@@ -56,8 +54,7 @@ class PdsRates:
             if len(lane) <= _LANE_MAX:
                 self._pending.add(lane)
         if len(self._pending) >= _PENDING:
-            with noting():
-                self._write_down()
+            self._write_down()
 
     def begin(self, lane: str | None = None) -> None:
         """Count one lane from nothing, or all: they are about to be told again."""
@@ -68,11 +65,11 @@ class PdsRates:
     def close(self) -> None:
         try:
             self._write_down()
-        except lmdb.Error as error:
+        except StoreError as error:
             log.warning("notes not written", extra={"error": str(error)})
 
     def _write_down(self) -> None:
-        with self._environment.begin(write=True, db=self._table) as txn:
+        with self._notes.writing(self._table) as txn:
             for lane in self._pending:
                 if self._accounts[lane]:
                     txn.put(lane.encode(), b"%d" % self._accounts[lane])

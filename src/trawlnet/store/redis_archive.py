@@ -1,0 +1,55 @@
+"""What others read in Redis about an archive that grows: its segment, and how much is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from trawlnet.engine.ports import Ledger
+from trawlnet.store.redis import RedisStore
+
+_AT_ONCE = 2000  # Keys in one command.
+
+
+class ArchiveKeys:
+    """`segment_num` and `stats`, beside the keys of the store. They count over all runs, and over
+    all processes that share the crawl."""
+
+    def __init__(self, store: RedisStore, segment: Callable[[], int]) -> None:
+        self._store = store
+        self._segment = segment
+
+    async def tell(self, repos: int, size: int) -> None:
+        """So much more is durable."""
+        await self._store.ask("HINCRBY", "stats", "total_crawled", repos)
+        await self._store.ask("HINCRBY", "stats", "bytes_written", size)
+        await self._store.ask("SET", "segment_num", self._segment())
+
+    async def forget_done(self, keys: Sequence[str]) -> None:
+        """Keys that are done may be given once more; failures stay what they are."""
+        for start in range(0, len(keys), _AT_ONCE):
+            some = keys[start : start + _AT_ONCE]
+            failed = await self._store.ask("HMGET", "details", *some)
+            done = [key for key, row in zip(some, failed, strict=True) if row is None]
+            if done:
+                await self._store.ask("SREM", "completed", *done)
+
+    async def read(self) -> dict[str, int]:
+        stats = await self._store.ask("HGETALL", "stats")
+        return {
+            "total_crawled": int(stats.get(b"total_crawled", 0)),
+            "bytes_written": int(stats.get(b"bytes_written", 0)),
+            "segment_num": int(await self._store.ask("GET", "segment_num") or 0),
+            "completed_count": int(await self._store.ask("SCARD", "completed")),
+        }
+
+
+def archive_keys(store: Ledger, segment: Callable[[], int]) -> ArchiveKeys | None:
+    return ArchiveKeys(store, segment) if isinstance(store, RedisStore) else None
+
+
+async def read_archive_keys(url: str) -> dict[str, int]:
+    store = await RedisStore.open(url)
+    try:
+        return await ArchiveKeys(store, lambda: 0).read()
+    finally:
+        await store.close()
