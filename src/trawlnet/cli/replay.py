@@ -39,13 +39,20 @@ Globs = Annotated[
         "--collections",
         metavar="GLOB",
         show_envvar=False,
+        allow_from_autoenv=False,  # The variable is the crawl's filter.
         help="Only these, like app.bsky.feed.*; may be repeated.",
     ),
 ]
 Workers = Annotated[
     int,
     typer.Option(
-        "--workers", metavar="N", min=1, max=64, show_envvar=False, help="Segments at once."
+        "--workers",
+        metavar="N",
+        min=1,
+        max=64,
+        show_envvar=False,
+        allow_from_autoenv=False,  # The variable is the crawl's crew.
+        help="Segments at once.",
     ),
 ]
 Truncate = Annotated[
@@ -58,10 +65,7 @@ Sql = Annotated[str, typer.Argument(metavar="SQL", show_default=False, help="Wha
 def add_table_verbs(app: typer.Typer) -> None:
     for verb, example in (
         (replay, "replay -w ./net --collections 'app.bsky.feed.*'"),
-        (
-            query,
-            "query -w ./net 'SELECT collection, count() FROM repo_records GROUP BY collection'",
-        ),
+        (query, "query -w ./net 'DESCRIBE TABLE repo_records'"),
     ):
         app.command(
             verb.__name__,

@@ -20,6 +20,7 @@ C = TypeVar("C", bound=BaseModel)
 DEFAULT = "default"
 # Flags that are no config keys, yet have a variable too.
 PLAIN_FLAGS = ("workspace", "json", "reason", "limit", "yes")
+_OWN_FLAGS = {"repos": ("follow", "input_dir", "truncate")}
 _SHARED = ("clickhouse_",)
 
 
@@ -152,7 +153,7 @@ def _from_variables(
     keys = {variable_of(crawler, key): key for key in model.model_fields}
     # Variables that others use for the same thing count, too; ours come after them and win.
     keys |= {key.upper(): key for key in model.model_fields if key.startswith(_SHARED)}
-    others = [variable_of(crawler, flag) for flag in PLAIN_FLAGS]
+    others = [variable_of(crawler, flag) for flag in (*PLAIN_FLAGS, *_OWN_FLAGS.get(crawler, ()))]
     stem = variable_of(crawler, "")
     given: dict[str, _Given] = {}
     for name in sorted(environ):
