@@ -265,6 +265,28 @@ def test_damage_before_sound_blocks_costs_one_block_and_nothing_is_deleted(
     assert_sound(tmp_path)
 
 
+def test_a_block_whose_names_ended_in_zeros_is_torn(tmp_path: Path, no_fsync: None) -> None:
+    """A repository without records has no data for its CRC to cover: a power cut that takes the
+    end of it leaves zeros that look like a time, no collections and their CRC."""
+    empty = make_block("did:plc:empty", collections={})
+    for kept in range(8, len(empty) - 14):
+        unfinalised(tmp_path, [*blocks_of("a"), empty[:kept] + bytes(len(empty) - kept)])
+        assert dids_in(tmp_path) == ["did:plc:a"], f"{kept} bytes of the block had been written"
+
+
+def test_what_a_killed_writer_left_is_durable_before_anybody_counts_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = unfinalised(tmp_path, blocks_of("a"))
+    synced, fsync = [], os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (synced.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))
+    )
+    writer = writer_of(tmp_path)
+    assert str(path) in synced
+    writer.close()
+
+
 def test_a_block_hidden_inside_the_data_of_a_torn_one_is_not_taken_for_real(
     tmp_path: Path, no_fsync: None
 ) -> None:
