@@ -211,13 +211,13 @@ store = BlobStore(Path(sys.argv[1]))
 store.put_many_blocking([b"kept"])
 write_new, written = blobs.write_new, []
 
-def dying(path, data):
+def dying(path, data, permissions):
     if len(written) == 3:
         Path(path).write_bytes(data[:5])
         print("dying", flush=True)
         os.kill(os.getpid(), 9)
     written.append(path)
-    write_new(path, data)
+    write_new(path, data, permissions)
 
 blobs.write_new = dying
 store.put_many_blocking([b"body %d" % n for n in range(10)])

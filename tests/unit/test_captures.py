@@ -107,6 +107,24 @@ def test_a_compressed_body_is_named_so(tmp_path: Path) -> None:
     assert replay(tmp_path, "again").damaged == 0
 
 
+def test_files_go_where_the_options_say(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        replace(PAGE, links=[Link("https://site.test/to", "text")]),
+        html_folder="bodies",
+        permissions=0o600,
+        pages_csv="tables/p.csv",
+        edges_csv="tables/e.csv",
+    )
+    [row] = rows(tmp_path / "tables" / "p.csv")[1:]
+    assert row[10].startswith("bodies/")
+    assert (tmp_path / row[10]).stat().st_mode & 0o777 == 0o600
+    assert rows(tmp_path / "tables" / "e.csv") == [
+        ["from", "to", "text", "depth"],
+        [URL, "https://site.test/to", "text", "2"],
+    ]
+
+
 def test_an_unchanged_page_keeps_its_content_and_validators(tmp_path: Path) -> None:
     put(tmp_path, PAGE)
     put(tmp_path, replace(UNCHANGED, revisit_in=7200.0), run="two")

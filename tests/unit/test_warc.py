@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
@@ -168,6 +170,24 @@ def test_files_are_rotated_by_size_and_each_says_who_wrote_it(tmp_path: Path) ->
     check(tmp_path)
 
 
+def test_with_zstd_each_record_is_a_frame_where_the_index_says(tmp_path: Path) -> None:
+    files = CaptureFiles(
+        tmp_path, CaptureOptions("one", warc=True, warc_zstd_level=3, warc_folder="w")
+    )
+    files.write([(Task(c.url, "l"), c) for c in (PAGE, MOVED)])
+    files.close()
+    raw = (tmp_path / "w" / "trawlnet-one-00001.warc.zst").read_bytes()
+    whole = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read()
+    records = ArchiveIterator(io.BytesIO(whole), check_digests="raise")
+    kinds = [record.rec_type for record in records if record.content_stream().read() is not None]
+    assert kinds == ["warcinfo", "response", "request", "response"]
+    for line in (tmp_path / "w" / "index.cdxj").read_text().splitlines():
+        entry = orjson.loads(line.split(" ", 2)[2])
+        frame = raw[int(entry["offset"]) :][: int(entry["length"])]
+        plain = zstandard.ZstdDecompressor().decompressobj().decompress(frame)
+        assert f"WARC-Target-URI: {entry['url']}".encode() in plain
+
+
 def test_a_file_is_called_open_until_it_is_complete(tmp_path: Path) -> None:
     files = CaptureFiles(tmp_path, CaptureOptions("one", warc=True))
     files.write([(Task("k", "l"), PAGE)])
@@ -233,11 +253,12 @@ def test_nothing_a_server_says_breaks_a_record(
     head = warc.response_head(200, phrase, headers, len(body))
     digest = warc.payload_digest(body)
     record_id = warc.UUID(int=1)
-    path.write_bytes(
-        warc.info(record_id, 0.0, [("software", phrase)])
-        + warc.response(record_id, 0.0, url, head, body, digest)
-        + warc.revisit(record_id, 0.0, url, head, warc.SAME_PAYLOAD, None)
+    records = (
+        warc.info(record_id, 0.0, [("software", phrase)]),
+        warc.response(record_id, 0.0, url, head, body, digest),
+        warc.revisit(record_id, 0.0, url, head, warc.SAME_PAYLOAD, None),
     )
+    path.write_bytes(b"".join(map(warc.gzip_member, records)))
     with path.open("rb") as stream:
         found = [
             (record.rec_type, record.content_stream().read())

@@ -1,4 +1,4 @@
-"""Records of WARC/1.1 as bytes: each one a gzip member of its own."""
+"""Records of WARC/1.1 as bytes, and the gzip member that each one is packed into."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trawlnet.formats.surt import escape
 
 Headers = Iterable[tuple[str, str]]
 
-GZIP_LEVEL = 6
+_GZIP_LEVEL = 6
 _GZIP_WINDOW = 31  # zlib's word for a gzip member with the largest window.
 _REVISIT = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED = _REVISIT + "server-not-modified"
@@ -103,6 +103,11 @@ def request_head(target: str, headers: Headers) -> bytes:
     return _http("\r\n".join(lines))
 
 
+def gzip_member(record: bytes) -> bytes:
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    return packer.compress(record) + packer.flush()
+
+
 def payload_digest(body: bytes) -> str:
     # Not for security: it is the digest by which archives recognise a payload.
     sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
@@ -120,9 +125,8 @@ def _identity(record_id: UUID, timestamp: float) -> list[tuple[str, str]]:
 def _record(fields: Sequence[tuple[str, str]], block: bytes) -> bytes:
     lines = ["WARC/1.1", *(f"{name}: {value}" for name, value in fields)]
     lines += [f"WARC-Block-Digest: {payload_digest(block)}", f"Content-Length: {len(block)}"]
-    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
     head = "\r\n".join(lines).encode("utf-8", "replace") + b"\r\n\r\n"
-    return packer.compress(head + block + b"\r\n\r\n") + packer.flush()
+    return b"".join((head, block, b"\r\n\r\n"))
 
 
 def _http(head: str) -> bytes:

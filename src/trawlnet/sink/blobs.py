@@ -54,8 +54,15 @@ class BlobStore:
     Several threads and processes may put into one root: the same content gets the same name.
     """
 
-    def __init__(self, root: Path, suffix: str = "", zstd_level: int | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        suffix: str = "",
+        zstd_level: int | None = None,
+        permissions: int = 0o644,
+    ) -> None:
         self._root = root
+        self._permissions = permissions
         self._suffix = suffix if zstd_level is None else f"{suffix}.zst"
         self._codec = None if zstd_level is None else _Zstd(zstd_level)
         self._durable: set[Path] = set()  # Directories whose own names are known to be durable.
@@ -129,7 +136,8 @@ class BlobStore:
             for path, body in bodies.items():
                 self._serial += 1
                 temporary[path] = f"{scratch}/{self._serial}"
-                write_new(temporary[path], self._codec.deflate(body) if self._codec else body)
+                stored = self._codec.deflate(body) if self._codec else body
+                write_new(temporary[path], stored, self._permissions)
             self._fsync(temporary.values(), many)
             for path, temp in temporary.items():
                 _move(temp, path)

@@ -18,15 +18,15 @@ from trawlnet.sink.capture import Capture
 from trawlnet.sink.capture_line import CaptureLine, Content, line_of, visit_of
 from trawlnet.sink.capture_log import SEGMENT_BYTES, CaptureLog, read_chunks
 from trawlnet.sink.cdxj import merge_tail
-from trawlnet.sink.derived import CDXJ_TAIL, Derived
+from trawlnet.sink.derived import Derived
 from trawlnet.sink.files import FileLock, disk_errors, make_directory
 from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex
 from trawlnet.sink.warc import WarcFiles, recover
 
-HTML = "store/html"
 LOG = "state/web/captures"
 INDEX = "state/web/index"
-CDXJ = "warc/index.cdxj"
+CDXJ = "index.cdxj"  # In the folder of the WARC files, like the next one.
+_CDXJ_TAIL = "index.cdxj.tail"  # Not sorted; merged into the index on opening and closing.
 _LOCK = "state/web/captures.lock"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST_VISITS = 4_096  # Remembered for recognising what a crash made us do twice.
@@ -36,12 +36,18 @@ _MOST_VISITS = 4_096  # Remembered for recognising what a crash made us do twice
 class CaptureOptions:
     run: str  # Part of file names.
     producer: str = "crawl"  # Visits of different producers are different visits.
+    html_folder: str = "store/html"  # In the workspace, as are all names here.
     zstd_level: int | None = None  # None: bodies are stored as they are.
+    permissions: int = 0o644  # Of stored bodies.
+    pages_csv: str = ""  # Empty: `logs/pages-<run>.csv`.
+    edges_csv: str = "logs/edges.csv"
     edges: bool = True
+    csv_bytes: int = 1 << 30  # A table this long gets another part.
     warc: bool = False
-    about: Mapping[str, str] = field(default_factory=dict)  # For the WARC's own description.
+    warc_folder: str = "warc"
+    warc_zstd_level: int | None = None  # None: gzip.
     warc_bytes: int = 1 << 30
-    csv_bytes: int = 1 << 30
+    about: Mapping[str, str] = field(default_factory=dict)  # For the WARC's own description.
     log_bytes: int = SEGMENT_BYTES
     checkpoint_captures: int = 1_000  # At most so many are derived again after a crash.
     checkpoint_every: float = 10.0  # Seconds between captures' own times.
@@ -100,7 +106,7 @@ class CaptureFiles:
                     self._checkpoint((), self._log.end)
                 self._derived.close()
                 if self._whole:
-                    (self._workspace / CDXJ_TAIL).unlink(missing_ok=True)
+                    (self._workspace / self._cdxj_tail).unlink(missing_ok=True)
         finally:
             self._log.close()
             self.pages.close()
@@ -109,7 +115,11 @@ class CaptureFiles:
 
     def _open(self) -> None:
         workspace, options = self._workspace, self._options
-        self.blobs = BlobStore(workspace / HTML, ".html", options.zstd_level)
+        self._warc_folder = workspace / options.warc_folder
+        self._cdxj_tail = f"{options.warc_folder}/{_CDXJ_TAIL}"
+        self.blobs = BlobStore(
+            workspace / options.html_folder, ".html", options.zstd_level, options.permissions
+        )
         with disk_errors(f"opening the captures of {workspace}"):
             self._log = CaptureLog(workspace / LOG, options.log_bytes)
             self.pages = PageIndex(workspace / INDEX)
@@ -119,24 +129,29 @@ class CaptureFiles:
             self._warc_end: tuple[str, int] | None = None
             self._newest = self._saved = 0.0
             self._recover()
-            recover(workspace / "warc", self._warc_end)
+            recover(self._warc_folder, self._warc_end)
             self._merge_cdxj()
             self._derived.begin(self._names())
             self._warc: WarcFiles | None = None
             if options.warc:
                 self._warc = WarcFiles(
-                    workspace / "warc", options.run, options.about, options.warc_bytes
+                    self._warc_folder,
+                    options.run,
+                    options.about,
+                    options.warc_bytes,
+                    options.warc_zstd_level,
                 )
             self._whole = True
             self._suspects: dict[str, None] = dict.fromkeys(self._visits)
             self._checkpoint(self._visits, self._log.end)
 
     def _names(self) -> dict[str, str]:
-        names = {"pages": f"logs/pages-{self._options.run}.csv"}
-        if self._options.edges:
-            names["edges"] = "logs/edges.csv"
-        if self._options.warc:
-            names["cdxj"] = CDXJ_TAIL
+        options = self._options
+        names = {"pages": options.pages_csv or f"logs/pages-{options.run}.csv"}
+        if options.edges:
+            names["edges"] = options.edges_csv
+        if options.warc:
+            names["cdxj"] = self._cdxj_tail
         return names
 
     def _recover(self) -> None:
@@ -147,8 +162,8 @@ class CaptureFiles:
         if known is None:
             self.pages.clear()
             known = Checkpoint()
-            if (self._workspace / CDXJ).parent.is_dir():
-                self._derived.begin({"cdxj": CDXJ_TAIL})
+            if self._warc_folder.is_dir():
+                self._derived.begin({"cdxj": self._cdxj_tail})
         self._derived.resume(known.files)
         self._batch, self._warc_end = known.batch, known.warc
         before = tuple(known.visits)
@@ -225,7 +240,7 @@ class CaptureFiles:
         self._saved = self._newest
 
     def _merge_cdxj(self) -> None:
-        merge_tail(self._workspace / CDXJ, self._workspace / CDXJ_TAIL)
+        merge_tail(self._warc_folder / CDXJ, self._workspace / self._cdxj_tail)
         self._derived.empty("cdxj")
 
 

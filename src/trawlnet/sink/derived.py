@@ -20,8 +20,6 @@ from trawlnet.sink.rows import (
     page_rows,
 )
 
-CDXJ_TAIL = "warc/index.cdxj.tail"  # Merged into the sorted index when the sink opens and closes.
-
 Places = Mapping[str, tuple[str, int]]  # By kind: a file's name in the workspace, and its size.
 
 

@@ -60,9 +60,9 @@ def make_directory(path: Path) -> None:
     fsync_path(path.parent)
 
 
-def write_new(path: Path | str, data: bytes) -> None:
+def write_new(path: Path | str, data: bytes, permissions: int = 0o644) -> None:
     """A new file. Durable after its own fsync and its directory's."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     try:
         write_all(fd, data)
     finally:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
+
+import zstandard
 
 from trawlnet.formats import warc
 from trawlnet.formats.warc import Original
@@ -22,8 +24,20 @@ class WarcFiles:
     """Records are collected by `add`, written by `flush`, and count from `commit` on: what a
     crash leaves beyond the last commit is cut, because nothing else knows of it."""
 
-    def __init__(self, folder: Path, run: str, about: Mapping[str, str], most_bytes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        about: Mapping[str, str],
+        most_bytes: int,
+        zstd_level: int | None = None,
+    ) -> None:
         make_directory(folder)
+        self._pack: Callable[[bytes], bytes] = warc.gzip_member
+        self._suffix = ".warc.gz"
+        if zstd_level is not None:
+            frames = zstandard.ZstdCompressor(level=zstd_level, write_checksum=True)
+            self._pack, self._suffix = frames.compress, ".warc.zst"
         self._folder = folder
         self._run = run
         self._about = about
@@ -46,10 +60,10 @@ class WarcFiles:
         record, digest, revisit = self._answer(
             answer, capture, sha256, original or self._new.get(sha256)
         )
-        file.add(record)
+        length = file.add(record)
         if capture.request_headers:
             file.add(_request(file.next_id(), capture, answer))
-        return InWarc(file.name, offset, len(record), digest, revisit, file.size)
+        return InWarc(file.name, offset, length, digest, revisit, file.size)
 
     def flush(self) -> None:
         """Durable on return."""
@@ -93,18 +107,19 @@ class WarcFiles:
             self._number += 1
             while (path := self._path()).exists():  # Of an earlier process of this run.
                 self._number += 1
-            self._file = _OpenWarc(path)
+            self._file = _OpenWarc(path, self._pack)
             about = [("format", "WARC File Format 1.1"), *self._about.items()]
             about += [("isPartOf", self._run), ("filename", path.name)]
             self._file.add(warc.info(self._file.next_id(), timestamp, about))
         return self._file
 
     def _path(self) -> Path:
-        return self._folder / f"trawlnet-{self._run}-{self._number:05d}.warc.gz"
+        return self._folder / f"trawlnet-{self._run}-{self._number:05d}{self._suffix}"
 
 
 class _OpenWarc:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, pack: Callable[[bytes], bytes]) -> None:
+        self._pack = pack
         self.name = path.name
         self.size = 0
         self.committed = 0
@@ -119,9 +134,12 @@ class _OpenWarc:
         """Unique as long as file names are."""
         return uuid5(NAMESPACE_URL, f"{self.name}#{self.size}")
 
-    def add(self, record: bytes) -> None:
-        self._records.append(record)
-        self.size += len(record)
+    def add(self, record: bytes) -> int:
+        """Returns its length as packed."""
+        packed = self._pack(record)
+        self._records.append(packed)
+        self.size += len(packed)
+        return len(packed)
 
     def flush(self) -> None:
         if self._records:
