@@ -130,3 +130,14 @@ def test_new_manners_reach_what_is_shared() -> None:
         assert gate.ready_at("b") == pytest.approx(0.6)
 
     run_sim(main())
+
+
+def test_slower_manners_hold_from_the_last_request_on() -> None:
+    async def main() -> None:
+        clock = SimClock()
+        gate = Gate(clock, SERIAL)
+        await visit(gate, clock, "a", [])
+        gate.treat("a", Manners(rate=0.1, concurrency=1, gap_from_end=True))
+        assert gate.ready_at("a") == pytest.approx(10.5)
+
+    run_sim(main())

@@ -72,7 +72,7 @@ class Gate:
 
     def treat(self, lane: str, manners: Manners) -> None:
         """Give one lane manners of its own (its size, its Crawl-delay)."""
-        self._lane(lane).manners = manners
+        self._lane(lane).treat(manners)
 
     def share(self, lane: str, common: str) -> None:
         """From now on a request on this lane takes its turn on the common one as well, after its

@@ -86,6 +86,13 @@ class Lane:
     def concurrency(self) -> int:
         return self.pace.concurrency(self.manners)
 
+    def treat(self, manners: Manners) -> None:
+        before = self.interval
+        self.manners = manners
+        if self.interval > before:
+            # The next gap is a long one already: what was asked last counts, too.
+            self.book += self.interval - before
+
     def ready_at(self, now: float) -> float:
         start = self.next_start()
         if self.promised and (interval := self.interval) > 0.0:

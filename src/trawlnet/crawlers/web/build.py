@@ -170,7 +170,15 @@ class _Site:
             self.caps,
             self.budget,
             self.pages,
-            SitemapReader(self.http, self.linker, self.pages, rules.revisit),
+            SitemapReader(
+                self.http,
+                self.linker,
+                self.pages,
+                rules.revisit,
+                request_limits(config),
+                config.sitemaps.max_files,
+                config.sitemaps.max_urls,
+            ),
             rules,
             request_limits(config),
             self.agent,
@@ -217,7 +225,14 @@ async def _site(
     file = RobotsFile(workspace / _ROBOTS)
     stack.callback(file.close)
     robots = RobotsCache(
-        metered, gate, clock, _robots_policy(config, agent), manners, file, retry_of(config)
+        metered,
+        gate,
+        clock,
+        _robots_policy(config, agent),
+        manners,
+        file,
+        retry_of(config),
+        config.limits.request_timeout,
     )
     caps = Caps(policy.cap_keys, _captured(pages))
     linker = Linker(keys_of(config), policy, caps, robots.known if config.robots.obey else _unknown)

@@ -18,7 +18,7 @@ from trawlnet.crawlers.web.reading import (
     redirected,
 )
 from trawlnet.crawlers.web.robots import RobotsCache, Ruling
-from trawlnet.crawlers.web.sitemaps import SitemapReader
+from trawlnet.crawlers.web.sitemaps import SitemapReader, location_of
 from trawlnet.crawlers.web.work import (
     PageVisit,
     SitemapVisit,
@@ -208,8 +208,7 @@ def _is_page(outcome: Outcome) -> bool:
 
 def _target(answer: Response, url: str) -> str | None:
     try:
-        location = answer.headers["Location"].encode("utf-8", "surrogateescape")
-        return request_url(location.decode("utf-8", "replace").strip(), base=url)
+        return request_url(location_of(answer), base=url)
     except Malformed:
         return None
 

@@ -30,7 +30,7 @@ _REMEMBERED = 10_000  # Hosts whose rules stay in memory.
 _TRIES = 3  # When connections break; an answer is an answer, whatever it says.
 _BREAKS = (Reason.CONNECTION_ERROR, Reason.TRUNCATED)
 # A file may be of any size: reading ends where parsing does.
-_LIMITS = Limits(total=30.0, wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
+_LIMITS = Limits(wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
 _NO_FILE = 404
 
 
@@ -67,7 +67,8 @@ class RobotsCache:
         policy: RobotsPolicy,
         manners: Manners,
         file: RobotsFile,
-        retry: RetryPolicy | None = None,
+        retry: RetryPolicy,
+        timeout: float,
     ) -> None:
         self._http = http
         self._gate = gate
@@ -75,7 +76,8 @@ class RobotsCache:
         self._policy = policy
         self._manners = manners  # Of a host without a Crawl-delay.
         self._file = file
-        self._retry = retry or RetryPolicy(base=0.5)
+        self._retry = retry
+        self._limits = replace(_LIMITS, total=timeout)
         self._known: dict[str, _Known] = {}
         self._flights: dict[str, asyncio.Future[_Known]] = {}
         self._slowed: set[str] = set()  # Lanes with a Crawl-delay.
@@ -137,7 +139,7 @@ class RobotsCache:
         return answer
 
     async def _read(self, origin: str) -> _Answer:
-        async with self._http.stream(f"{origin}/robots.txt", limits=_LIMITS) as stream:
+        async with self._http.stream(f"{origin}/robots.txt", limits=self._limits) as stream:
             if isinstance(stream, Trouble):
                 return _no_answer(stream)
             if stream.status == 429 or stream.status >= 500:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.linking import Linker
@@ -14,17 +15,17 @@ from trawlnet.crawlers.web.work import PageVisit, SitemapVisit, changed_key
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.sitemap import Entry, read_sitemap
+from trawlnet.formats.sitemap import MOST_ENTRIES, Entry, read_sitemap
 from trawlnet.formats.url import request_url
-from trawlnet.net.answer import Limits, outcome_of
-from trawlnet.net.trouble import Trouble
+from trawlnet.net.answer import Limits, Response, outcome_of
+from trawlnet.net.redirect import is_redirect
+from trawlnet.net.trouble import Trouble, clean
 from trawlnet.sink.lmdb_pages import PageIndex
 
 MOST_BYTES = 50 * 1024 * 1024  # Inflated, as the protocol says.
 _MOST_LEVELS = 3  # Of indexes in indexes.
 _DEPTH = 1  # A page in a sitemap is one step from its site, so that depth 0 means seeds only.
 _GZIP = b"\x1f\x8b"
-LIMITS = Limits(total=60.0, wire=MOST_BYTES, inflated=MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +34,32 @@ class SitemapReader:
     linker: Linker
     pages: PageIndex
     revisit: RevisitRule | None
+    limits: Limits  # Of any request; sitemaps may be larger than pages.
+    most_files: int = 100  # Named by one robots.txt, or by one index.
+    most_urls: int = MOST_ENTRIES  # Of one file.
 
     def announced(self, urls: Iterable[str], origin: str) -> list[Task]:
         """Sitemaps that a robots.txt names and that nobody has been told of lately."""
         found = []
-        for written in urls:
+        for written in itertools.islice(urls, self.most_files):
             task = self._sitemap(written, f"{origin}/robots.txt", level=0)
             if task is not None and self.linker.fresh(task.key):
                 found.append(task)
         return found
 
     async def __call__(self, visit: SitemapVisit) -> Outcome:
-        answer = await self.http.get(visit.url, limits=LIMITS)
-        if isinstance(answer, Trouble) or answer.status != 200:
+        limits = replace(self.limits, wire=MOST_BYTES, inflated=MOST_BYTES)
+        answer = await self.http.get(visit.url, limits=limits)
+        if isinstance(answer, Trouble):
+            return outcome_of(answer)
+        if is_redirect(answer.status, answer.headers):
+            return self._moved(answer, visit)
+        if answer.status != 200:
             return outcome_of(answer)
         body = _plain(answer.body)
         if body is None:
             return Outcome(Reason.TOO_LARGE, detail=f"more than {MOST_BYTES} bytes inflated")
-        sitemap = read_sitemap(body)
+        sitemap = read_sitemap(body, self.most_urls)
         if sitemap.is_index:
             found = self._further(sitemap.entries, visit)
         else:
@@ -58,10 +67,21 @@ class SitemapReader:
         again_in = self.revisit.first if self.revisit else None
         return Outcome(Reason.OK, found=found, again_in=again_in)
 
+    def _moved(self, answer: Response, visit: SitemapVisit) -> Outcome:
+        """Like an index of one: so a loop of redirects ends where a loop of indexes does."""
+        target = location_of(answer)
+        found = self._further([Entry(target)], visit)
+        if visit.level >= _MOST_LEVELS:
+            return Outcome(Reason.LOOP, detail="a sitemap that redirects on and on")
+        if not found:
+            return Outcome(Reason.REFUSED, detail=clean(f"a sitemap redirected to {target}"))
+        return Outcome(Reason.OK, found=found)
+
     def _further(self, entries: Sequence[Entry], visit: SitemapVisit) -> list[Task]:
         if visit.level >= _MOST_LEVELS:
             return []
-        tasks = (self._sitemap(entry.url, visit.url, visit.level + 1) for entry in entries)
+        some = entries[: self.most_files]
+        tasks = (self._sitemap(entry.url, visit.url, visit.level + 1) for entry in some)
         return [task for task in tasks if task is not None]
 
     def _sitemap(self, written: str, base: str, level: int) -> Task | None:
@@ -93,6 +113,12 @@ class SitemapReader:
             return []
         visit = PageVisit(url, page.page_type, page.depth, "")
         return [visit.task(changed_key(self.linker.key(url), lastmod), page.depth * PER_DEPTH)]
+
+
+def location_of(answer: Response) -> str:
+    """Where a redirect leads, as written; servers put raw bytes there."""
+    raw = answer.headers["Location"].encode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "replace").strip()
 
 
 def _plain(body: bytes) -> bytes | None:

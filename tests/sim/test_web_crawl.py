@@ -1,0 +1,453 @@
+"""The web crawler over a simulated web: all that may be had is had, once, as politely as asked."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import itertools
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from aiohttp import web
+
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.engine.control import Ending
+from trawlnet.engine.outcome import Reason
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.habits import Habit, Temper
+from trawlnet.sim.web import World, serve_web
+from trawlnet.sim.web.robots import Shape, shape
+from web_site import (
+    Crawled,
+    asked,
+    captures,
+    config_for,
+    crawled,
+    forbidden,
+    gaps,
+    host_of,
+    index,
+    page_keys,
+    page_rows,
+    reachable,
+    requests,
+    scraped,
+)
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def served(folder: Path, **options: Any) -> AsyncIterator[World]:
+    chosen: dict[str, Any] = {"hosts": 4, "pages": 24, "crawl_delay": 0.01, "digests": False}
+    world = await serve_web(
+        7,
+        manifest=folder / "manifest.jsonl",
+        clock=SystemClock(),
+        log=folder / "requests.jsonl",
+        **(chosen | options),
+    )
+    try:
+        yield world
+    finally:
+        await world.close()
+
+
+def in_world(folder: Path, visit: Callable[[World], Awaitable[T]], **options: Any) -> T:
+    async def main() -> T:
+        async with served(folder, **options) as world:
+            return await visit(world)
+
+    return asyncio.run(main())
+
+
+def test_every_page_that_may_be_had_is_captured_once_and_no_other_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    log, site = tmp_path / "requests.jsonl", tmp_path / "site"
+
+    async def visit(world: World) -> tuple[Crawled, World]:
+        return await crawled(config_for(world), site, world.seeds), world
+
+    done, world = in_world(tmp_path, visit, hosts=12, pages=40)
+    wanted = reachable(world, "link", "sitemap")
+    assert done.ending is Ending.DONE
+    assert len(wanted) > 250
+    assert sorted(page_keys(site)) == sorted(wanted)
+    assert set(asked(log)) & forbidden(world) == set()
+    assert not any("/maze/" in key or "/calendar/" in key for key in asked(log))
+    again = {key: n for key, n in asked(log).items() if n > 1 and "/gone/" not in key}
+    assert again == {}, "only server errors are asked about twice"
+
+
+def test_robots_txt_is_asked_for_once_on_every_host_and_obeyed_in_every_shape(
+    tmp_path: Path,
+) -> None:
+    log, site = tmp_path / "requests.jsonl", tmp_path / "site"
+
+    async def visit(world: World) -> tuple[Crawled, World]:
+        return await crawled(config_for(world), site, world.seeds), world
+
+    done, world = in_world(tmp_path, visit, hosts=12, pages=12)
+    robots = Counter(row["host"] for row in requests(log) if row["path"] == "/robots.txt")
+    assert set(robots.values()) == {1}
+    failing = [h for h in range(12) if shape(world.site, h) is Shape.FAILING]
+    for host in failing:
+        name = world.site.hosts[host]
+        assert [row["path"] for row in requests(log) if row["host"] == name] == ["/robots.txt"]
+        mine = [one for one in done.failures.values() if host_of(one.key) == name]
+        assert mine
+        assert {one.reason for one in mine} <= {Reason.UNAVAILABLE, Reason.BLOCKED}
+        assert any("robots.txt: HTTP 503" in one.detail for one in mine)
+
+
+def test_a_restart_asks_nobody_for_robots_txt_again_and_fetches_no_page_twice(
+    tmp_path: Path,
+) -> None:
+    log, site = tmp_path / "requests.jsonl", tmp_path / "site"
+
+    async def visit(world: World) -> None:
+        await crawled(config_for(world, caps={"max_pages": 20}), site, world.seeds, "r1")
+        await crawled(config_for(world), site, (), "r2")
+
+    in_world(tmp_path, visit)
+    seen = asked(log)
+    assert {key: n for key, n in seen.items() if n > 1 and "/gone/" not in key} == {}
+
+
+def test_the_gap_to_each_host_and_its_crawl_delay_are_kept(tmp_path: Path) -> None:
+    log, site = tmp_path / "requests.jsonl", tmp_path / "site"
+
+    async def visit(world: World) -> World:
+        config = config_for(world, limits={"req_per_sec": 25}, caps={"max_pages": 60})
+        await crawled(config, site, world.seeds)
+        return world
+
+    world = in_world(tmp_path, visit, crawl_delay=0.1, latency=0.005)
+    shortest = gaps(log)
+    assert len(shortest) >= 3
+    for number, host in enumerate(world.site.hosts):
+        if host in shortest:
+            delay = 0.1 if shape(world.site, number) is Shape.PLAIN else 0.04
+            assert shortest[host] >= delay - 0.001
+
+
+def test_hosts_at_one_address_share_its_gap(tmp_path: Path) -> None:
+    """Two names of 127.0.0.1: what one is asked counts for the other."""
+
+    async def main() -> None:
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            began = clock.now()
+            hosts.append((request.headers["Host"].partition(":")[0], began))
+            if request.path == "/robots.txt":
+                return web.Response(status=404)
+            links = "".join(f'<a href="/{n}">{n}</a>' for n in range(8))
+            return web.Response(text=links, content_type="text/html")
+
+        clock, hosts = SystemClock(), list[tuple[str, float]]()
+        server = web.Server(page)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        try:
+            config = WebConfig.model_validate(
+                {
+                    "allow_private_hosts": True,
+                    "limits": {"req_per_sec": 20, "global_concurrency": 8},
+                    "caps": {"max_pages": 12},
+                }
+            )
+            seeds = [f"http://localhost:{port}/", f"http://127.0.0.1:{port}/"]
+            await crawled(config, tmp_path / "site", seeds)
+        finally:
+            listener.close()
+            await server.shutdown(1.0)
+        starts = [at for _, at in hosts]
+        assert {name for name, _ in hosts} == {"localhost", "127.0.0.1"}
+        assert min(b - a for a, b in itertools.pairwise(starts)) >= 0.05 - 0.002
+
+    asyncio.run(main())
+
+
+HOSTILE = {
+    Habit.DRIP: {Reason.TIMEOUT},
+    Habit.BOMB: {Reason.TOO_LARGE},
+    Habit.HUGE: {Reason.TOO_LARGE},
+    Habit.LONG_HEADERS: {Reason.TOO_LARGE},
+    Habit.TRUNCATING: {Reason.TRUNCATED},
+    Habit.RESET: {Reason.TRUNCATED},
+    Habit.REDIRECT_LOOP: {Reason.LOOP, Reason.OK},
+    Habit.REDIRECT_PRIVATE: {Reason.REFUSED},
+    Habit.SERVER_ERROR: {Reason.UNAVAILABLE},
+    Habit.GARBAGE: {Reason.CONNECTION_ERROR},
+    Habit.STALL: {Reason.TIMEOUT},
+    Habit.DEAD: {Reason.CONNECTION_ERROR},
+}
+
+
+def test_every_hostile_habit_is_survived_and_ends_in_its_reason(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    temper = Temper(drip_gap=0.2, bomb_size=64 << 20, huge_size=64 << 20, longest=20.0)
+
+    async def visit(world: World) -> tuple[Crawled, World]:
+        config = config_for(world, limits={"request_timeout": 1.0, "max_retries": 1})
+        return await crawled(config, site, world.seeds), world
+
+    done, world = in_world(tmp_path, visit, hosts=2, pages=10, habits=tuple(HOSTILE), temper=temper)
+    assert done.ending is Ending.DONE
+    for number, habit in enumerate(world.site.habits):
+        if habit is Habit.GOOD:
+            continue
+        name = world.site.hosts[number]
+        mine = [one for one in done.failures.values() if host_of(one.key) == name]
+        words = {one.reason for one in mine} - {Reason.BLOCKED}
+        assert mine, habit
+        assert words <= HOSTILE[habit] and words, (habit, [(o.reason, o.detail) for o in mine])
+    assert set(page_keys(site)) >= reachable(world, "link")
+
+
+def test_a_host_that_throttles_is_waited_for_and_then_crawled_whole(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    habits = (Habit.THROTTLE_RETRY_AFTER, Habit.FLAPPING)
+
+    async def visit(world: World) -> tuple[Crawled, World]:
+        config = config_for(world, limits={"max_retries": 5})
+        return await crawled(config, site, world.seeds), world
+
+    done, world = in_world(
+        tmp_path, visit, hosts=1, pages=6, habits=habits, temper=Temper(throttle_every=5)
+    )
+    assert sorted(page_keys(site)) == sorted(reachable(world, "link", "sitemap"))
+    assert done.counts.attempts[Reason.RATE_LIMITED] > 0
+    assert done.counts.attempts[Reason.UNAVAILABLE] > 0
+
+
+def test_redirects_are_new_urls_with_a_capture_of_their_own(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> World:
+        await crawled(config_for(world), site, world.seeds)
+        return world
+
+    world = in_world(tmp_path, visit, hosts=6, pages=60)
+    known = index(site)
+    moved = {
+        row["url"]: row
+        for row in page_rows(world)
+        if row["status"] // 100 == 3
+        and row["allowed"]
+        and row["via"]
+        and row["hop"] == 0
+        and (row["location"].startswith("/") or str(world.site.port) in row["location"])
+    }
+    captured = {url: page for url, page in known.items() if page.http_status // 100 == 3}
+    assert moved and set(captured) & set(moved)
+    targets = {
+        line.url: line.metadata["redirect"] for line in captures(site) if line.url in captured
+    }
+    for url in set(captured) & set(moved):
+        assert targets[url].endswith(moved[url]["location"].rpartition("://")[2])
+
+
+def test_a_redirect_to_another_spelling_of_the_same_page_is_followed_on_the_spot(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            if request.path == "/robots.txt":
+                return web.Response(status=404)
+            if request.path == "/" and request.query_string:
+                return web.Response(status=302, headers={"Location": "/"})
+            return web.Response(text="<p>here", content_type="text/html")
+
+        server = web.Server(page)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        seed = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/?utm_source=x"
+        try:
+            config = WebConfig.model_validate({"allow_private_hosts": True})
+            done = await crawled(config, tmp_path / "site", [seed])
+        finally:
+            listener.close()
+            await server.shutdown(1.0)
+        assert done.settled == {Reason.OK: 1}
+        (line,) = captures(tmp_path / "site")
+        assert (line.url, line.http_status, list(line.hops)) == (seed, 200, [seed])
+        assert line.final_url == seed.partition("?")[0]
+
+    asyncio.run(main())
+
+
+def test_depth_is_counted_in_links_and_bounded(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> World:
+        config = config_for(world, caps={"max_depth": 1}, sitemaps={"enabled": False})
+        await crawled(config, site, world.seeds)
+        return world
+
+    world = in_world(tmp_path, visit, hosts=4, pages=40)
+    depths = {page["url"]: page["depth"] for page in page_rows(world)}
+    wanted = {url for url in reachable(world, "link") if (depths.get(url) or 0) <= 1}
+    assert set(page_keys(site)) == wanted
+    assert {page.depth for page in index(site).values()} == {0, 1}
+
+
+def test_a_cap_counts_successes_and_holds_over_restarts(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    caps = {"scopes": [{"name": "host", "pattern": "^(http://[^/]+)/", "max_pages": 7}]}
+
+    async def visit(world: World) -> World:
+        for run in ("r1", "r2", "r3"):
+            stop = {"max_pages": 5} if run != "r3" else {}
+            await crawled(config_for(world, caps=caps | stop), site, world.seeds, run)
+        return world
+
+    world = in_world(tmp_path, visit)
+    kept = Counter(host_of(url) for url, page in index(site).items() if page.http_status == 200)
+    assert kept and set(kept.values()) == {7}
+    assert len(kept) == len(world.site.hosts)
+
+
+def test_a_budget_of_pages_is_exact_and_ends_the_run(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> Crawled:
+        return await crawled(config_for(world, caps={"max_pages": 13}), site, world.seeds)
+
+    done = in_world(tmp_path, visit)
+    assert done.ending is Ending.LIMIT
+    assert len(page_keys(site)) == 13
+    assert done.counts.open > 0
+
+
+def test_a_budget_of_bytes_ends_the_run(tmp_path: Path) -> None:
+    async def visit(world: World) -> Crawled:
+        config = config_for(world, caps={"max_bytes": "100KB"})
+        return await crawled(config, tmp_path / "site", world.seeds)
+
+    assert in_world(tmp_path, visit).ending is Ending.LIMIT
+
+
+def test_a_scrape_asks_with_validators_and_writes_rows_for_what_is_unchanged(
+    tmp_path: Path,
+) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> Crawled:
+        await crawled(config_for(world), site, world.seeds)
+        return await scraped(config_for(world), site)
+
+    done = in_world(tmp_path, visit)
+    first = {line.url: line for line in captures(site) if line.run == "r1"}
+    second = [line for line in captures(site) if line.run == "s1"]
+    html = {url for url, line in first.items() if line.http_status == 200 and line.stored_path}
+    assert {line.url for line in second} == html
+    unchanged = [line for line in second if line.http_status == 304]
+    assert len(unchanged) == done.settled[Reason.NOT_MODIFIED] > len(second) / 2
+    for line in unchanged:
+        assert line.content_bytes == 0
+        assert line.content_sha256 == first[line.url].content_sha256
+    rows = list(csv.DictReader((site / "logs" / "pages-s1.csv").open(newline="")))
+    assert len(rows) == len(second) and len(rows[0]) == 17
+    bookmark = json.loads((site / "state" / "spool_bookmark.json").read_text())
+    spool = site / "spool" / "discoveries" / bookmark["file"]
+    assert bookmark["offset"] == spool.stat().st_size
+
+
+def test_a_scrape_of_a_consumed_spool_asks_for_nothing(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> Crawled:
+        config = config_for(world, caps={"max_pages": 10})
+        await crawled(config, site, world.seeds)
+        await scraped(config_for(world), site, "s1")
+        return await scraped(config_for(world), site, "s2")
+
+    assert in_world(tmp_path, visit).settled == {}
+
+
+def test_a_scrape_takes_a_spool_that_another_program_wrote(tmp_path: Path) -> None:
+    site, spool = tmp_path / "site", tmp_path / "site" / "spool" / "discoveries"
+
+    async def visit(world: World) -> Crawled:
+        spool.mkdir(parents=True)
+        rows = [{"url": url, "page_type": "topic", "depth": 3} for url in world.seeds]
+        lines = [json.dumps(row) for row in (*rows, {"no": "url"})]
+        (spool / "discoveries-1760293778.jsonl").write_text("\n".join(lines) + '\n{"url": "torn')
+        return await scraped(config_for(world, scope={"allowed_hosts": []}), site, again=False)
+
+    done = in_world(tmp_path, visit)
+    assert done.settled == {Reason.OK: 3}
+    assert {(line.page_type, line.depth) for line in captures(site)} == {("topic", 3)}
+    assert "not a discovery" in (spool / "discoveries.poison.jsonl").read_text()
+
+
+def test_a_host_that_is_down_does_not_keep_a_scrape_from_its_end(tmp_path: Path) -> None:
+    site, spool = tmp_path / "site", tmp_path / "site" / "spool" / "discoveries"
+
+    async def visit(world: World) -> Crawled:
+        spool.mkdir(parents=True)
+        dead = world.site.base(1)
+        rows = [{"url": f"{dead}/{n}"} for n in range(40)] + [{"url": world.seeds[0]}]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (spool / "discoveries-000000000001.jsonl").write_text(text)
+        return await scraped(config_for(world), site)
+
+    done = in_world(tmp_path, visit, hosts=1, habits=(Habit.DEAD,))
+    assert done.ending is Ending.DONE
+    assert done.settled[Reason.OK] == 1
+    bookmark = json.loads((site / "state" / "spool_bookmark.json").read_text())
+    assert bookmark["offset"] == (spool / "discoveries-000000000001.jsonl").stat().st_size
+
+
+def test_pages_are_visited_again_when_they_are_due_and_only_changed_ones_are_sent(
+    tmp_path: Path,
+) -> None:
+    site = tmp_path / "site"
+    revisit = {"enabled": True, "min_interval": 0.05, "max_interval": 0.05}
+
+    async def visit(world: World) -> tuple[Crawled, Crawled]:
+        config = config_for(world, revisit=revisit, caps={"max_pages": 30, "max_depth": None})
+        first = await crawled(config, site, world.seeds)
+        await world.advance()
+        await asyncio.sleep(0.1)
+        config = config_for(world, revisit=revisit, caps={"max_seconds": 2})
+        return first, await crawled(config, site, world.seeds, "r2")
+
+    first, second = in_world(tmp_path, visit)
+    assert first.counts.scheduled > 0
+    assert second.counts.attempts[Reason.NOT_MODIFIED] > 0
+    again = [line for line in captures(site) if line.run == "r2"]
+    assert {line.http_status for line in again} >= {200, 304}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_links_that_say_nofollow_are_followed_only_if_told_to(wanted: bool, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> World:
+        config = config_for(world, robots={"follow_nofollow": wanted})
+        await crawled(config, site, world.seeds)
+        return world
+
+    world = in_world(tmp_path, visit, hosts=3, pages=60)
+    ways = ("link", "sitemap", "nofollow") if wanted else ("link", "sitemap")
+    extra = reachable(world, "nofollow")
+    assert extra
+    assert set(page_keys(site)) == reachable(world, *ways)
+
+
+def test_other_types_are_noted_and_not_stored_unless_wanted(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+
+    async def visit(world: World) -> None:
+        await crawled(config_for(world), site, world.seeds)
+
+    in_world(tmp_path, visit, hosts=3, pages=60)
+    files = [line for line in captures(site) if "/files/" in line.url]
+    assert files
+    assert all(line.metadata == {"not_html": True} and not line.stored_path for line in files)
