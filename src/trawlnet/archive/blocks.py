@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 from trawlnet.formats import rca
@@ -21,8 +22,7 @@ _FUTILE = 4  # A file made to mislead is given up on when so many times its size
 _FUTILE_SLACK = 64 << 20  # and this many bytes.
 
 
-@dataclass(frozen=True, slots=True)
-class FoundBlock:
+class FoundBlock(NamedTuple):
     offset: int
     head: rca.BlockHead
     crc: int  # Of the whole block; 0 where the walk does not check.

@@ -73,8 +73,7 @@ class CollectionEntry(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlockHead:
+class BlockHead(NamedTuple):  # Made for every block that is only stepped over: a tuple is quick.
     size: int
     did: str
     pds: str
@@ -174,7 +173,7 @@ def parse_block(block: Buffer) -> BlockHead:
 
 def parse_head(start: Buffer) -> BlockHead:
     """The same from the first bytes of a block, if they reach beyond its table of contents."""
-    view = memoryview(start)
+    view = start if isinstance(start, bytes) else memoryview(start)
     size = block_size(view)
     did, at = read_string(view, _SIZE.size)
     pds, at = read_string(view, at)
@@ -265,7 +264,7 @@ def pack_string(text: str) -> bytes:
     return _U16.pack(len(raw)) + raw
 
 
-def read_string(view: memoryview, at: int) -> tuple[str, int]:
+def read_string(view: Buffer, at: int) -> tuple[str, int]:
     (size,), start = read_struct(view, at, _U16)
     if size > len(view) - start:
         raise RcaCut(at, f"a text of {size} bytes where {len(view) - start} are left")
@@ -275,7 +274,7 @@ def read_string(view: memoryview, at: int) -> tuple[str, int]:
         raise RcaError(at, "a text that is not UTF-8") from None
 
 
-def read_struct(view: memoryview, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
+def read_struct(view: Buffer, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
     if len(view) - at < layout.size:
         raise RcaCut(at, "the data end inside a field")
     return layout.unpack_from(view, at), at + layout.size
