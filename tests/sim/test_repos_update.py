@@ -310,3 +310,23 @@ def test_a_directory_that_is_gone_costs_no_server_its_good_name(
 
 def archived_nothing(workspace: Path) -> bool:
     return not list((workspace / "archive").glob("*.rca"))
+
+
+def test_an_account_that_moved_is_followed(
+    tmp_path: Path, mirrored: Callable[[AtprotoWorld], SimMirror]
+) -> None:
+    async def use(world: AtprotoWorld) -> tuple[Crawled, Crawled, set[str]]:
+        mirror, truth = mirrored(world), Truth.of(world)
+        now, moved = dict(mirror.rows), set()
+        for did in truth.archivable(in_plc=True):
+            if (former := truth.rows[did].get("former_pds")) is not None:
+                mirror.rows[did] = Identity(did, former, now[did].key)
+                moved.add(did)
+        first = await run(world, tmp_path)
+        mirror.rows = now
+        return first, await run(world, tmp_path, recheck_inactive=0), moved
+
+    first, again, moved = in_world(use)
+    assert moved and {first.reasons[did] for did in moved} == {Reason.DEACTIVATED}
+    assert not moved & again.failures.keys()
+    assert archived(tmp_path).keys() >= moved

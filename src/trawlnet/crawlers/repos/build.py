@@ -26,6 +26,7 @@ from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.resolving import DocumentResolver
 from trawlnet.crawlers.repos.sources import FileSource, PlcSource, RelaySource, check_dids
 from trawlnet.crawlers.repos.visit import Visitor
+from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source
@@ -76,13 +77,14 @@ async def open_parts(
             mirror,
             rules.skip,
             config.update,
+            clock,
             keys.forget_done if keys else None,
         )
         pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="repo")
         stack.callback(pool.shutdown, wait=False, cancel_futures=True)
         visitor = Visitor(
             metered,
-            resolver,
+            Whereabouts(resolver, mirror, config.recheck_inactive),
             shelf.archived,
             MemoryBudget(config.memory_limit),
             pool,

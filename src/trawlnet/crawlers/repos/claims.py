@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
 from trawlnet.crawlers.repos.work import RepoVisit, Resolution
+from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 
@@ -36,6 +37,7 @@ class Census:
     mirror: Mirror | None
     skip: frozenset[str]  # Lanes.
     update: bool
+    clock: Clock
     reopen: Reopen | None = None
     left_out: Counter[str] = field(default_factory=Counter)  # By why.
 
@@ -71,7 +73,8 @@ class Census:
 
     def _visit(self, identity: Identity, rev: str = "") -> Task | None:
         try:
-            task = RepoVisit(identity.did, identity.pds, identity.key, rev).task()
+            visit = RepoVisit(identity.did, identity.pds, identity.key, rev, int(self.clock.now()))
+            task = visit.task()
         except ValueError:
             self.left_out["no_pds"] += 1
             return None

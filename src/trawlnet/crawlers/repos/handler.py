@@ -68,7 +68,7 @@ class ReposHandler:
 
     async def _resolve(self, resolution: Resolution) -> Outcome:
         did = resolution.did
-        found = await self.visitor.resolver.resolve(did)
+        found = await self.census.resolver.resolve(did)
         rev = self.census.archived.rev(did) or ""
         if isinstance(found, Outcome):
             return self._buried(did, found) if rev else found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,7 @@ from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.budget import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.fetching import fetch_repo, latest_rev
-from trawlnet.crawlers.repos.identity import Identity, Resolver
+from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.making import (
     Doubt,
     Recipe,
@@ -23,14 +22,15 @@ from trawlnet.crawlers.repos.making import (
     make_block,
     read_car,
 )
+from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.crawlers.repos.work import RepoVisit
-from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.answer import Limits
 from trawlnet.net.lane import lane_of
 
+NOT_SIGNED = "not signed by the account's key"
 INACTIVE = (Reason.NOT_FOUND, Reason.DEACTIVATED, Reason.TAKENDOWN, Reason.SUSPENDED)
 
 
@@ -45,7 +45,7 @@ class Fetched:
 @dataclass(frozen=True, slots=True)
 class Visitor:
     http: Getter
-    resolver: Resolver
+    whereabouts: Whereabouts
     archived: Archived
     budget: MemoryBudget
     pool: Executor  # For what takes long.
@@ -54,20 +54,35 @@ class Visitor:
     clock: Clock
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
+        found = await self._try(visit, task, task.lane)
+        if isinstance(found, Outcome) and found.reason in INACTIVE:
+            found = await self.whereabouts.moved_since(visit, self.clock.now()) or found
+        if isinstance(found, Identity):
+            # Followed once: where a document points in circles, the second answer stands.
+            there = replace(visit, pds=found.pds, key=found.key)
+            lane = lane_of(there.pds)
+            found = await self._try(there, task, lane)
+            if isinstance(found, Identity):
+                found = Outcome(Reason.PARSE_ERROR, detail=NOT_SIGNED)
+            found = replace(found, lane=found.lane or lane)
+        return self._remembered(visit.did, found)
+
+    async def _try(self, visit: RepoVisit, task: Task, lane: str) -> Outcome | Identity:
+        """What the server has, or where the account lives instead."""
         # Asked now, not when the task was made: there may be a tombstone over it since.
         if visit.rev and (archived := self.archived.rev(visit.did)) is not None:
-            latest = await latest_rev(self.http, visit.pds, visit.did, task.lane)
+            latest = await latest_rev(self.http, visit.pds, visit.did, lane)
             if isinstance(latest, Outcome):
-                return self._remembered(visit.did, latest)
+                return latest
             if latest == archived:
                 return Outcome(Reason.NOT_MODIFIED)
-        outcome = await self._fetch(visit, task.lane)
-        if outcome.reason is Reason.TRUNCATED and task.attempt and _was_whole(outcome):
+        found = await self._fetch(visit, lane)
+        if isinstance(found, Outcome) and task.attempt and _lacks_blocks(found):
             # It lacks the same twice: no write was in the way.
-            outcome = replace(outcome, reason=Reason.PARSE_ERROR)
-        return self._remembered(visit.did, outcome)
+            return replace(found, reason=Reason.PARSE_ERROR)
+        return found
 
-    async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome:
+    async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome | Identity:
         ticket = self.budget.ticket()
         try:
             car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, ticket)
@@ -81,7 +96,9 @@ class Visitor:
         ticket.close()
         return made
 
-    async def _make(self, car: bytearray, visit: RepoVisit, ticket: Ticket) -> RepoBlock | Outcome:
+    async def _make(
+        self, car: bytearray, visit: RepoVisit, ticket: Ticket
+    ) -> RepoBlock | Outcome | Identity:
         await ticket.grow(len(car))  # Its records as JSON take about as much again.
         whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
         loop = asyncio.get_running_loop()
@@ -89,29 +106,19 @@ class Visitor:
         made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
         return made.outcome() if isinstance(made, Refused) else made
 
-    async def _second_look(self, doubt: Doubt, whose: Whose) -> RepoBlock | Refused | Outcome:
+    async def _second_look(
+        self, doubt: Doubt, whose: Whose
+    ) -> RepoBlock | Refused | Outcome | Identity:
         """The key may be newer than what we were told: ask once more before refusing."""
-        identity = await self._resolved(whose.did)
+        identity = await self.whereabouts.resolved(whose.did)
         if isinstance(identity, Outcome):
             return replace(identity, detail=f"no key to verify with: {identity.detail}")
-        if not is_signed(doubt.content, identity.key):
-            moved = f"; it lives on {identity.pds}" if identity.pds != whose.pds else ""
-            return Refused(Reason.PARSE_ERROR, f"not signed by the account's key{moved}")
-        loop = asyncio.get_running_loop()
-        content = doubt.content
-        return await loop.run_in_executor(self.pool, make_block, content, whose, self.recipe)
-
-    async def _resolved(self, did: str) -> Identity | Outcome:
-        """Trouble is told of the directory, not of the PDS."""
-        try:
-            found = await self.resolver.resolve(did)
-        except LaneParked as parked:
-            if parked.until < math.inf:
-                raise
-            return Outcome(Reason.UNAVAILABLE, lane=parked.lane, detail="the directory is blocked")
-        if isinstance(found, Outcome) and not found.lane:
-            return replace(found, lane=lane_of(self.resolver.directory_of(did)))
-        return found
+        if is_signed(doubt.content, identity.key):
+            loop, content = asyncio.get_running_loop(), doubt.content
+            return await loop.run_in_executor(self.pool, make_block, content, whose, self.recipe)
+        if identity.pds not in ("", whose.pds):
+            return identity
+        return Refused(Reason.PARSE_ERROR, NOT_SIGNED)
 
     def _remembered(self, did: str, outcome: Outcome) -> Outcome:
         """What is archived and no longer shown gets a tombstone."""
@@ -121,5 +128,5 @@ class Visitor:
         return outcome
 
 
-def _was_whole(outcome: Outcome) -> bool:
-    return outcome.detail.startswith("missing_block")
+def _lacks_blocks(outcome: Outcome) -> bool:
+    return outcome.reason is Reason.TRUNCATED and outcome.detail.startswith("missing_block")

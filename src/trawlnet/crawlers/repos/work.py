@@ -66,9 +66,10 @@ class RepoVisit:
     pds: str  # URL without a path.
     key: str = ""  # The account's signing key as a did:key; empty: to be looked up.
     rev: str = ""  # As archived: nothing is fetched unless the server has another one.
+    told: int = 0  # Unix seconds: when we were told where it lives.
 
     def task(self) -> Task:
-        payload = {"pds": self.pds, "key": self.key, "rev": self.rev}
+        payload = {"pds": self.pds, "key": self.key, "rev": self.rev, "told": self.told}
         return Task(self.did, lane_of(self.pds), payload)
 
 
@@ -76,7 +77,7 @@ def read_task(task: Task) -> Listing | Resolution | RepoVisit:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: dict[str, Any] = task.payload
     if "pds" in payload:
-        return RepoVisit(task.key, payload["pds"], payload["key"], payload["rev"])
+        return RepoVisit(task.key, payload["pds"], payload["key"], payload["rev"], payload["told"])
     if "resolve" in payload:
         return Resolution(task.key.removeprefix(_RESOLVE), payload["resolve"])
     return Listing(

@@ -1,0 +1,49 @@
+"""Accounts move: where one lives now, when what we were told may be out of date."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
+from trawlnet.crawlers.repos.work import RepoVisit
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.net.lane import lane_of
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    resolver: Resolver
+    mirror: Mirror | None
+    stale_after: float  # Seconds.
+
+    async def moved_since(self, visit: RepoVisit, now: float) -> Identity | None:
+        """Where the account went, for a server that no longer shows it. A server that an account
+        left says that it is switched off; only old tasks can be about such a one."""
+        if now - visit.told < self.stale_after:
+            return None
+        found = await self._looked_up(visit.did)
+        if found is None or not found.pds or lane_of(found.pds) == lane_of(visit.pds):
+            return None
+        return found
+
+    async def resolved(self, did: str) -> Identity | Outcome:
+        """From the directory itself; trouble is told of the directory, not of the PDS."""
+        try:
+            found = await self.resolver.resolve(did)
+        except LaneParked as parked:
+            if parked.until < math.inf:
+                raise
+            return Outcome(Reason.UNAVAILABLE, lane=parked.lane, detail="the directory is blocked")
+        if isinstance(found, Outcome) and not found.lane:
+            return replace(found, lane=lane_of(self.resolver.directory_of(did)))
+        return found
+
+    async def _looked_up(self, did: str) -> Identity | None:
+        if self.mirror is not None:
+            states = await self.mirror.states([did])
+            if did in states:
+                return states[did]
+        found = await self.resolved(did)
+        return found if isinstance(found, Identity) else None
