@@ -264,15 +264,22 @@ def _robots_policy(config: WebConfig, agent: str) -> RobotsPolicy:
 
 
 def _options(config: WebConfig, order: Order, producer: str) -> CaptureOptions:
+    store, warc = config.store, config.warc
     return CaptureOptions(
         run=order.run,
         producer=producer,
-        zstd_level=config.store.level if config.store.compress == "zstd" else None,
+        html_folder=store.html_dir,
+        zstd_level=store.level if store.compress == "zstd" else None,
+        permissions=store.permissions,
+        pages_csv=config.metrics.pages_csv.replace("{run_id}", order.run),
+        edges_csv=config.trajectory.edges_csv,
         edges=config.trajectory.enabled,
-        warc=config.warc.enabled,
-        about={"http-header-user-agent": agent_of(config), "robots": _obeyed(config)},
-        warc_bytes=int(config.warc.rotate_every_mb * _MB),
         csv_bytes=int(config.trajectory.rotate_every_mb * _MB),
+        warc=warc.enabled,
+        warc_folder=warc.dir,
+        warc_zstd_level=store.level if warc.compress == "zstd" else None,
+        warc_bytes=int(warc.rotate_every_mb * _MB),
+        about={"http-header-user-agent": agent_of(config), "robots": _obeyed(config)},
     )
 
 

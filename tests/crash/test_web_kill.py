@@ -1,0 +1,107 @@
+"""SIGKILL at random instants of a crawl of a site: every page is there, once, and whole."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from nursery import nursery_of
+
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.web import World, serve_web
+from trawlnet.sink.blobs import BlobStore
+from web_site import asked, captures, config_for, forbidden, index, page_keys, reachable
+
+KILLS = 100
+# A page whose receipt was lost is asked for again: as many as were in flight or waiting to settle.
+IN_FLIGHT = 64
+
+
+class Served:
+    """The site in a thread of its own: the test waits and kills meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "requests.jsonl"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        made = serve_web(
+            5,
+            manifest=folder / "manifest.jsonl",
+            clock=SystemClock(),
+            hosts=12,
+            pages=220,
+            crawl_delay=0.001,
+            digests=False,
+            log=self.log,
+        )
+        self.world: World = asyncio.run_coroutine_threadsafe(made, self._loop).result()
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.world.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.mark.slow
+def test_no_page_is_lost_doubled_or_torn_over_a_hundred_kills(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    try:
+        world, site = served.world, tmp_path / "site"
+        limits = {"req_per_sec": 0, "per_host_concurrency": 2, "global_concurrency": 12}
+        config = config_for(world, limits=limits, warc={"enabled": True})
+        given = {"config": config.model_dump(mode="json"), "seeds": world.seeds}
+        (tmp_path / "given.json").write_text(json.dumps(given))
+        dice, landed = random.Random(4), 0
+        with nursery_of("web_roles", tmp_path) as nursery:
+            for _ in range(KILLS):
+                pid = nursery.start("crawl")
+                time.sleep(dice.uniform(0.05, 0.3))
+                landed += nursery.kill(pid)
+            assert nursery.wait(nursery.start("crawl")) == 0
+    finally:
+        served.close()
+    assert landed >= KILLS * 0.9, "most kills must hit a crawl at work"
+    check(world, site, served.log, landed)
+
+
+def check(world: World, site: Path, log: Path, landed: int) -> None:
+    wanted = reachable(world, "link", "sitemap")
+    assert len(wanted) > 1000
+    assert sorted(page_keys(site)) == sorted(wanted), "each page once in the index, none missing"
+    seen = asked(log)
+    assert set(seen) & forbidden(world) == set()
+    robots = Counter(key for key in seen.elements() if key.endswith("/robots.txt"))
+    twice = sum(n - 1 for key, n in seen.items() if key in wanted)
+    assert twice <= landed * IN_FLIGHT, "asked again only around a kill"
+    assert sum(robots.values()) <= len(robots) + landed
+    blobs = BlobStore(site / "store" / "html", ".html")
+    assert list(blobs.verify()) == []
+    blobs.close()
+    assert csv_urls(site) == Counter(line.url for line in captures(site))
+    assert set(index(site)) == {line.url for line in captures(site)}
+    warcs = sorted((site / "warc").glob("*.warc.gz"))
+    done = subprocess.run(
+        [sys.executable, "-m", "warcio.cli", "check", *warcs], capture_output=True
+    )
+    assert warcs and done.returncode == 0, done.stdout[-1000:]
+
+
+def csv_urls(site: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in (site / "logs").glob("pages-*.csv"):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                assert len(row) == 17 and None not in row.values()
+                found[row["url"]] += 1
+    return found
