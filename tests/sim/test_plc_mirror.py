@@ -166,6 +166,19 @@ def test_a_directory_that_does_not_tell_is_given_up_on(status, tmp_path):
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_directory_that_leads_in_circles_is_given_up_on(numbered, log, tmp_path):
+    odd = OddDirectory(log[0], numbered=numbered, ignores_after=True, cut_after=20_000)
+
+    async def test():
+        async with serving(odd) as url, opened(tmp_path / "tables") as tables:
+            with pytest.raises(Unanswered, match="again and again"):
+                await mirrored(url, tables)
+        assert len(odd.requests) < 20
+
+    asyncio.run(test())
+
+
 def test_waits_are_as_long_as_the_directory_says(log, tmp_path):
     odd = OddDirectory(log[0], throttle_every=2, most=100)
 
@@ -294,6 +307,7 @@ def test_identities_are_resolved_from_their_documents(tmp_path):
                     ("did:key:zQ3sh", Reason.REFUSED),
                     ("did:web:host.social:path", Reason.REFUSED),
                     ("did:web:localhost%2Fx", Reason.REFUSED),
+                    ("did:web:somebody%40localhost", Reason.REFUSED),
                     ("did:web:127.0.0.1%3A1", Reason.CONNECTION_ERROR),
                     ("not a did", Reason.REFUSED),
                 ):

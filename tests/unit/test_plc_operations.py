@@ -239,6 +239,15 @@ def test_a_line_that_is_none_is_malformed(line):
         read_line(line, allow_private=False)
 
 
+def test_an_operation_nested_too_deep_to_be_written_is_malformed():
+    nested = []
+    for _ in range(400):
+        nested = [nested]
+    operation = {"type": "plc_operation", "prev": None, "x": nested}
+    with pytest.raises(Malformed):
+        read_line(plain_line(operation=operation), allow_private=False)
+
+
 def test_microseconds_are_exact():
     assert microseconds("2022-11-17T06:31:40.296Z") == 1_668_666_700_296_000
     assert microseconds("2022-11-17T06:31:40.296001+01:00") == 1_668_663_100_296_001

@@ -33,7 +33,7 @@ class Origin:
 
 _LONGEST = 2048  # Characters.
 _LONGEST_NAME = 253
-_REMEMBERED = 1 << 16  # The whole network has some 16,000 servers.
+_REMEMBERED = 1 << 15  # The whole network has some 16,000 servers.
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _NAME = re.compile(
     r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -60,15 +60,18 @@ _TUNNELS = re.compile(
 )
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def canonical_origin(text: str, *, allow_private: bool = False) -> Origin:
     """Scheme added where it is missing, lower case, IDNs in ASCII; the scheme's own port, path,
     query and user are dropped."""
-    text = text.strip()
+    if len(text) > _LONGEST:  # Not remembered: strangers write these.
+        return Origin("", Refusal.TOO_LONG)
+    return _canonical(text.strip(), allow_private)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _canonical(text: str, allow_private: bool) -> Origin:
     if not text:
         return Origin("", Refusal.EMPTY)
-    if len(text) > _LONGEST:
-        return Origin("", Refusal.TOO_LONG)
     try:
         url = URL(text if _SCHEME.match(text) else f"https://{text}")
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
@@ -77,12 +78,15 @@ def document_url(did: str, plc_url: str, *, allow_private: bool) -> str | None:
 def _web_url(name: str, allow_private: bool) -> str | None:
     # A colon would start a path, which this protocol does not allow; a port comes encoded.
     host = unquote(name)
-    if ":" in name or "/" in host or (":" in host and not allow_private):
+    if ":" in name or not _HOST.fullmatch(host) or (":" in host and not allow_private):
         return None
     # Private worlds have no certificates.
     scheme = "http" if allow_private and _is_private(host.partition(":")[0]) else "https"
     origin = canonical_origin(f"{scheme}://{host}", allow_private=allow_private)
     return f"{origin.url}/.well-known/did.json" if origin.url else None
+
+
+_HOST = re.compile(r"[a-zA-Z0-9.-]{1,253}(?::[0-9]{1,5})?")
 
 
 def _is_private(host: str) -> bool:

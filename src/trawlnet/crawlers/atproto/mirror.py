@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.atproto import operations
@@ -38,6 +38,7 @@ _RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)
 # breaks when it is asked, but so does any server now and then.
 _NO_SUCH_FORM = {Reason.HTTP_ERROR: 1, Reason.NOT_FOUND: 1, Reason.UNAVAILABLE: 3}
 _NEVER = 1 << 30  # Tries.
+_MOST_IDLE = 5  # Pages; a body that is cut early may lead nowhere now and then.
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class PlcMirror:
         self._stop = stop
         self._follow = follow
         self._lane = lane_of(directory.url)
+        self._idle = 0  # Pages in a row that led nowhere.
         self.tally = Tally()
 
     async def run(self, stored: Callable[[Tally], None]) -> None:
@@ -163,6 +165,7 @@ class PlcMirror:
     def _read(self, lines: Lines, place: Place) -> ExportPage:
         page = read_page(lines, place, allow_private=self._directory.allow_private)
         if page is not None:
+            self._watch_for_circles(place, page)
             self.tally.pages += 1
             self.tally.malformed += page.malformed
             self.tally.crowded += page.was_crowded
@@ -173,6 +176,15 @@ class PlcMirror:
             f"{self._directory.url} sends a page without sequence numbers after {place.position}",
             "look at it with curl; what was mirrored is stored",
         )
+
+    def _watch_for_circles(self, place: Place, page: ExportPage) -> None:
+        before, after = replace(place, strictly=False), replace(page.place, strictly=False)
+        self._idle = self._idle + 1 if before == after and not page.is_last else 0
+        if self._idle > _MOST_IDLE:
+            raise Unanswered(
+                f"{self._directory.url} tells the same page again and again after {place.position}",
+                "look at it with curl; what was mirrored is stored",
+            )
 
     async def _put_off(self, outcome: Outcome, url: str, tries: int) -> None:
         self.tally.retries += 1

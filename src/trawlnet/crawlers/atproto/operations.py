@@ -40,7 +40,7 @@ def read_line(row: Any, *, allow_private: bool) -> OperationRow:
         pds_refused=refused,
         signing_key=_clipped(verification.get("atproto")),
         prev=prev or "",
-        operation_json=orjson.dumps(entry.operation),
+        operation_json=_json(entry.operation),
         nullified=bool(entry.nullified),
         seq=entry.seq or 0,
         time_us=microseconds(entry.created_at),
@@ -78,6 +78,13 @@ def _endpoint(state: PlcState | None, operation: Operation, allow_private: bool)
     written = operation["service"] if operation.get("type") == "create" else state.pds
     origin = canonical_origin(written, allow_private=allow_private)
     return origin.url, str(origin.refused)
+
+
+def _json(operation: Operation) -> bytes:
+    try:
+        return orjson.dumps(operation)
+    except TypeError:  # Nested deeper than can be written, though not than can be read.
+        raise Malformed("an operation that cannot be written as JSON") from None
 
 
 def _handle(state: PlcState | None) -> str:
