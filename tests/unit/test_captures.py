@@ -29,7 +29,7 @@ from trawlnet.sink.discovery import open_discoveries
 from trawlnet.sink.errors import SinkBusy, SinkError
 from trawlnet.sink.lmdb_pages import PageIndex
 from trawlnet.sink.replay import replay
-from trawlnet.sink.rows import PAGE_COLUMNS, csv_bytes
+from trawlnet.sink.rows import PAGE_COLUMNS, csv_bytes, edge_rows
 
 URL = "https://site.test/a?b=1"
 BODY = b"<p>hello</p>"
@@ -372,6 +372,13 @@ TEXT = st.text(st.characters(exclude_characters="\0"), max_size=30)
 def test_any_text_comes_back_from_csv(table: list[tuple[str, str]]) -> None:
     read = csv.reader(io.StringIO(csv_bytes(table).decode(), newline=""))
     assert [tuple(row) for row in read] == table
+
+
+@given(st.lists(st.builds(Link, st.text(max_size=9), st.text(max_size=9)), max_size=5))
+def test_edges_are_written_as_the_csv_module_would(links: list[Link]) -> None:
+    line = CaptureLine(1, "r", "v", 0.0, "http://a.test/", 200, depth=3, links=links)
+    expected = [("http://a.test/", link.to, link.text, 3) for link in links]
+    assert edge_rows([line]) == csv_bytes(expected)
 
 
 def test_formulas_stay_and_nul_goes() -> None:

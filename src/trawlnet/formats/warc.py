@@ -14,7 +14,7 @@ from trawlnet.formats.surt import escape
 
 Headers = Iterable[tuple[str, str]]
 
-_GZIP_LEVEL = 6
+_GZIP_LEVEL = 3  # Measured on pages: half the time of the usual 6, for 5 % more bytes.
 _GZIP_WINDOW = 31  # zlib's word for a gzip member with the largest window.
 _REVISIT = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED = _REVISIT + "server-not-modified"
