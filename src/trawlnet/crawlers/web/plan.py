@@ -7,6 +7,7 @@ import math
 from trawlnet.crawlers.web.config import WebConfig, links_of
 from trawlnet.crawlers.web.reading import ReadingRules
 from trawlnet.crawlers.web.revisit import RevisitRule
+from trawlnet.crawlers.web.robots import paced
 from trawlnet.engine import crawl
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.formats.robots import product_token
@@ -23,7 +24,7 @@ def manners_of(config: WebConfig) -> Manners:
     if limits.req_per_sec == 0:
         return Manners(rate=math.inf, concurrency=limits.per_host_concurrency, gap_from_end=True)
     return Manners(
-        rate=limits.req_per_sec,
+        rate=paced(1.0 / limits.req_per_sec),
         concurrency=1,
         gap_from_end=True,
         floor=min(0.1, limits.req_per_sec),

@@ -189,12 +189,22 @@ class RobotsCache:
 
     def _slow_down(self, lane: str, rules: RobotsRules) -> None:
         delay = crawl_delay(rules, self._policy)
-        if delay > 0.0 and delay * self._manners.rate > 1.0:
+        if delay > 0.0 and (rate := paced(delay)) < self._manners.rate:
             self._slowed.add(lane)
-            self._gate.treat(lane, replace(self._manners, rate=1.0 / delay, concurrency=1))
+            self._gate.treat(lane, replace(self._manners, rate=rate, concurrency=1))
         elif lane in self._slowed:
             self._slowed.discard(lane)
             self._gate.treat(lane, self._manners)
+
+
+# A server's own clock may see its answer end a little after we have read it.
+_MARGIN = 0.005  # Seconds added to a gap,
+_MARGIN_SHARE = 0.05  # but no more than this of it.
+
+
+def paced(gap: float) -> float:
+    """The rate that leaves a host this gap, in seconds, by its own clock, too."""
+    return 1.0 / (gap + min(_MARGIN, gap * _MARGIN_SHARE))
 
 
 def _fail(flight: asyncio.Future[_Known], error: BaseException) -> None:
