@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.segment import find_segments, open_segment
 from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.archive.verify import verify_segment
+from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.build import ARCHIVE, open_parts
 from trawlnet.crawlers.repos.config import ReposConfig, limits
+from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
@@ -147,3 +151,35 @@ def holds_something(workspace: Path) -> bool:
     """Whether a crawl, perhaps one that runs, has archived a repository."""
     segments = (workspace / ARCHIVE).glob("segment_*.rca")
     return any(path.stat().st_size > HEADER_SIZE for path in segments)
+
+
+class SimMirror:
+    """What a mirror of the world's directory holds, without a database."""
+
+    def __init__(self, truth: Truth, keys: Mapping[str, str]) -> None:
+        self.rows = {
+            did: Identity(did, row["pds"], keys[did])
+            for did, row in sorted(truth.rows.items())
+            if row["in_plc"] and row["status"] not in ("tombstoned", "junk")
+        }
+
+    async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+        rows = [row for did, row in self.rows.items() if did > after]
+        for start in range(0, len(rows), 30):
+            yield rows[start : start + 30]
+
+    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+        return {did: self.rows[did] for did in dids if did in self.rows}
+
+
+def put_up_mirror(world: AtprotoWorld, monkeypatch: pytest.MonkeyPatch) -> SimMirror:
+    """From now on crawls find this mirror."""
+    people = world.population
+    keys = {did: people.account(n).keys[0].did_key for n, did in enumerate(people.dids)}
+    mirror = SimMirror(Truth.of(world), keys)
+
+    async def open_mirror(*_: Any) -> SimMirror:
+        return mirror
+
+    monkeypatch.setattr(build, "_open_mirror", open_mirror)
+    return mirror

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from repos_run import Crawled, Truth, archived, blocks_written, run, run_relay
+from repos_run import (
+    Crawled,
+    SimMirror,
+    Truth,
+    archived,
+    blocks_written,
+    put_up_mirror,
+    run,
+    run_relay,
+)
 from trawlnet.archive.tombstones import read_tombstones
-from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.engine.outcome import Reason
@@ -25,41 +33,9 @@ T = TypeVar("T")
 OLD = "2222222222222"
 
 
-class SimMirror:
-    """What a mirror of the world's directory holds, without a database."""
-
-    def __init__(self, truth: Truth, keys: Mapping[str, str]) -> None:
-        self.rows = {
-            did: Identity(did, row["pds"], keys[did])
-            for did, row in sorted(truth.rows.items())
-            if row["in_plc"] and row["status"] not in ("tombstoned", "junk")
-        }
-        self.pages_told = 0
-
-    async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
-        rows = [row for did, row in self.rows.items() if did > after]
-        for start in range(0, len(rows), 30):
-            self.pages_told += 1
-            yield rows[start : start + 30]
-
-    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
-        return {did: self.rows[did] for did in dids if did in self.rows}
-
-
 @pytest.fixture
 def mirrored(monkeypatch: pytest.MonkeyPatch) -> Callable[[AtprotoWorld], SimMirror]:
-    def put_up(world: AtprotoWorld) -> SimMirror:
-        people = world.population
-        keys = {did: people.account(n).keys[0].did_key for n, did in enumerate(people.dids)}
-        mirror = SimMirror(Truth.of(world), keys)
-
-        async def open_mirror(*_: Any) -> SimMirror:
-            return mirror
-
-        monkeypatch.setattr(build, "_open_mirror", open_mirror)
-        return mirror
-
-    return put_up
+    return lambda world: put_up_mirror(world, monkeypatch)
 
 
 def in_world(use: Callable[[AtprotoWorld], Awaitable[T]]) -> T:

@@ -13,7 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import ValidationError
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.repos.answers import error_outcome
+from trawlnet.crawlers.repos.answers import error_outcome, speaks_for_account
 from trawlnet.crawlers.repos.build import open_parts
 from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
@@ -73,6 +73,22 @@ def test_the_error_s_name_decides_and_never_a_part_of_the_text(
     assert outcome.reason is reason
     assert outcome.wait == response.wait
     assert outcome.detail.startswith(f"HTTP {response.status}")
+
+
+@pytest.mark.parametrize(
+    ("response", "speaks"),
+    [
+        (error(400, "RepoNotFound"), True),
+        (error(400, "RepoTakendown", ""), True),
+        (error(400, "InvalidRequest", "Could not find repo for DID: x"), True),
+        (error(400, "InvalidRequest", "something else"), False),
+        (error(404, "NotFound"), False),
+        (answer(404, b"<html>this domain is for sale"), False),
+        (answer(410), False),
+    ],
+)
+def test_only_the_protocol_s_own_words_bury_an_account(response: Response, speaks: bool) -> None:
+    assert speaks_for_account(error_outcome(response)) is speaks
 
 
 def test_a_hostile_message_is_a_short_printable_detail() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import orjson
@@ -33,6 +34,12 @@ def error_outcome(response: Response) -> Outcome:
     return Outcome(reason, wait=response.wait, detail=detail)
 
 
+def speaks_for_account(outcome: Outcome) -> bool:
+    """Whether the server said by name what became of an account. Any web server says 404, such as
+    the one that is there after a PDS has gone: nobody's repository is dropped for that."""
+    return _NAMED.match(outcome.detail) is not None
+
+
 class _Error(NamedTuple):
     name: str
     message: str
@@ -59,6 +66,10 @@ def _reason_of(error: _Error, otherwise: Reason) -> Reason:
 
 # Old servers, and new ones for accounts that never had a commit, say it in words only.
 _NAMELESS = _Error("InvalidRequest", "Could not find repo")
+
+
+# As `error_outcome` writes it.
+_NAMED = re.compile(rf"HTTP \d{{3}} ({'|'.join(_NAMES)}|{_NAMELESS.name}: {_NAMELESS.message})")
 
 
 def _claims_json(response: Response) -> bool:

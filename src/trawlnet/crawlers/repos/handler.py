@@ -71,7 +71,9 @@ class ReposHandler:
         found = await self.census.resolver.resolve(did)
         rev = self.census.archived.rev(did) or ""
         if isinstance(found, Outcome):
-            return self._buried(did, found) if rev else found
+            # A web site that has gone says nothing about its owner; a directory does.
+            final = found.reason is Reason.NOT_FOUND and did.startswith("did:plc:")
+            return self._buried(did, found) if rev and final else found
         if not found.pds:
             outcome = Outcome(Reason.NOT_FOUND, detail="its document names no PDS")
             return self._buried(did, outcome) if rev else outcome
@@ -82,11 +84,8 @@ class ReposHandler:
         return Outcome(Reason.OK, found=tasks)
 
     def _buried(self, did: str, outcome: Outcome) -> Outcome:
-        if outcome.reason is not Reason.NOT_FOUND:
-            return outcome
-        return replace(
-            outcome, items=[Tombstone(did, str(outcome.reason), int(self.clock.now() * 1e6))]
-        )
+        stone = Tombstone(did, str(outcome.reason), int(self.clock.now() * 1e6))
+        return replace(outcome, items=[stone])
 
     async def _visit(self, visit: RepoVisit, task: Task) -> Outcome:
         self.meter.dispatched()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.repos.answers import speaks_for_account
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.budget import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.fetching import fetch_repo, latest_rev
@@ -122,7 +123,9 @@ class Visitor:
 
     def _remembered(self, did: str, outcome: Outcome) -> Outcome:
         """What is archived and no longer shown gets a tombstone."""
-        if outcome.reason in INACTIVE and self.archived.rev(did) is not None:
+        if outcome.reason not in INACTIVE or not speaks_for_account(outcome):
+            return outcome
+        if self.archived.rev(did) is not None:
             stone = Tombstone(did, str(outcome.reason), int(self.clock.now() * 1e6))
             return replace(outcome, items=[stone])
         return outcome
