@@ -20,6 +20,16 @@ def load_section(
     workspace: Workspace, model: type[C], flags: Mapping[str, Any] | None = None
 ) -> Settings[C]:
     """The effective config of the workspace's crawler, read now."""
+    environ = _variables(workspace.crawler)
     return load(
-        workspace.crawler, model, workspace.config_file, os.environ, flags or {}, list(SECTIONS)
+        workspace.crawler, model, workspace.config_file, environ, flags or {}, list(SECTIONS)
     )
+
+
+def _variables(crawler: str) -> Mapping[str, str]:
+    """Without those of flags that stand for a key within a section: who has the flag reads them."""
+    if crawler != "web":
+        return os.environ
+    from trawlnet.cli.web_flags import VARIABLES
+
+    return {name: value for name, value in os.environ.items() if name not in VARIABLES}

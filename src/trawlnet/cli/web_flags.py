@@ -11,8 +11,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trawlnet.cli.errors import UsageTrouble
-from trawlnet.cli.sections import SECTIONS
-from trawlnet.cli.settings import Settings, flag_of, is_list, load, variable_of
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.settings import Settings, flag_of, is_list, variable_of
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.presets import beneath
@@ -58,12 +58,15 @@ PLACES = {
 }
 
 
+# Of flags that stand for a key within a section.
+VARIABLES = frozenset(
+    variable_of("web", key) for key in WebFlags.model_fields if PLACES.get(key) != key
+)
+
+
 def load_web(path: Path, flags: Mapping[str, Any]) -> Settings[WebConfig]:
     """The effective config: the file, then variables, then flags; sections are merged."""
-    own = {variable_of("web", key) for key in WebFlags.model_fields}
-    environ = {name: value for name, value in os.environ.items() if name not in own}
-    workspace = Workspace(path, "web")
-    settings = load("web", WebConfig, workspace.config_file, environ, {}, list(SECTIONS))
+    settings = load_section(Workspace(path, "web"), WebConfig)
     given = _nested({**_from_variables(), **_present(flags)})
     if not given:
         return settings
@@ -116,9 +119,9 @@ def _value(pair: str, text: str) -> Any:
 def _wrong(error: ValidationError) -> UsageTrouble:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    flag = next((flag_of(key) for key, where in PLACES.items() if where == place), f"--set {place}")
+    flag = next((flag_of(key) for key, where in PLACES.items() if where == place), "--set")
     reason = first.get("ctx", {}).get("error", first["msg"])
     return UsageTrouble(
-        f"{flag}: {reason}, got {first['input']!r}"[:300],
+        f"{place} ({flag}): {reason}, got {first['input']!r}"[:300],
         "see every key with: trawlnet config web",
     )

@@ -1,0 +1,221 @@
+"""`trawlnet web` as its users type it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from program import at_once, started, trawlnet, wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    seeds: list[str]
+    manifest: Path
+
+    def words(self, verb: str, workspace: Path, *more: object) -> tuple[object, ...]:
+        quick = ("--req-per-sec", 100, "--concurrency", 16, "--max-depth", 1)
+        return ("web", verb, "-w", workspace, "--allow-private-hosts", *quick, *more)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("web")
+    with started("sim", "web", "--seed", 3, "--scale", 0.2, folder=folder) as world:
+        wait_until(lambda: world.out.endswith("\n"), "the ready line")
+        ready = json.loads(world.out)
+        yield Site(ready["seeds"], Path(ready["manifest"]))
+
+
+@pytest.fixture(scope="module")
+def crawled(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace = tmp_path_factory.mktemp("site")
+    done = trawlnet(*site.words("crawl", workspace, *site.seeds, "--warc", "--json"))
+    assert done.code in (0, 3), done.err
+    assert done.rows[-1]["ending"] == "done"
+    return workspace
+
+
+def rows(workspace: Path) -> list[dict[str, str]]:
+    found = []
+    for path in sorted((workspace / "logs").glob("pages-*.csv")):
+        with path.open(newline="") as file:
+            found += list(csv.DictReader(file))
+    return found
+
+
+def test_configure_makes_a_workspace_with_every_key_and_keeps_what_is_there(tmp_path: Path) -> None:
+    workspace = tmp_path / "site"
+    assert at_once("web", "configure", "-w", workspace, "https://example.org/").code == 0
+    text = (workspace / "trawlnet.yaml").read_text()
+    assert yaml.safe_load(text).keys() == {"web"}
+    for key in ("user_agent", "req_per_sec", "per_repo_max_pages", "allow_patterns"):
+        assert f"# {key}: " in text
+    assert (workspace / "seeds.txt").read_text().endswith("https://example.org/\n")
+    (workspace / "trawlnet.yaml").write_text("web:\n  preset: github\n")
+    assert at_once("web", "configure", "-w", workspace).code == 0
+    assert "github" in (workspace / "trawlnet.yaml").read_text()
+
+
+def test_every_key_that_configure_writes_is_in_force_without_its_mark(tmp_path: Path) -> None:
+    at_once("web", "configure", "-w", tmp_path)
+    file = tmp_path / "trawlnet.yaml"
+    marked = [
+        line.replace("# ", "", 1)
+        if line.lstrip().removeprefix("# ").split(":")[0].isidentifier()
+        and line.lstrip().startswith("# ")
+        and ": " in line
+        else line
+        for line in file.read_text().splitlines()
+        if "null" not in line
+    ]
+    file.write_text("\n".join(line for line in marked if not line.lstrip().startswith("#")))
+    shown = at_once("config", "web", "-w", tmp_path)
+    assert shown.code == 0, shown.err
+
+
+def test_a_crawl_leaves_the_files_that_people_use(crawled: Path) -> None:
+    pages = [row for row in rows(crawled) if row["http_status"] == "200"]
+    assert pages and all(len(row) == 17 for row in pages)
+    stored = [row for row in pages if row["stored_path"]]
+    assert stored and all((crawled / row["stored_path"]).exists() for row in stored)
+    spool = list((crawled / "spool" / "discoveries").glob("discoveries-*.jsonl"))
+    told = [json.loads(line) for path in spool for line in path.read_text().splitlines()]
+    assert {one["url"] for one in told} == {row["url"] for row in stored}
+    assert set(told[0]) == {"url", "page_type", "depth", "referrer", "metadata"}
+    assert list((crawled / "warc").glob("*.warc.gz"))
+    assert (crawled / "logs" / "edges.csv").read_text().startswith("from,to,text,depth")
+    metrics = (crawled / "logs" / "crawler_metrics.csv").read_text()
+    assert "urls_fetched" in metrics and "frontier_size" in metrics
+
+
+def test_status_and_failures_tell_the_same_story(crawled: Path) -> None:
+    status = trawlnet("web", "status", "-w", crawled, "--json").rows[0]
+    assert status["open"] == 0 and status["pages"] > 0
+    failures = trawlnet("web", "failures", "-w", crawled, "--json").rows
+    assert all(set(row) == {"key", "lane", "reason", "detail", "attempt", "at"} for row in failures)
+    settled = sum(n for word, n in status["settled"].items() if word not in ("ok", "not_modified"))
+    assert len(failures) == settled + status["blocked"]
+
+
+def test_a_second_crawl_fetches_nothing_again_and_needs_no_seeds(site: Site, crawled: Path) -> None:
+    before = len(rows(crawled))
+    done = trawlnet(*site.words("crawl", crawled, "--json"))
+    assert done.code in (0, 3) and done.rows[-1]["run"]["attempts"] == {}
+    assert len(rows(crawled)) == before
+
+
+def test_a_scrape_writes_rows_for_what_is_unchanged(site: Site, tmp_path: Path) -> None:
+    trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 12))
+    first = {row["url"]: row for row in rows(tmp_path)}
+    done = trawlnet(*site.words("scrape", tmp_path, "--json"))
+    assert done.code == 0, done.err
+    unchanged = [row for row in rows(tmp_path) if row["http_status"] == "304"]
+    assert unchanged
+    for row in unchanged:
+        assert row["content_bytes"] == "0"
+        assert row["content_sha256"] == first[row["url"]]["content_sha256"]
+    assert list((tmp_path / "logs").glob("scraper_metrics-*.csv"))
+
+
+def test_run_does_everything_and_asks_for_no_page_twice(site: Site, tmp_path: Path) -> None:
+    spool = tmp_path / "spool" / "discoveries"
+    spool.mkdir(parents=True)
+    extra = f"{site.seeds[0]}gone/0?from=others"
+    (spool / "discoveries-1760293778.jsonl").write_text(json.dumps({"url": extra}) + "\n")
+    done = trawlnet(*site.words("run", tmp_path, *site.seeds, "--json"))
+    assert done.code in (0, 3), done.err
+    urls = [row["url"] for row in rows(tmp_path)]
+    assert len(urls) == len(set(urls))
+    summaries = [row for row in done.rows if row.get("event") == "summary"]
+    assert len(summaries) == 2 and summaries[1]["run"]["settled"] == {"not_found": 1}
+
+
+def test_replay_makes_the_same_rows_again(site: Site, tmp_path: Path) -> None:
+    trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 8))
+    before = rows(tmp_path)
+    done = trawlnet("web", "replay", "-w", tmp_path, "--json")
+    assert done.rows[0]["damaged"] == 0 and done.rows[0]["captures"] == len(before)
+    (made,) = (tmp_path / "logs").glob("pages-replay-*.csv")
+    with made.open(newline="") as file:
+        assert list(csv.DictReader(file)) == before
+
+
+def test_a_limit_ends_with_its_own_code(site: Site, tmp_path: Path) -> None:
+    done = trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 3))
+    assert done.code == 4
+    assert len([row for row in rows(tmp_path) if row["http_status"] == "200"]) == 3
+
+
+def test_sigterm_saves_and_the_next_crawl_goes_on(site: Site, tmp_path: Path) -> None:
+    slow = ("--set", "limits.req_per_sec=5", "--set", "caps.max_depth=null")
+    words = (*site.words("crawl", tmp_path / "w", *site.seeds), *slow)
+    with started(*words, folder=tmp_path / "out") as program:
+        wait_until(lambda: bool(list((tmp_path / "w").glob("store/html/*/*/*"))), "a stored page")
+        program.tell(signal.SIGTERM)
+        assert program.ended().code == 130
+    kept = len(rows(tmp_path / "w"))
+    assert kept > 0
+    trawlnet(*site.words("crawl", tmp_path / "w", "--max-pages", 5))
+    urls = [row["url"] for row in rows(tmp_path / "w")]
+    assert len(urls) > kept and len(urls) == len(set(urls))
+
+
+@pytest.mark.parametrize(("verb", "file"), [("crawl", "stop.crawler"), ("scrape", "stop.scraper")])
+def test_stop_files_go_by_the_role(verb: str, file: str, site: Site, tmp_path: Path) -> None:
+    (tmp_path / file).touch()
+    seeds = site.seeds if verb == "crawl" else ()
+    done = trawlnet(*site.words(verb, tmp_path, *seeds))
+    assert done.code == 130
+    assert file in done.err
+
+
+def test_flags_can_be_variables_and_reach_every_key(site: Site, tmp_path: Path) -> None:
+    done = trawlnet(*site.words("crawl", tmp_path, *site.seeds), TRAWLNET_WEB_MAX_PAGES="2")
+    assert done.code == 4
+    assert trawlnet("web", "status", "-w", tmp_path, TRAWLNET_WEB_MAX_PAGES="2").code == 0
+
+
+def test_an_agent_without_a_contact_is_refused(tmp_path: Path) -> None:
+    done = at_once("web", "crawl", "-w", tmp_path, "https://example.org/", "--json")
+    assert done.code == 2 and "user_agent" in done.error["hint"]
+    words = ("web", "crawl", "-w", tmp_path, "https://example.org/", "--user-agent", "Bot/1.0")
+    done = at_once(*words, "--json")
+    assert done.code == 2 and "--user-agent" in done.error["error"]
+
+
+@pytest.mark.parametrize("pair", ["limits.req_per_sec=-1", "limits.nonsense=1", "nothing"])
+def test_a_wrong_key_is_named(pair: str, tmp_path: Path) -> None:
+    done = at_once("web", "crawl", "-w", tmp_path / "new", "--set", pair, "--json")
+    assert done.code == 2
+    assert pair.partition("=")[0] in done.error["error"]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_crawl_without_seeds_says_what_to_type(tmp_path: Path) -> None:
+    done = at_once("web", "crawl", "-w", tmp_path, "--allow-private-hosts", "--json")
+    assert done.code == 2 and "https://example.org/" in done.error["hint"]
+
+
+@pytest.mark.parametrize("verb", ["status", "failures", "retry", "reset", "replay"])
+def test_looking_at_a_workspace_that_is_not_there_has_its_own_code(
+    verb: str, tmp_path: Path
+) -> None:
+    assert at_once("web", verb, "-w", tmp_path / "none", "--json").code == 10
+
+
+def test_reset_deletes_what_the_crawl_left_and_not_the_config(site: Site, tmp_path: Path) -> None:
+    at_once("web", "configure", "-w", tmp_path)
+    trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 3))
+    assert trawlnet("web", "reset", "-w", tmp_path, "--yes").code == 0
+    assert (tmp_path / "trawlnet.yaml").exists() and (tmp_path / "seeds.txt").exists()
+    assert not list(tmp_path.glob("store/html/*/*/*")) and not rows(tmp_path)
+    done = trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 3))
+    assert done.code == 4
