@@ -70,6 +70,14 @@ def test_the_plain_line_is_this_one() -> None:
     )
 
 
+def test_what_a_run_brings_in_is_shown() -> None:
+    snap = replace(SNAP, yields={"repos": 1200, "records": 3, "bytes": 5 << 20, "segments": 1})
+    words = "1,200 repos, 3 records, 5 MB, 1 segments"
+    assert words in plain_line(snap)
+    assert words in rendered(snap)
+    assert json.loads(json_line(snap))["yields"]["bytes"] == 5 << 20
+
+
 def test_a_quiet_crawl_has_a_short_line() -> None:
     quiet = replace(SNAP, errors={}, lanes={LaneCondition.HEALTHY: 3}, eta=None, memory=0)
     assert plain_line(quiet) == ("repos running 1m05s: 1,200 done, 300 open, 18.5/s; 12/50 workers")
