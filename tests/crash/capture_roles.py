@@ -57,9 +57,9 @@ def options(folder: Path) -> CaptureOptions:
         run=f"r{run:04d}",
         warc=True,
         zstd_level=3 if run % 2 else None,
-        warc_bytes=30_000,
-        csv_bytes=20_000,
-        log_bytes=15_000,
+        warc_bytes=9_000,
+        csv_bytes=3_000,
+        log_bytes=9_000,
         checkpoint_captures=20,
         checkpoint_every=1_000.0,
     )

@@ -112,13 +112,13 @@ def test_files_go_where_the_options_say(tmp_path: Path) -> None:
         tmp_path,
         replace(PAGE, links=[Link("https://site.test/to", "text")]),
         html_folder="bodies",
-        permissions=0o600,
+        permissions=0o666,
         pages_csv="tables/p.csv",
         edges_csv="tables/e.csv",
     )
     [row] = rows(tmp_path / "tables" / "p.csv")[1:]
     assert row[10].startswith("bodies/")
-    assert (tmp_path / row[10]).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / row[10]).stat().st_mode & 0o777 == 0o666
     assert rows(tmp_path / "tables" / "e.csv") == [
         ["from", "to", "text", "depth"],
         [URL, "https://site.test/to", "text", "2"],
@@ -281,6 +281,17 @@ def test_torn_tails_are_cut_and_lost_rows_written_again(tmp_path: Path, torn: by
     put(after, numbered(5), run="two")
     assert [row[1][-1] for row in all_rows(after)] == list("012345")
     assert all(len(row) == 17 for row in rows(csv_path))
+
+
+def test_parts_begun_after_the_last_checkpoint_are_made_again(tmp_path: Path) -> None:
+    after = tmp_path / "after"
+    linked = [replace(numbered(n), links=[Link(URL, str(n))]) for n in range(8)]
+    killed(tmp_path / "before", after, [[one] for one in linked], csv_bytes=300)
+    assert len(list((after / "logs").glob("pages-one*"))) > 2
+    put(after, replace(numbered(8), links=[Link(URL, "8")]), run="two", csv_bytes=1 << 20)
+    assert [row[1][-1] for row in all_rows(after)] == list("012345678")
+    edges = [row for path in (after / "logs").glob("edges*") for row in rows(path)[1:]]
+    assert sorted(row[2] for row in edges) == list("012345678")
 
 
 def test_an_index_that_was_removed_is_made_again(tmp_path: Path) -> None:

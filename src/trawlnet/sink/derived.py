@@ -51,6 +51,7 @@ class Derived:
             path = self._workspace / name
             if path.exists() and path.stat().st_size >= size:
                 self._files[kind] = _Growing(path, size)
+                _remove_parts_after(path)
 
     def begin(self, names: Mapping[str, str]) -> None:
         """From now on these files, by kind; those that are open under these names go on."""
@@ -134,6 +135,12 @@ def _fresh(first: Path, kind: Kind) -> _Growing:
 def _rows_of(path: Path, kind: Kind) -> int:
     """Bytes beyond the header: a crash may have left one alone, or torn."""
     return max(0, path.stat().st_size - len(kind.header)) if path.exists() else 0
+
+
+def _remove_parts_after(path: Path) -> None:
+    """They were begun after the checkpoint, so all their rows will be written again."""
+    for part in list(_parts(_next_part(path))):
+        part.unlink(missing_ok=True)
 
 
 _PART = re.compile(r"(.+)\.part(\d{4,})")

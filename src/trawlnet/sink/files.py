@@ -64,6 +64,8 @@ def write_new(path: Path | str, data: bytes, permissions: int = 0o644) -> None:
     """A new file. Durable after its own fsync and its directory's."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     try:
+        if permissions != 0o644:
+            os.fchmod(fd, permissions)  # Asked for, so the process's umask has no say.
         write_all(fd, data)
     finally:
         os.close(fd)
