@@ -154,11 +154,11 @@ def step(number: int, what: str) -> None:
 @contextmanager
 def simulated(setting: Setting) -> Iterator[dict[str, Any]]:
     """The network, for as long as the body takes."""
-    script = Path(__file__).with_name("demo_network.py")
-    words = [str(setting.seed), f"{setting.scale:g}", str(setting.folder)]
-    print(f"  $ python scripts/{script.name} {shlex.join(words)}", flush=True)
-    command = [sys.executable, str(script), *words]
-    with ended_with_body(command, stdout=subprocess.PIPE) as process:
+    files = ["--manifest", str(setting.manifest), "--log", str(setting.requests)]
+    words = ["sim", "atproto", "--seed", str(setting.seed), "--scale", f"{setting.scale:g}", *files]
+    print(f"  $ trawlnet {shlex.join(words)}", flush=True)
+    command = [*PROGRAM, *words]
+    with ended_with_body(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         ready = process.stdout.readline()
         if not ready:

@@ -41,6 +41,12 @@ Manifest = Annotated[
         metavar="FILE", show_envvar=False, help="Where to write what a perfect crawl would find."
     ),
 ]
+Log = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", show_envvar=False, help="Log every request, one JSON object per line."
+    ),
+]
 Healthy = Annotated[
     bool, typer.Option("--healthy", show_envvar=False, help="Every host behaves well.")
 ]
@@ -60,6 +66,7 @@ def atproto(
     scale: Scale = 1.0,
     port: Port = 0,
     manifest: Manifest = None,
+    log: Log = None,
     healthy: Healthy = False,
 ) -> int:
     """A PLC directory, a relay, and PDSes with signed repositories."""
@@ -68,31 +75,43 @@ def atproto(
 
     def start(file: Path) -> Awaitable[World]:
         habits = () if healthy else HABITS
-        return serve_atproto(seed, scale, port=port, manifest=file, habits=habits)
+        return serve_atproto(seed, scale, port=port, manifest=file, habits=habits, log=log)
 
     return _serve(start, scale, port, manifest)
 
 
 @app.command(epilog="Example: trawlnet sim ids --seed 1 --scale 1", context_settings=_VARIABLES)
-def ids(seed: Seed = 1, scale: Scale = 1.0, port: Port = 0, manifest: Manifest = None) -> int:
+def ids(
+    seed: Seed = 1,
+    scale: Scale = 1.0,
+    port: Port = 0,
+    manifest: Manifest = None,
+    log: Log = None,
+) -> int:
     """An API of sequential ids that grows while you watch, with gaps."""
     from trawlnet.net.clock import SystemClock
     from trawlnet.sim.ids.world import serve_ids
 
     def start(file: Path) -> Awaitable[World]:
-        return serve_ids(seed, scale, manifest=file, clock=SystemClock(), port=port)
+        return serve_ids(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
 
     return _serve(start, scale, port, manifest)
 
 
 @app.command(epilog="Example: trawlnet sim web --seed 1 --scale 1", context_settings=_VARIABLES)
-def web(seed: Seed = 1, scale: Scale = 1.0, port: Port = 0, manifest: Manifest = None) -> int:
+def web(
+    seed: Seed = 1,
+    scale: Scale = 1.0,
+    port: Port = 0,
+    manifest: Manifest = None,
+    log: Log = None,
+) -> int:
     """Web sites with robots.txt, sitemaps, redirects and traps."""
     from trawlnet.net.clock import SystemClock
     from trawlnet.sim.web.world import serve_web
 
     def start(file: Path) -> Awaitable[World]:
-        return serve_web(seed, scale, manifest=file, clock=SystemClock(), port=port)
+        return serve_web(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
 
     return _serve(start, scale, port, manifest)
 
