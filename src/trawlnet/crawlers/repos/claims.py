@@ -3,16 +3,18 @@ server that lists it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
-from trawlnet.crawlers.repos.work import RepoVisit, Resolution
+from trawlnet.crawlers.repos.work import RepoVisit, Resolution, lane_at
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.lane import lane_of
+
+_AT_ONCE = 2000  # Accounts of a page; then others may run.
 
 # Makes keys that are done unknown again, so that they can be given once more.
 Reopen = Callable[[Sequence[str]], Awaitable[None]]
@@ -53,7 +55,9 @@ class Census:
         """Accounts that a directory names, with all that is to be known."""
         revs = await self.archived.revs(identity.did for identity in identities)
         tasks = []
-        for identity in identities:
+        for number, identity in enumerate(identities):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             rev = revs.get(identity.did, "")
             if rev and not self.update:
                 self.left_out["archived"] += 1
@@ -91,7 +95,7 @@ class Census:
     def _task(self, claim: Claim, state: Identity | None, revs: dict[str, str]) -> Task | None:
         if state is None:
             return self._resolution(claim.did)
-        if claim.pds and (not state.pds or lane_of(state.pds) != lane_of(claim.pds)):
+        if claim.pds and (not state.pds or lane_at(state.pds) != lane_at(claim.pds)):
             self.left_out["lives_elsewhere"] += 1
             return None
         # A rev that was told differs from the archived one: no need to ask for it again.

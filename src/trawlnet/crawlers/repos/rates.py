@@ -34,6 +34,7 @@ class PdsRates:
         self._table = notes.table("accounts")
         self._gate = gate
         self._config = config
+        self._usual = manners(config)
         self._accounts: Counter[str] = Counter()
         self._pending: set[str] = set()
         with notes.reading(self._table) as txn:
@@ -78,7 +79,6 @@ class PdsRates:
         self._pending.clear()
 
     def _treat(self, lane: str) -> None:
-        usual = manners(self._config)
         rate = rate_for(self._accounts[lane], self._config)
         if self._gate.manners(lane).rate != rate:
-            self._gate.treat(lane, replace(usual, rate=rate))
+            self._gate.treat(lane, replace(self._usual, rate=rate))

@@ -12,11 +12,10 @@ from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.claims import Census, Claim
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.rates import PdsRates
-from trawlnet.crawlers.repos.work import Listed, Listing
+from trawlnet.crawlers.repos.work import Listed, Listing, lane_at
 from trawlnet.engine.ports import Page, Store
 from trawlnet.engine.task import Task
 from trawlnet.formats.syntax import is_did
-from trawlnet.net.lane import lane_of
 from trawlnet.observe.repos import RepoMeter
 
 # Everything that the directory has beyond a DID, page by page in the order of DIDs.
@@ -75,7 +74,7 @@ _BEYOND_ALL_DIDS = "did:~"
 def _lanes(identities: Sequence[Identity]) -> Iterator[str]:
     for identity in identities:
         try:
-            yield lane_of(identity.pds)
+            yield lane_at(identity.pds)
         except ValueError:
             continue
 
