@@ -201,7 +201,8 @@ class CaptureFiles:
     def _resolved(self, capture: Capture, blobs: Iterator[Blob]) -> tuple[Capture, Content]:
         if capture.stored:
             blob = next(blobs)
-            path = blob.path.relative_to(self._workspace).as_posix()
+            shards = f"{blob.sha256[:2]}/{blob.sha256[2:4]}"
+            path = f"{self._options.html_folder}/{shards}/{blob.path.name}"
             return capture, Content(blob.sha256, blob.size, path)
         before = self.pages.get(capture.url) if capture.http_status == 304 else None
         if before is None:
