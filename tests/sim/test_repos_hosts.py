@@ -46,4 +46,6 @@ def test_each_habit_has_its_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             found[habit].add(crawled.reasons[did])
     assert found.keys() == WORDS.keys()
     for habit, words in found.items():
-        assert words <= WORDS[Habit(habit)], habit
+        assert words & WORDS[Habit(habit)], habit
+        # All servers share a loop with the crawl: while one makes a bomb, others may be late.
+        assert words <= WORDS[Habit(habit)] | {Reason.TIMEOUT, Reason.BLOCKED}, habit
