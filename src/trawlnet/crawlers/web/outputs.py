@@ -27,7 +27,7 @@ class Store(Section):
     near_duplicates: Literal["off", "note", "skip_links"] = Field(
         "off", description="Look for pages with nearly the same text: off, note, skip_links."
     )
-    near_distance: int = Field(3, ge=0, le=16, description="Bits in which near duplicates differ.")
+    near_distance: int = Field(3, ge=0, le=3, description="Bits in which near duplicates differ.")
 
     @field_validator("permissions", mode="before")
     @classmethod
