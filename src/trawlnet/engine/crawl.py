@@ -108,7 +108,7 @@ class _Floor:
     @property
     def free(self) -> int:
         """How many more tasks may be started now."""
-        if self.control.paused or self.control.ending:
+        if self.control.paused or self.control.ending or self.parts.enough():
             return 0
         free = self.control.workers - self.control.in_flight
         if self.limits.most_tasks is not None:

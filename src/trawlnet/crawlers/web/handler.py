@@ -84,12 +84,12 @@ class WebHandler:
         return await self.robots.ruling(origin) if self.obey else Ruling(ALLOW_ALL)
 
     async def _page(self, visit: PageVisit, task: Task) -> Outcome:
-        """Admitted once more: the config may be another than when the link was found."""
-        admitted = self.linker.admit(visit, task.key)
+        """Judged once more: the config may be another than when the link was found."""
+        refusal = self.linker.refusal(visit.url)
         before = self.pages.get(visit.url)
         known = before is not None and is_page(before.http_status)
-        if isinstance(admitted, Refusal) and not (known and admitted.count == "cap_exceeded"):
-            return Outcome(Reason.REFUSED, detail=admitted.why)
+        if refusal and not (known and refusal.count == "cap_exceeded"):
+            return Outcome(Reason.REFUSED, detail=refusal.why)
         if not known and (why := await self.caps.take(visit.url, visit.page_type)):
             return Outcome(Reason.REFUSED, detail=why)
         kept = False
@@ -186,7 +186,7 @@ class WebHandler:
         if len(via) > self.most_redirects:
             return Outcome(Reason.LOOP, detail=f"redirected more than {self.most_redirects} times")
         further = PageVisit(target, depth=got.visit.depth, referrer=got.visit.url, via=via)
-        task = self.linker.admit(further)
+        task = self.linker.task(further)
         items = [redirected(got, self.rules, target)]
         if isinstance(task, Refusal):
             detail = clean(f"redirected to {target}: {task.why}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from trawlnet.crawlers.web.caps import Caps
-from trawlnet.crawlers.web.policy import PER_DEPTH, Policy
+from trawlnet.crawlers.web.policy import PER_DEPTH, Policy, Verdict
 from trawlnet.crawlers.web.recent import Recent
 from trawlnet.crawlers.web.work import PageVisit
 from trawlnet.engine.task import Task
@@ -52,8 +52,7 @@ class Linker:
         self.counts["already_seen"] += len(urls) - len(news)
         found = []
         for number in news:
-            visit = PageVisit(urls[number], depth=depth, referrer=referrer)
-            task = self.admit(visit, keys[number])
+            task = self._task(PageVisit(urls[number], "", depth, referrer), keys[number])
             if isinstance(task, Task):
                 found.append(task)
             else:
@@ -61,10 +60,27 @@ class Linker:
                 self._recent.refuse(keys[number])
         return found
 
-    def admit(self, visit: PageVisit, key: str = "") -> Task | Refusal:
+    def task(self, visit: PageVisit) -> Task | Refusal:
         """The task of one visit, or why there is none."""
-        url = visit.url
+        return self._task(visit, self._keys.key(visit.url))
+
+    def refusal(self, url: str) -> Refusal | None:
+        """Why a URL is not asked for; None if it is."""
         verdict = self._policy.verdict(url)
+        return self._refusal(url, verdict)
+
+    def _task(self, visit: PageVisit, key: str) -> Task | Refusal:
+        url, depth = visit.url, visit.depth
+        verdict = self._policy.verdict(url)
+        if refusal := self._refusal(url, verdict):
+            return refusal
+        typed = PageVisit(url, verdict.page_type, depth, visit.referrer, visit.via)
+        least = depth * PER_DEPTH
+        # Within its depth, whatever the priority: the depth is read back from the score.
+        score = min(max(self._policy.score(depth, verdict.page_type), least), least + 99)
+        return typed.task(key, score, self._lane(halves(url)[0]))
+
+    def _refusal(self, url: str, verdict: Verdict) -> Refusal | None:
         if not verdict.ok:
             why = f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
             return Refusal(why, "policy_denied")
@@ -74,11 +90,7 @@ class Linker:
         rules = self._rules(origin)
         if rules is not None and not rules.allows(target):
             return Refusal("robots.txt", "robots_denied")
-        typed = replace(visit, page_type=visit.page_type or verdict.page_type)
-        least = visit.depth * PER_DEPTH
-        # Within its depth, whatever the priority: the depth is read back from the score.
-        score = min(max(self._policy.score(visit.depth, typed.page_type), least), least + 99)
-        return typed.task(key or self._keys.key(url), score, self._lane(origin))
+        return None
 
     def host_allowed(self, url: str) -> bool:
         """Only the host counts for what is no page: patterns are written for pages."""

@@ -58,6 +58,9 @@ class Fetched:
     def content_type(self) -> str:
         return self.response.headers.get("Content-Type", "")
 
+    def sha256(self) -> str:
+        return hashlib.sha256(self.response.body).hexdigest()
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -86,7 +89,7 @@ async def read(
     fingerprint = _fingerprint(page.text, rules)
     near = fingerprint is not None and is_near(fingerprint, rules.near_bits or 0, got.visit.url)
     followed = [] if near and rules.skip_near else _followed(page.links, said, rules)
-    again_in = _again_in(got, rules, hashlib.sha256(got.response.body).hexdigest)
+    again_in = _again_in(got, rules, got.sha256)
     kept = not (said.noindex and rules.obey_noindex)
     metadata: dict[str, Any] = {"links": len(page.links)}
     metadata |= {"noindex": True} if said.noindex else {}
@@ -118,7 +121,7 @@ def redirected(got: Fetched, rules: ReadingRules, target: str) -> Capture:
 
 
 def _other_type(got: Fetched, rules: ReadingRules) -> Reading:
-    again_in = _again_in(got, rules, hashlib.sha256(got.response.body).hexdigest)
+    again_in = _again_in(got, rules, got.sha256)
     body = got.response.body if rules.store_all_types else None
     metadata = {"not_html": True}
     capture = _capture(

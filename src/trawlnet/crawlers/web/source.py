@@ -80,7 +80,7 @@ class SeedSource:
 
     def _task(self, url: str) -> Task:
         """A seed that policy forbids is a task all the same, so that its refusal is on record."""
-        task = self._linker.admit(PageVisit(url))
+        task = self._linker.task(PageVisit(url))
         if isinstance(task, Refusal):
             return PageVisit(url).task(self._linker.key(url), 0.0, lane_of(url))
         return task
