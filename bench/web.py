@@ -1,0 +1,208 @@
+"""A crawl of one site, durable and with robots.txt: `trawlnet web crawl` beside its peers.
+
+    .venv/bin/python bench/web.py [--pages 2000] [--rounds 3] [--only ours,...] [--no-profile]
+
+nginx serves the same generated tree to all, from a core of its own; each crawler has the other
+one, 32 requests under way, no delay and no gzip. Ours is the command as people run it, with bodies
+in files, the page and edge CSVs, the discovery spool and a synced store. The peers keep their
+queue as they can (JOBDIR, SQLite) and append each body to one file that nobody syncs. Runs are
+interleaved. nginx logs every run alike, and no run counts whose log is not each page once, none
+that robots.txt denies. CPU seconds are of the crawler with its start, not of nginx. Peers live in
+.bench-venv, which is made when it is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "bench")]
+
+from web_profile import shares
+from web_site import Site, made_site, nginx
+
+VENV = ROOT / ".bench-venv"
+PEER_PACKAGES = ("scrapy", "selectolax", "crawlee[parsel,sql-sqlite]", "matplotlib")
+PEERS = ROOT / "bench" / "web_peers"
+PEER_NEEDS = {"scrapy_tuned": "scrapy", "scrapy_usual": "scrapy", "crawlee_sqlite": "crawlee"}
+OURS = "trawlnet"
+TARGETS = {"scrapy_tuned": 4.0, "scrapy_usual": 8.0, "crawlee_sqlite": 8.0}
+CRAWLER_CORE, NGINX_CORE = 0, 1
+MB = 1 << 20
+LONGEST = 900.0  # Seconds of one crawl.
+
+
+@dataclass(frozen=True)
+class Run:
+    name: str
+    pages: int
+    cpu_s: float
+    wall_s: float
+    rss_mb: float
+    disk_mb: float
+    inodes: int
+    faults: tuple[str, ...]
+
+    @property
+    def pages_per_cpu_s(self) -> float:
+        return self.pages / self.cpu_s
+
+
+def command_of(name: str, seed: str, folder: Path) -> list[str]:
+    if name != OURS:
+        return [str(VENV / "bin" / "python"), str(PEERS / f"{name}.py"), seed, str(folder)]
+    command = [sys.executable, "-m", "trawlnet", "web", "crawl", "-w", str(folder), seed]
+    command += ["--allow-private-hosts", "--max-depth", "1000", "--req-per-sec", "0"]
+    return [*command, "--concurrency", "32", "--set", "limits.per_host_concurrency=32"]
+
+
+def run(name: str, site: Site, place: Path) -> Run:
+    folder = place / "out"
+    folder.mkdir(parents=True)
+    with nginx(site, place, NGINX_CORE) as (origin, hits):
+        command = ["taskset", "-c", str(CRAWLER_CORE)]
+        command += command_of(name, f"{origin}/p/000000.html", folder)
+        began = time.monotonic()
+        with (place / "said").open("wb") as said:
+            process = subprocess.Popen(command, stdout=said, stderr=said, env=environment())
+            used = _waited(process)
+        wall = time.monotonic() - began
+    faults = hits.faults(site)
+    if process.returncode:
+        faults.append(f"exit code {process.returncode}: {(place / 'said').read_text()[-500:]}")
+    pages = sum(path in site.paths for path in hits.seen)
+    cpu = used.ru_utime + used.ru_stime
+    size, inodes = _footprint(folder)
+    return Run(name, pages, cpu, wall, used.ru_maxrss / 1024, size / MB, inodes, tuple(faults))
+
+
+def _waited(process: subprocess.Popen[bytes]) -> os.struct_rusage:  # type: ignore[name-defined]
+    """With what it used, which Popen does not tell."""
+    end = time.monotonic() + LONGEST
+    while True:
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return used
+        if time.monotonic() > end:
+            process.kill()
+        time.sleep(0.02)
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore"}
+
+
+def _footprint(folder: Path) -> tuple[int, int]:
+    """Bytes allocated on disk, and inodes."""
+    kept = [path.lstat() for path in folder.rglob("*")]
+    return sum(one.st_blocks * 512 for one in kept), len(kept)
+
+
+def present(only: Sequence[str]) -> list[str]:
+    """The contestants; a peer that cannot be installed is left out aloud."""
+    names = [OURS, *PEER_NEEDS]
+    if only:
+        names = [name for name in names if name in only]
+    if set(names) - {OURS} and not (VENV / "bin" / "python").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+        for package in PEER_PACKAGES:
+            subprocess.run([str(VENV / "bin" / "pip"), "install", "-q", package], check=False)
+    for name in set(names) - {OURS}:
+        if not _imports(PEER_NEEDS[name]):
+            print(f"!!! SKIPPED {name}: {PEER_NEEDS[name]} could not be installed in {VENV}")
+            names.remove(name)
+    return names
+
+
+def _imports(package: str) -> bool:
+    command = [str(VENV / "bin" / "python"), "-c", f"import {package}"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def table(runs: dict[str, list[Run]]) -> str:
+    head = f"{'':16}{'pages':>7}{'CPU s':>8}{'pages/CPU s':>13}{'min-max':>14}{'wall s':>8}"
+    lines = [head + f"{'RSS MB':>8}{'disk MB':>9}{'inodes':>8}{'ours is':>9}{'target':>8}"]
+    ours = _speed(runs[OURS]) if OURS in runs else 0.0
+    for name, those in runs.items():
+        speeds = [one.pages_per_cpu_s for one in those]
+        spread = f"{min(speeds):.0f}-{max(speeds):.0f}"
+        row = f"{name:16}{those[0].pages:7}{_middle(those, 'cpu_s'):8.2f}{_speed(those):13.1f}"
+        row += f"{spread:>14}{_middle(those, 'wall_s'):8.2f}{_middle(those, 'rss_mb'):8.1f}"
+        row += f"{_middle(those, 'disk_mb'):9.1f}{those[0].inodes:8}"
+        if name in TARGETS and ours:
+            row += f"{ours / _speed(those):8.1f}x{TARGETS[name]:7.0f}x"
+        lines.append(row)
+    return "\n".join(lines)
+
+
+def _middle(runs: list[Run], field: str) -> float:
+    return median(float(getattr(one, field)) for one in runs)
+
+
+def _speed(runs: list[Run]) -> float:
+    return median(one.pages_per_cpu_s for one in runs)
+
+
+def plotted(runs: dict[str, list[Run]], file: Path) -> None:
+    """Drawn by the peers' Python: this project has no need of matplotlib elsewhere."""
+    rows = {name: [_speed(those), _middle(those, "rss_mb")] for name, those in runs.items()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(VENV / "bin" / "python"), str(PEERS / "plot.py"), str(file)]
+    drawn = subprocess.run(command, input=json.dumps(rows).encode(), check=False)
+    print(f"plot: {file}" if drawn.returncode == 0 else "no plot: no matplotlib")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--pages", type=int, default=2000)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--only", default="", help="names, with commas")
+    options.add_argument("--plot", type=Path, default=ROOT / "docs" / "img" / "web-bench.png")
+    options.add_argument("--no-profile", action="store_true")
+    given = options.parse_args()
+    names = present([name for name in given.only.split(",") if name])
+    runs: dict[str, list[Run]] = defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="web-bench-") as name:
+        folder = Path(name)
+        site = made_site(folder / "site", given.pages, given.seed)
+        load = os.getloadavg()[0]
+        print(
+            f"site {site.digest}: {given.pages} pages; load {load:.1f}; {platform.python_version()}"
+        )
+        for turn in range(given.rounds):
+            for contestant in names:
+                one = run(contestant, site, folder / f"{contestant}-{turn}")
+                print(json.dumps(asdict(one)), flush=True)
+                if one.faults:
+                    raise SystemExit(f"{contestant} is not correct, so its speed is of no interest")
+                runs[contestant].append(one)
+        print(f"\n{table(runs)}\n")
+        if len(names) > 1:
+            plotted(runs, given.plot)
+        if OURS in names and not given.no_profile:
+            print(_profile(site, folder / "profile"))
+
+
+def _profile(site: Site, place: Path) -> str:
+    (place / "out").mkdir(parents=True)
+    with nginx(site, place, NGINX_CORE) as (origin, _):
+        command = command_of(OURS, f"{origin}/p/000000.html", place / "out")
+        return shares(command, place / "stacks", CRAWLER_CORE, environment())
+
+
+if __name__ == "__main__":
+    main()
