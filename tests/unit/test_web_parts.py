@@ -1,0 +1,150 @@
+"""Small parts of the web crawler: what is met lately, caps, budgets, seeds, proxies, tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.plan import manners_of, retry_of
+from trawlnet.crawlers.web.policy import CapKey
+from trawlnet.crawlers.web.proxies import Proxies
+from trawlnet.crawlers.web.recent import Recent
+from trawlnet.crawlers.web.source import read_seeds, remember_seeds
+from trawlnet.crawlers.web.work import PageVisit, changed_key, may_be_conditional, read_task
+from trawlnet.net.address import host_of, is_literal
+
+
+def test_a_link_is_news_once_and_again_only_when_it_is_nearer() -> None:
+    recent = Recent()
+    assert recent.news(["a", "b", "a"], 3) == [0, 1]
+    assert recent.news(["a", "b"], 3) == []
+    assert recent.news(["a", "b"], 2) == [0, 1]
+    recent.refuse("a")
+    assert recent.news(["a"], 0) == []
+
+
+def test_what_is_met_lately_is_bounded_and_keeps_what_is_used() -> None:
+    recent = Recent(kept=100)
+    recent.news(["often"], 1)
+    for start in range(0, 1000, 50):
+        recent.news([f"key{n}" for n in range(start, start + 50)], 1)
+        assert recent.news(["often"], 1) == []
+    assert recent.news(["key0"], 1) == [0]
+    assert len(recent._young) + len(recent._old) <= 300
+
+
+def scopes(url: str, page_type: str) -> list[CapKey]:
+    return [CapKey("site", url[0], 2)]
+
+
+def test_a_cap_waits_for_pages_that_may_fail_and_counts_successes() -> None:
+    async def main() -> None:
+        caps = Caps(scopes, [("a0", "")])
+        assert await caps.take("a1", "") == ""
+        waiting = asyncio.create_task(caps.take("a2", ""))
+        await asyncio.sleep(0)
+        assert not waiting.done() and caps.full("a3", "") == ""
+        caps.leave("a1", "", kept=False)
+        assert await waiting == ""
+        refused = asyncio.create_task(caps.take("a3", ""))
+        await asyncio.sleep(0)
+        caps.leave("a2", "", kept=True)
+        assert "2 of a" in await refused
+        assert await caps.take("b1", "") == ""
+
+    asyncio.run(main())
+
+
+def test_a_budget_is_exact_though_some_pages_fail() -> None:
+    async def main() -> None:
+        budget = Budget(5, None, lambda: 0)
+        kept = 0
+
+        async def page(number: int) -> None:
+            nonlocal kept
+            if await budget.take():
+                await asyncio.sleep(0)
+                budget.leave(kept=number % 3 != 0)
+                kept += number % 3 != 0
+
+        await asyncio.gather(*(page(n) for n in range(30)))
+        assert kept == 5 and budget.spent()
+
+    asyncio.run(main())
+
+
+def test_seeds_come_from_everywhere_once_and_are_remembered(tmp_path: Path) -> None:
+    (tmp_path / "seeds.txt").write_text("# no\n\nhttps://a.org/#top\nb.org\n")
+    remember_seeds(tmp_path, ["https://c.org/"])
+    remember_seeds(tmp_path, ["https://c.org/"])
+    found = read_seeds(tmp_path, ["https://a.org/"])
+    assert found == ["https://a.org/", "https://b.org/", "https://c.org/"]
+    (tmp_path / "seeds.txt").write_text("https://a.org/\nftp://b.org/\n")
+    with pytest.raises(NotReady, match=r"seeds\.txt, line 2"):
+        read_seeds(tmp_path, [])
+
+
+def test_a_proxy_is_chosen_by_host_and_its_password_is_not_told() -> None:
+    proxies = Proxies("http://10.0.0.1:3128", {"A.org": "http://user:pw@proxy.example"})
+    assert proxies.url_for("a.org") == "http://user:pw@proxy.example"
+    assert proxies.url_for("b.org") == "http://10.0.0.1:3128"
+    assert proxies.name_for("https://a.org/x") == "proxy.example"
+    assert proxies.literal_addresses == {("10.0.0.1", 3128)}
+    assert Proxies(None, {}).url_for("a.org") is None
+    for wrong in ("socks5://a:1", "a:1", "http://", "http://a:b"):
+        with pytest.raises(NotReady):
+            Proxies(wrong, {})
+
+
+def test_a_visit_is_read_back_from_its_task_with_the_depth_of_its_score() -> None:
+    visit = PageVisit("http://a.org/?utm_source=x", "topic", 3, "http://a.org/from", ("http://b",))
+    task = visit.task("http://a.org/", 342.0)
+    assert read_task(task) == visit
+    assert task.lane == "a.org"
+    plain = PageVisit("http://a.org/", "topic").task("http://a.org/", 0.0)
+    assert plain.payload[0] == "", "the URL is not kept twice"
+
+
+def test_only_a_visit_that_must_be_a_second_one_may_be_answered_without_a_body() -> None:
+    first = PageVisit("http://a.org/").task("http://a.org/", 0.0)
+    assert not may_be_conditional(first, 50.0), "its receipt may have been lost"
+    assert not may_be_conditional(first.retried(100.0), 50.0)
+    assert not may_be_conditional(first.postponed(100.0), 50.0)
+    assert may_be_conditional(first.revisited(100.0), 50.0)
+    assert not may_be_conditional(first.revisited(100.0), 150.0), "captured, and not settled"
+    changed = PageVisit("http://a.org/").task(changed_key("http://a.org/", 100.0), 0.0)
+    assert read_task(changed) == PageVisit("http://a.org/")
+    assert may_be_conditional(changed, 50.0) and not may_be_conditional(changed, 150.0)
+
+
+def test_a_gap_means_one_request_at_a_time_and_none_means_as_many_as_are_told() -> None:
+    config = WebConfig.model_validate({"limits": {"req_per_sec": 1, "per_host_concurrency": 8}})
+    polite = manners_of(config)
+    assert polite.concurrency == 1 and polite.gap_from_end
+    assert 1.0 <= 1 / polite.rate <= 1.006
+    config = WebConfig.model_validate({"limits": {"req_per_sec": 0, "per_host_concurrency": 8}})
+    assert (manners_of(config).rate, manners_of(config).concurrency) == (float("inf"), 8)
+
+
+def test_retries_are_those_of_the_config() -> None:
+    limits = {"max_retries": 4, "backoff_base_ms": 100, "backoff_cap_ms": 300}
+    retry = retry_of(WebConfig.model_validate({"limits": limits}))
+    assert (retry.attempts, retry.base, retry.cap) == (5, 0.1, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("lane", "host"), [("a.org", "a.org"), ("a.org:81", "a.org"), ("[::1]:81", "::1")]
+)
+def test_a_lane_names_its_host(lane: str, host: str) -> None:
+    assert host_of(lane) == host
+
+
+def test_an_address_is_told_from_a_name() -> None:
+    assert is_literal("127.0.0.1") and is_literal("::1")
+    assert not is_literal("localhost") and not is_literal("1password.com")
