@@ -451,3 +451,63 @@ def test_other_types_are_noted_and_not_stored_unless_wanted(tmp_path: Path) -> N
     files = [line for line in captures(site) if "/files/" in line.url]
     assert files
     assert all(line.metadata == {"not_html": True} and not line.stored_path for line in files)
+
+
+def test_a_host_is_asked_through_its_proxy_and_the_rows_say_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        asked_for: list[str] = []
+
+        async def proxy(request: web.BaseRequest) -> web.StreamResponse:
+            asked_for.append(request.raw_path)
+            if request.path.endswith("/robots.txt"):
+                return web.Response(status=404)
+            return web.Response(text="<a href=/two>two</a>", content_type="text/html")
+
+        server = web.Server(proxy)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        place = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        config = WebConfig.model_validate(
+            {
+                "robots": {"user_agent": "bot/1.0 (+https://example.org/bot)"},
+                "limits": {"req_per_sec": 100},
+                "proxies": {"hosts": {"site.invalid": f"http://{place}"}},
+            }
+        )
+        try:
+            done = await crawled(config, tmp_path, ["http://site.invalid/"])
+        finally:
+            listener.close()
+            await server.shutdown(1.0)
+        assert done.settled == {Reason.OK: 2}
+        assert asked_for == [f"http://site.invalid{path}" for path in ("/robots.txt", "/", "/two")]
+        assert {line.proxy_id for line in captures(tmp_path)} == {place}
+
+    asyncio.run(main())
+
+
+def test_a_large_file_that_is_not_stored_is_noted_and_not_fetched(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            if request.path == "/robots.txt":
+                return web.Response(status=404)
+            if request.path == "/":
+                return web.Response(text="<a href=/film>film</a>", content_type="text/html")
+            response = web.StreamResponse(headers={"Content-Type": "video/mp4"})
+            response.content_length = 1 << 40
+            await response.prepare(request)
+            await response.write(b"x" * 1000)
+            return response
+
+        server = web.Server(page)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        seed = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
+        config = WebConfig.model_validate({"allow_private_hosts": True})
+        try:
+            done = await crawled(config, tmp_path, [seed])
+        finally:
+            listener.close()
+            await server.shutdown(1.0)
+        assert done.settled == {Reason.OK: 2}
+        assert captures(tmp_path)[-1].metadata == {"not_html": True}
+
+    asyncio.run(main())

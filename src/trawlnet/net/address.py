@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
@@ -10,7 +10,8 @@ from trawlnet.engine.ports import Clock
 from trawlnet.net.dial import GuardedResolver
 from trawlnet.net.trouble import EXPECTED
 
-_KNOWN_FOR = 600.0  # Seconds until a name is looked up again.
+_KNOWN_FOR = 600.0  # Seconds until a name is looked up again,
+_UNKNOWN_FOR = 60.0  # and until one that could not be.
 _MOST_KNOWN = 50_000  # Names.
 _PORT = 443  # For the lookup only; every policy allows it.
 
@@ -28,7 +29,15 @@ class AddressTurns:
     at the same address. A host that cannot be looked up keeps to its own pace: the request
     itself will say what is wrong."""
 
-    def __init__(self, gate: SharingGate, clock: Clock, resolver: GuardedResolver) -> None:
+    def __init__(
+        self,
+        gate: SharingGate,
+        clock: Clock,
+        resolver: GuardedResolver,
+        proxy_for: Callable[[str], str | None] = lambda host: None,
+    ) -> None:
+        """Where a host lives that is asked through a proxy is the proxy's to know."""
+        self._proxy_for = proxy_for
         self._gate = gate
         self._clock = clock
         self._resolver = resolver
@@ -42,6 +51,8 @@ class AddressTurns:
             yield
 
     async def _address(self, host: str) -> str:
+        if self._proxy_for(host):
+            return ""
         if is_literal(host):
             return host
         address, until = self._known.get(host, ("", 0.0))
@@ -50,13 +61,13 @@ class AddressTurns:
             return address
         try:
             found = await self._resolver.resolve(host, _PORT)
+            # The least of several, so that names with the same set of addresses meet.
+            address, until = min(one["host"] for one in found), now + _KNOWN_FOR
         except EXPECTED:
-            return address
-        # The least of several, so that names with the same set of addresses meet.
-        address = min(one["host"] for one in found)
+            until = now + _UNKNOWN_FOR
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[host] = (address, now + _KNOWN_FOR)
+        self._known[host] = (address, until)
         return address
 
 

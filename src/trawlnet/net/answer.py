@@ -181,6 +181,7 @@ class Stream:
     async def _rest(self) -> bytes:
         if self.status >= 400:
             return await self._error_page()
+        self._refuse_announced()
         content = self._response.content
         if content.is_eof() and "Content-Encoding" not in self.headers:
             # Small bodies mostly arrive with their headers, and there is nothing to wait for.
@@ -204,6 +205,8 @@ class Stream:
 
     async def _next_piece(self) -> bytes:
         """Empty at the end of the body."""
+        if self.wire_bytes == 0:
+            self._refuse_announced()
         while True:
             for piece in self._pieces:
                 # Inflating can go on for long without waiting for anything: let others run.
@@ -220,6 +223,12 @@ class Stream:
             if self._inflater is None:
                 return self._counted(chunk)
             self._pieces = self._inflater.feed(chunk)
+
+    def _refuse_announced(self) -> None:
+        """Not before somebody wants the body: of one that is left alone the length is no matter."""
+        announced = self._response.content_length or 0
+        if self.status < 300 and announced > self._limits.wire:
+            raise TooLarge(f"{announced} bytes announced, {self._limits.wire} allowed")
 
     def _received(self, chunk: bytes) -> bytes:
         self.wire_bytes += len(chunk)

@@ -18,7 +18,7 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.ratelimit import wait_from
 from trawlnet.net.redirect import Leg, first_leg, is_redirect, next_leg
 from trawlnet.net.session import open_session
-from trawlnet.net.trouble import EXPECTED, TooLarge, Trouble, trouble_from
+from trawlnet.net.trouble import EXPECTED, Trouble, trouble_from
 
 
 class Turns(Protocol):
@@ -163,8 +163,6 @@ class Http:
             wait = wait_from(
                 response.headers, self._clock.now(), limits.longest_wait, status=status
             )
-        elif status < 300 and (response.content_length or 0) > limits.wire:
-            raise TooLarge(f"{response.content_length} bytes announced, {limits.wire} allowed")
         return Stream(response, leg.hops, limits, patience, wait)
 
 

@@ -209,10 +209,10 @@ async def _site(
     )
     resolver = GuardedResolver(guard, pools, config.limits.connect_timeout)
     stack.push_async_callback(resolver.close)
-    turns = AddressTurns(gate, clock, resolver) if config.limits.per_address else gate
+    turns = AddressTurns(gate, clock, resolver, proxies.url_for)
     http = await stack.enter_async_context(
         Http(
-            turns,
+            turns if config.limits.per_address else gate,
             clock,
             agent,
             guard=guard,

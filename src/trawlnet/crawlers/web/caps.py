@@ -19,40 +19,44 @@ class Caps:
     def __init__(self, scopes: Scopes, captured: Iterable[tuple[str, str]] = ()) -> None:
         """`captured` are the URLs that have been fetched with success, with their types."""
         self._scopes = scopes
-        self._kept: Counter[CapKey] = Counter()
-        for url, page_type in captured:
-            self._kept.update(scopes(url, page_type))
-        self._taken: Counter[CapKey] = Counter(self._kept)  # Kept, or being fetched.
+        # By hash: there may be as many scopes as pages, and their names are long.
+        self._kept: Counter[int] = Counter()
+        self._under_way: Counter[int] = Counter()
         self._changed = asyncio.Event()
+        for url, page_type in captured:
+            self._kept.update(map(hash, scopes(url, page_type)))
 
     def full(self, url: str, page_type: str) -> str:
         """The cap that is reached for a page; empty if there is room."""
-        return _first(self._scopes(url, page_type), self._kept)
+        return self._first(self._scopes(url, page_type))
 
     async def take(self, url: str, page_type: str) -> str:
         """Take a place; returns the cap that forbids it, empty for done. While the last places
         are taken by pages that may yet fail, it waits for their end."""
         scopes = self._scopes(url, page_type)
-        while _first(scopes, self._taken):
-            if why := _first(scopes, self._kept):
+        while any(self._taken(scope) >= scope.most for scope in scopes):
+            if why := self._first(scopes):
                 return why
             self._changed.clear()
             await self._changed.wait()
-        self._taken.update(scopes)
+        self._under_way.update(map(hash, scopes))
         return ""
 
     def leave(self, url: str, page_type: str, *, kept: bool) -> None:
         """The page that took a place is over."""
-        for scope in self._scopes(url, page_type):
+        for scope in map(hash, self._scopes(url, page_type)):
+            self._under_way[scope] -= 1
+            if not self._under_way[scope]:
+                del self._under_way[scope]
             if kept:
                 self._kept[scope] += 1
-            else:
-                self._taken[scope] -= 1
         self._changed.set()
 
+    def _taken(self, scope: CapKey) -> int:
+        return self._kept[hash(scope)] + self._under_way[hash(scope)]
 
-def _first(scopes: Iterable[CapKey], counts: Counter[CapKey]) -> str:
-    for scope in scopes:
-        if counts[scope] >= scope.most:
-            return f"{scope.name}: {scope.most} of {scope.scope}"
-    return ""
+    def _first(self, scopes: Iterable[CapKey]) -> str:
+        for scope in scopes:
+            if self._kept[hash(scope)] >= scope.most:
+                return f"{scope.name}: {scope.most} of {scope.scope}"
+        return ""
