@@ -288,13 +288,15 @@ def test_several_consumers_share_the_messages(world: World) -> None:
     async def scenario() -> None:
         async with opened(world) as queue:
             seen: list[list[int]] = [[], []]
-            all_seen = asyncio.Event()
+            all_seen, both_work = asyncio.Event(), asyncio.Event()
 
             async def work(mine: list[int]) -> None:
                 async with aclosing(queue.consume(prefetch=2)) as deliveries:
                     async for delivery in deliveries:
                         mine.append(delivery.body["key"])
-                        await asyncio.sleep(0)
+                        if all(seen):
+                            both_work.set()
+                        await both_work.wait()
                         await delivery.ack()
                         if sum(map(len, seen)) == 100:
                             all_seen.set()
@@ -306,7 +308,6 @@ def test_several_consumers_share_the_messages(world: World) -> None:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
             assert sorted(seen[0] + seen[1]) == list(range(100))
-            assert seen[0] and seen[1]
             assert seen[0] == sorted(seen[0])
 
     asyncio.run(scenario())
