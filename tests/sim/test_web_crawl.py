@@ -511,3 +511,40 @@ def test_a_large_file_that_is_not_stored_is_noted_and_not_fetched(tmp_path: Path
         assert captures(tmp_path)[-1].metadata == {"not_html": True}
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(("choice", "followed"), [("note", True), ("skip_links", False)])
+def test_a_near_duplicate_is_noted_and_its_links_are_left_if_told_so(
+    choice: str, followed: bool, tmp_path: Path
+) -> None:
+    words = " ".join(f"word{n % 97} of{n % 89} text{n % 83}" for n in range(400))
+
+    async def main() -> None:
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            if request.path == "/robots.txt":
+                return web.Response(status=404)
+            further = {"/": "/copy", "/copy": "/beyond"}.get(request.path, "/")
+            body = f"<p>{words}</p><a href={further}>on</a>"
+            return web.Response(text=body, content_type="text/html")
+
+        server = web.Server(page)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        seed = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
+        config = WebConfig.model_validate(
+            {
+                "allow_private_hosts": True,
+                "limits": {"req_per_sec": 50},
+                "store": {"near_duplicates": choice},
+            }
+        )
+        try:
+            await crawled(config, tmp_path, [seed])
+        finally:
+            listener.close()
+            await server.shutdown(1.0)
+        lines = {line.url.removeprefix(seed): line for line in captures(tmp_path)}
+        assert ("beyond" in lines) is followed
+        assert lines["copy"].metadata["near_duplicate"] is True
+        assert "near_duplicate" not in lines[""].metadata
+
+    asyncio.run(main())
