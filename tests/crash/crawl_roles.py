@@ -8,9 +8,10 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-import trawlnet.engine.crawl as engine
+import trawlnet.engine.settle as settling
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.floor import Done, Floor
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Lease, Ledger, Page
@@ -108,7 +109,7 @@ async def sound(folder: Path) -> None:
 async def settle_first(folder: Path) -> None:
     """Breaks "settled implies durable": the store forgets, then the sink writes."""
 
-    async def swapped(floor: engine._Floor, batch: list[engine._Done]) -> None:
+    async def swapped(floor: Floor, batch: list[Done]) -> None:
         sink, held_back = floor.parts.sink, []
 
         class Later:
@@ -122,8 +123,8 @@ async def settle_first(folder: Path) -> None:
         for written in held_back:
             await sink.write(written)
 
-    right = engine._settle_batch
-    engine._settle_batch = swapped  # type: ignore[assignment]
+    right = settling.settle_batch
+    settling.settle_batch = swapped  # type: ignore[assignment]
     await sound(folder)
 
 

@@ -1,0 +1,139 @@
+"""The dispatcher: which lanes may go now, how much of each, and whether anything is left."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Mapping
+
+from trawlnet.engine.control import Ending
+from trawlnet.engine.floor import Floor
+from trawlnet.engine.task import Task
+
+Work = Callable[[Floor, Task], Coroutine[None, None, None]]
+
+
+async def dispatch(floor: Floor, work: Work) -> None:
+    """Start what may run; sleep until a lane is due or something happens."""
+    await _forgive_blocked_lanes(floor)
+    while True:
+        # Cleared before looking: whatever happens from here on is not missed by the wait below.
+        floor.control.changed.clear()
+        if wants := _pick(floor):
+            await _start(floor, wants, work)
+        elif await _finished(floor):
+            return
+        else:
+            await _until(floor, _next_look(floor))
+
+
+def _pick(floor: Floor) -> dict[str, int]:
+    """How many tasks to lease from which lanes: those due, fairly, as far as workers are free."""
+    free, gate = floor.free, floor.parts.gate
+    now = floor.parts.clock.now()
+    horizon = now + floor.limits.ahead
+    room: dict[str, int] = {}
+    lanes = floor.schedule.take(now)
+    while len(room) < free and (lane := next(lanes, None)) is not None:
+        if gate.ready_at(lane) > horizon + _TICK:
+            floor.note(lane, now)
+        elif (places := gate.room(lane) - floor.busy[lane]) > 0:
+            room[lane] = min(places, max(1, gate.allowance(lane, horizon)))
+        else:
+            floor.full.add(lane)
+    share = max(1, free // len(room)) if room else 0
+    return {lane: min(places, share) for lane, places in room.items()}
+
+
+async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
+    lease = await floor.parts.store.lease(wants, floor.parts.clock.now(), floor.limits.lease)
+    for task in lease.tasks:
+        floor.held.add(task.key)
+        floor.busy[task.lane] += 1
+        floor.begun += 1
+        floor.control.in_flight += 1
+        floor.parts.gate.promise(task.lane, 1)
+        floor.group.create_task(work(floor, task))
+    for lane in wants:
+        # A lane that had less than asked for says when it has more; any other has more now.
+        floor.note(lane, lease.dues.get(lane, 0.0))
+
+
+async def _finished(floor: Floor) -> bool:
+    control, limits = floor.control, floor.limits
+    if not control.ending and _limit_reached(floor):
+        control.drain(Ending.LIMIT)
+    if floor.held:
+        return False
+    if control.ending:
+        return True
+    if floor.schedule.overflowed and len(floor.schedule) < limits.lanes // 2:
+        await _list_lanes(floor)
+        return False
+    if not control.source_dry or limits.follow:
+        return False
+    counts = await floor.parts.store.counts()
+    return counts.open == counts.blocked
+
+
+def _limit_reached(floor: Floor) -> bool:
+    most, parts = floor.limits.most_tasks, floor.parts
+    if most is not None and floor.begun >= most:
+        return True
+    return parts.clock.now() >= floor.deadline or parts.enough()
+
+
+def _next_look(floor: Floor) -> float:
+    """When to look again if nothing happens before."""
+    if floor.control.ending:
+        return math.inf
+    if floor.free == 0:
+        return floor.deadline
+    # An empty schedule with open tasks: another process has them leased, and may have died.
+    alone = floor.held or len(floor.schedule)
+    idle = math.inf if alone else floor.parts.clock.now() + floor.limits.lease / 4
+    return min(floor.schedule.next(), idle, floor.deadline)
+
+
+async def _until(floor: Floor, when: float) -> None:
+    seconds = None if when == math.inf else max(_TICK, when - floor.parts.clock.now())
+    try:
+        async with asyncio.timeout(seconds):
+            await floor.control.changed.wait()
+    except TimeoutError:
+        if not len(floor.schedule) and not floor.held:
+            await _list_lanes(floor)
+
+
+_TICK = 1e-4  # Seconds; a shorter wait than this may round to no wait at all, for ever.
+
+
+async def _forgive_blocked_lanes(floor: Floor) -> None:
+    """A new run gives every blocked lane another chance, and reads what the last one left."""
+    after: str | None = None
+    while lanes := await floor.parts.store.lanes(after, _LANES_AT_ONCE):
+        for work in lanes:
+            if work.held == math.inf:
+                await floor.parts.store.hold(work.lane, 0.0)
+        after = lanes[-1].lane
+    await _list_lanes(floor)
+
+
+async def _list_lanes(floor: Floor) -> None:
+    """Put the store's lanes on the schedule, from where the last listing had to stop."""
+    floor.schedule.overflowed = False
+    while not floor.schedule.overflowed:
+        lanes = await floor.parts.store.lanes(floor.listed, _LANES_AT_ONCE)
+        for work in lanes:
+            if work.held > floor.parts.clock.now():
+                floor.parts.gate.park(work.lane, work.held)
+            floor.note(work.lane, work.due)
+            if floor.schedule.overflowed:
+                return
+            floor.listed = work.lane
+        if len(lanes) < _LANES_AT_ONCE:
+            floor.listed = None
+            return
+
+
+_LANES_AT_ONCE = 1000

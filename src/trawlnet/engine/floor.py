@@ -1,0 +1,102 @@
+"""What a crawl is made of, what it may use, and what its coroutines share while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from trawlnet.engine.control import Control
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.ports import Clock, Handler, Sink, Source, Store
+from trawlnet.engine.rules import RetryPolicy
+from trawlnet.engine.schedule import Schedule
+from trawlnet.engine.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a crawl is made of."""
+
+    source: Source
+    store: Store
+    handler: Handler
+    sink: Sink
+    gate: Gate
+    clock: Clock
+    # Whether a limit of the crawler's own was reached, such as so many pages.
+    enough: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a crawl may use; every queue and every wait is bounded by something here."""
+
+    batch: int = 256  # Outcomes written and settled in one go.
+    backlog: int = 256  # Outcomes that wait for the sink before workers wait, too.
+    lease: float = 120.0  # Renewed while a task runs; after a crash others wait this long.
+    ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant.
+    high_water: int = 100_000  # Open tasks at which the source waits,
+    few_lanes: int = 0  # unless fewer lanes than this have work;
+    highest_water: int = 1_000_000  # then it waits at this many.
+    lanes: int = 50_000  # Lanes kept in memory; others wait in the store.
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    follow: bool = False  # Stay for tasks that are scheduled to be visited again.
+    most_tasks: int | None = None  # Start no more than this many tasks.
+    most_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    task: Task
+    outcome: Outcome
+    hold: float  # The lane to blame is parked until then; 0 if it is not.
+
+    @property
+    def lane(self) -> str:
+        return self.outcome.lane or self.task.lane
+
+
+class Floor:
+    """What the coroutines of one crawl share."""
+
+    group: asyncio.TaskGroup
+
+    def __init__(self, parts: Parts, limits: Limits, control: Control) -> None:
+        self.parts = parts
+        self.limits = limits
+        self.control = control
+        self.schedule = Schedule(limits.lanes)
+        self.done: asyncio.Queue[Done | None] = asyncio.Queue(limits.backlog)
+        self.held: set[str] = set()  # Keys from lease to settlement.
+        self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
+        self.full: set[str] = set()  # Lanes with work but no room for another task.
+        self.begun = 0
+        self.relief = asyncio.Event()  # Something was settled: the source may look again.
+        self.listed: str | None = None  # How far the store's lanes have been read.
+        self.deadline = math.inf
+        if limits.most_seconds is not None:
+            self.deadline = parts.clock.now() + limits.most_seconds
+
+    @property
+    def free(self) -> int:
+        """How many more tasks may be started now."""
+        if self.control.paused or self.control.ending or self.parts.enough():
+            return 0
+        free = self.control.workers - self.control.in_flight
+        if self.limits.most_tasks is not None:
+            free = min(free, self.limits.most_tasks - self.begun)
+        return max(free, 0)
+
+    @property
+    def lanes_with_work(self) -> int:
+        """Lanes that have something to do, now or later; blocked ones have not."""
+        at_work = self.busy.keys() | self.full
+        return len(at_work) + self.schedule.lanes_besides(at_work)
+
+    def note(self, lane: str, due: float) -> None:
+        """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
+        self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - self.limits.ahead))

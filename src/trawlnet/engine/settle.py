@@ -1,0 +1,81 @@
+"""The settler: what has come together is written, then settled, in one commit for all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from trawlnet.engine.floor import Done, Floor
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Store, Unstorable
+from trawlnet.engine.rules import judge
+
+log = logging.getLogger(__name__)
+
+
+async def settle(floor: Floor) -> None:
+    """Write and settle a batch at a time: one commit for as much as has come together."""
+    while batch := await _take_batch(floor.done, floor.limits.batch):
+        await settle_batch(floor, batch)
+        floor.relief.set()
+
+
+async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
+    parts, now = floor.parts, floor.parts.clock.now()
+    judged = [judge(one.task, one.outcome, floor.limits.retry, now) for one in batch]
+    # Results are durable before the store forgets the work.
+    await parts.sink.write([(one.task, one.outcome.items) for one in batch if one.outcome.items])
+    for lane, until in _holds(batch).items():
+        await parts.store.hold(lane, until)
+    receipts = await _record(parts.store, judged)
+    for receipt in receipts:
+        floor.held.discard(receipt.task.key)
+        if receipt.next is not None:
+            floor.note(receipt.next.lane, receipt.next.due)
+    for lane in {task.lane for receipt in receipts for task in receipt.found}:
+        floor.note(lane, 0.0)
+    floor.control.settled_batch(receipts, now)
+
+
+async def _record(store: Store, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
+    """Settle them all; one that no store can keep costs its own task and no other."""
+    try:
+        await store.settle(receipts)
+        return receipts
+    except Unstorable:
+        return [await _record_alone(store, receipt) for receipt in receipts]
+
+
+async def _record_alone(store: Store, receipt: Receipt) -> Receipt:
+    try:
+        await store.settle([receipt])
+        return receipt
+    except Unstorable as error:
+        log.exception("unstorable receipt", extra={"key": receipt.task.key})
+        detail = f"{type(error).__name__}: {error}"[:200]
+        bare = Receipt(receipt.task, Reason.UNKNOWN, detail=detail, at=receipt.at)
+        await store.settle([bare])
+        return bare
+
+
+def _holds(batch: Sequence[Done]) -> Mapping[str, float]:
+    holds: dict[str, float] = {}
+    for one in batch:
+        if one.hold > 0.0:
+            holds[one.lane] = max(one.hold, holds.get(one.lane, 0.0))
+    return holds
+
+
+async def _take_batch(queue: asyncio.Queue[Done | None], most: int) -> list[Done]:
+    """What is there now, waiting only for the first; empty means the end."""
+    batch: list[Done] = []
+    item = await queue.get()
+    while item is not None:
+        batch.append(item)
+        if len(batch) == most or queue.empty():
+            return batch
+        item = queue.get_nowait()
+    if batch:
+        queue.put_nowait(None)  # The end comes after this batch.
+    return batch
