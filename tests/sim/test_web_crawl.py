@@ -548,3 +548,35 @@ def test_a_near_duplicate_is_noted_and_its_links_are_left_if_told_so(
         assert "near_duplicate" not in lines[""].metadata
 
     asyncio.run(main())
+
+
+def test_a_503_slows_the_whole_host(tmp_path: Path) -> None:
+    async def main() -> None:
+        times: dict[str, float] = {}
+        clock = SystemClock()
+
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            if request.path == "/robots.txt":
+                return web.Response(status=404)
+            first = request.path not in times
+            times.setdefault(request.path, clock.now())
+            if request.path == "/busy" and first:
+                return web.Response(status=503)
+            return web.Response(
+                text="<a href=/busy>1</a><a href=/next>2</a>", content_type="text/html"
+            )
+
+        server = web.Server(page)
+        listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
+        seed = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
+        limits = {"req_per_sec": 100, "backoff_base_ms": 400}
+        config = WebConfig.model_validate({"allow_private_hosts": True, "limits": limits})
+        try:
+            done = await crawled(config, tmp_path, [seed])
+        finally:
+            listener.close()
+            await server.shutdown(1.0)
+        assert done.settled == {Reason.OK: 3}
+        assert times["/next"] - times["/busy"] >= 0.25
+
+    asyncio.run(main())

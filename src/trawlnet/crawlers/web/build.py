@@ -181,6 +181,7 @@ class _Site:
             ),
             rules,
             request_limits(config),
+            retry_of(config),
             self.agent,
             follow=follow,
             sitemaps_wanted=follow and config.sitemaps.enabled,

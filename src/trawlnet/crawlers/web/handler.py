@@ -28,6 +28,7 @@ from trawlnet.crawlers.web.work import (
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.robots import ALLOW_ALL
@@ -56,6 +57,7 @@ class WebHandler:
     sitemaps: SitemapReader
     rules: ReadingRules
     limits: Limits
+    retry: RetryPolicy
     agent: str
     follow: bool = True  # A scrape only asks again for what it is told.
     sitemaps_wanted: bool = True
@@ -175,6 +177,10 @@ class WebHandler:
                 )
             case status if 200 <= status < 300:
                 return Outcome(Reason.HTTP_ERROR, detail=f"HTTP {status}")
+            case 503 if got.response.wait is None:
+                # The whole host is left alone for as long as this page would be.
+                wait = self.retry.delay(got.visit.url, got.retries)
+                return replace(outcome_of(got.response), wait=wait)
             case _:
                 return outcome_of(got.response)
 
