@@ -1,0 +1,169 @@
+"""How pages are asked for and read: what crawl and scrape have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.metered import MeteredHttp
+from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.config import WebConfig, keys_of
+from trawlnet.crawlers.web.handler import WebHandler, is_page
+from trawlnet.crawlers.web.linking import Linker
+from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
+from trawlnet.crawlers.web.policy import Policy
+from trawlnet.crawlers.web.proxies import Proxies
+from trawlnet.crawlers.web.robots import RobotsCache
+from trawlnet.crawlers.web.robots_file import RobotsFile
+from trawlnet.crawlers.web.sitemaps import SitemapReader
+from trawlnet.crawlers.web.work import may_be_conditional
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.formats.robots import product_token
+from trawlnet.net.address import AddressTurns
+from trawlnet.net.dial import GuardedResolver, Pools
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
+from trawlnet.net.robots import RobotsPolicy
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.lmdb_pages import PageIndex
+
+_ROBOTS = Path("state", "web", "robots.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    config: WebConfig
+    clock: Clock
+    gate: Gate
+    http: MeteredHttp
+    robots: RobotsCache
+    linker: Linker
+    caps: Caps
+    budget: Budget
+    pages: PageIndex
+    agent: str
+    proxies: Proxies
+
+    def handler(self, *, follow: bool) -> WebHandler:
+        config = self.config
+        rules = reading_of(config, self.agent, scheduled=follow)
+        return WebHandler(
+            self.http,
+            self.clock,
+            self.robots,
+            self.linker,
+            self.caps,
+            self.budget,
+            self.pages,
+            SitemapReader(
+                self.http,
+                self.linker,
+                self.pages,
+                rules.revisit,
+                request_limits(config),
+                config.sitemaps.max_files,
+                config.sitemaps.max_urls,
+            ),
+            rules,
+            request_limits(config),
+            retry_of(config),
+            self.agent,
+            follow=follow,
+            sitemaps_wanted=follow and config.sitemaps.enabled,
+            obey=config.robots.obey,
+            most_redirects=config.limits.max_redirects,
+            proxy_of=self.proxies.name_for,
+            conditional=may_be_conditional if follow else _always,
+        )
+
+
+async def open_site(
+    stack: AsyncExitStack,
+    config: WebConfig,
+    workspace: Path,
+    clock: Clock,
+    metrics: Metrics,
+    policy: Policy,
+    pages: PageIndex,
+) -> Site:
+    agent, manners = agent_of(config), manners_of(config)
+    gate, proxies = Gate(clock, manners), Proxies(config.proxies.default, config.proxies.hosts)
+    guard = Guard(allow_private=config.allow_private_hosts, exempt=proxies.literal_addresses)
+    pools = Pools(
+        total=max(config.limits.global_concurrency, 64),
+        per_host=config.limits.per_host_concurrency + 1,
+    )
+    resolver = GuardedResolver(guard, pools, config.limits.connect_timeout)
+    stack.push_async_callback(resolver.close)
+    turns = AddressTurns(gate, clock, resolver, proxies.url_for)
+    http = await stack.enter_async_context(
+        Http(
+            turns if config.limits.per_address else gate,
+            clock,
+            agent,
+            guard=guard,
+            limits=request_limits(config),
+            pools=pools,
+            proxy_for=proxies.url_for,
+        )
+    )
+    metered = MeteredHttp(http, metrics.http)
+    file = RobotsFile(workspace / _ROBOTS)
+    stack.callback(file.close)
+    robots = RobotsCache(
+        metered,
+        gate,
+        clock,
+        _robots_policy(config, agent),
+        manners,
+        file,
+        retry_of(config),
+        config.limits.request_timeout,
+    )
+    caps = Caps(policy.cap_keys, _captured(pages))
+    linker = Linker(keys_of(config), policy, caps, robots.known if config.robots.obey else _unknown)
+    budget = Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire)
+    return Site(config, clock, gate, metered, robots, linker, caps, budget, pages, agent, proxies)
+
+
+def _always(task: Task, seen_at: float) -> bool:
+    """A scrape has no use for links, so it can do without a body at any time."""
+    return True
+
+
+def _unknown(origin: str) -> None:
+    return None
+
+
+def _captured(pages: PageIndex) -> Iterator[tuple[str, str]]:
+    return ((page.url, page.page_type) for page in pages.pages() if is_page(page.http_status))
+
+
+def _robots_policy(config: WebConfig, agent: str) -> RobotsPolicy:
+    robots = config.robots
+    return RobotsPolicy(
+        product_token(agent),
+        ttl=robots.cache_ttl_sec,
+        failure_ttl=robots.failure_ttl_sec,
+        delay_cap=robots.max_crawl_delay_sec,
+    )
+
+
+_NOBODY = "trawlnet/0.1 (+http://private.invalid/)"  # In a private world nobody else complains.
+
+
+def agent_of(config: WebConfig) -> str:
+    agent = config.robots.user_agent or (_NOBODY if config.allow_private_hosts else "")
+    if not agent:
+        raise NotReady(
+            "the sites that are crawled must be able to reach you",
+            "set robots.user_agent in trawlnet.yaml, or --user-agent, "
+            "to something like 'Bot/1.0 (+https://example.org/bot)'",
+        )
+    return agent
