@@ -26,7 +26,8 @@ class LinkChoice:
     rels: tuple[str, ...] = ("next", "canonical", "alternate")  # Of <link> and the Link header.
     most: int = 5000  # Links of one page.
     most_url: int = MAX_URL  # Characters of one URL.
-    words: bool = True  # Anchor text and what stands around it.
+    words: bool = True  # Anchor text.
+    around: bool = True  # And what stands around it.
     agent: str = ""  # Product token, for <meta name=that>.
 
     @cached_property
@@ -126,6 +127,9 @@ class _Found:
     def _words(self, node: LexborNode) -> tuple[str, str]:
         """Anchors can be nested so that one text is in thousands of them: there is a budget."""
         whole = node.text()
+        if not self._choice.around:
+            self._budget -= len(whole) + 1
+            return " ".join(whole[:_SLACK].split())[:_TEXT_MAX], ""
         before, after = _beside(node.prev), _beside(node.next)
         self._budget -= len(whole) + len(before) + len(after) + 1
         text = " ".join(whole[:_SLACK].split())[:_TEXT_MAX]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST
+if TYPE_CHECKING:  # Only a crawl that serves its metrics pays for the import of a server.
+    from aiohttp import web
 
 
 class MetricsAddressError(Exception):
@@ -35,6 +36,9 @@ async def serving_metrics(
     scrape: Callable[[], Awaitable[bytes]], address: str
 ) -> AsyncIterator[str]:
     """Serve `/metrics` while the body runs; gives the URL, whose port is the real one for 0."""
+    from aiohttp import web
+    from prometheus_client import CONTENT_TYPE_LATEST
+
     host, port = parse_address(address)
 
     async def metrics(request: web.Request) -> web.Response:
@@ -54,6 +58,8 @@ _SHUTDOWN = 1.0  # Seconds that a scrape in progress has when the crawl ends.
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    from aiohttp import web
+
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:

@@ -209,8 +209,18 @@ def _move(temp: str, path: str) -> None:
     try:
         os.rename(temp, path)  # noqa: PTH104 - a Path each would cost more than the call.
     except FileNotFoundError:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        _make_shard(path.rpartition("/")[0])
         os.rename(temp, path)  # noqa: PTH104 - as above.
+
+
+def _make_shard(folder: str) -> None:
+    """Until there are 65536 of them, most new bodies need one."""
+    try:
+        os.mkdir(folder)  # noqa: PTH102 - a Path would cost more than the call.
+    except FileNotFoundError:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        pass  # Made by another writer just now.
 
 
 class _Zstd:

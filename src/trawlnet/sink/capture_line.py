@@ -104,7 +104,7 @@ def pack(line: CaptureLine) -> bytes:
     if line.hops:
         value["hops"] = line.hops
     if line.links:
-        value["links"] = [[link.to, link.text] for link in line.links]
+        value["links"] = list(map(list, line.links))
     if line.warc:
         value["warc"] = {name: getattr(line.warc, name) for name in InWarc.__slots__}
     return encode(value) + b"\n"
