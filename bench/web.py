@@ -203,9 +203,11 @@ def main() -> None:
 
 def _profile(site: Site, place: Path) -> str:
     (place / "out").mkdir(parents=True)
-    with nginx(site, place, NGINX_CORE) as (origin, _):
+    with nginx(site, place, NGINX_CORE) as (origin, hits):
         command = command_of(OURS, f"{origin}/p/000000.html", place / "out")
-        return shares(command, place / "stacks", CRAWLER_CORE, environment())
+        told = shares(command, place / "stacks", CRAWLER_CORE, environment())
+    faults = hits.faults(site)
+    return f"no profile: {', '.join(faults)}" if faults else told
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Scrapy tuned as well as we can: known links cost a set lookup, never a Request. `SEED FOLDER`.
 
-Lexbor finds the links; the set of known ones comes before any object and is kept in JOBDIR with
-the queue; middlewares without work here are off.
+Lexbor finds the links; the set of known ones comes before any object, and Scrapy keeps it in JOBDIR
+when it ends in peace (a kill loses it); the duplicate filter and middlewares without work are off.
 """
 
 from __future__ import annotations
