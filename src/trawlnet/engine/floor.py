@@ -36,6 +36,7 @@ class Limits:
     """What a crawl may use; every queue and every wait is bounded by something here."""
 
     batch: int = 256  # Outcomes written and settled in one go.
+    linger: float = 0.0  # Wait so long for more of them: fewer commits, and news a little later.
     backlog: int = 256  # Outcomes that wait for the sink before workers wait, too.
     lease: float = 120.0  # Renewed while a task runs; after a crash others wait this long.
     ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant.

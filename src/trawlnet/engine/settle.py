@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +15,7 @@ log = logging.getLogger(__name__)
 
 async def settle(floor: Floor) -> None:
     """Write and settle a batch at a time: one commit for as much as has come together."""
-    while batch := await _take_batch(floor.done, floor.limits.batch):
+    while batch := await _take_batch(floor):
         await settle_batch(floor, batch)
         floor.relief.set()
 
@@ -67,13 +66,16 @@ def _holds(batch: Sequence[Done]) -> Mapping[str, float]:
     return holds
 
 
-async def _take_batch(queue: asyncio.Queue[Done | None], most: int) -> list[Done]:
-    """What is there now, waiting only for the first; empty means the end."""
+async def _take_batch(floor: Floor) -> list[Done]:
+    """What is there now, or in a moment, once there is a first; empty means the end."""
+    queue, limits = floor.done, floor.limits
     batch: list[Done] = []
     item = await queue.get()
+    if item is not None and limits.linger and queue.qsize() < limits.batch:
+        await floor.parts.clock.sleep(limits.linger)
     while item is not None:
         batch.append(item)
-        if len(batch) == most or queue.empty():
+        if len(batch) == limits.batch or queue.empty():
             return batch
         item = queue.get_nowait()
     if batch:

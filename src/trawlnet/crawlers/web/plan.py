@@ -15,6 +15,8 @@ from trawlnet.net import answer
 
 _FIRST_INTERVAL = 86_400.0  # Seconds, within what the config allows.
 _MS = 0.001
+# Seconds. Pages of polite hosts come one by one: together they cost a fraction of the syncing.
+_LINGER = 0.05
 
 
 def manners_of(config: WebConfig) -> Manners:
@@ -41,7 +43,9 @@ def retry_of(config: WebConfig) -> RetryPolicy:
 
 
 def engine_limits(config: WebConfig) -> crawl.Limits:
-    return crawl.Limits(retry=retry_of(config), most_seconds=config.caps.max_seconds)
+    return crawl.Limits(
+        linger=_LINGER, retry=retry_of(config), most_seconds=config.caps.max_seconds
+    )
 
 
 def request_limits(config: WebConfig) -> answer.Limits:
