@@ -207,14 +207,14 @@ HABITS: list[tuple[Any, Reason]] = [
     (header_without_a_name, Reason.CONNECTION_ERROR),
 ]
 CODED: list[tuple[str, bytes, Reason]] = [
-    ("gzip", gzip.compress(TEXT)[:-20], Reason.TRUNCATED),
+    ("gzip", gzip.compress(TEXT, mtime=0)[:-20], Reason.TRUNCATED),
     ("br", brotli.compress(TEXT)[:-3], Reason.TRUNCATED),
     ("zstd", zstandard.compress(TEXT)[:-3], Reason.TRUNCATED),
     ("gzip", b"<html>plain</html>" * 20, Reason.PARSE_ERROR),
     ("br", b"\xff<html>plain</html>" * 20, Reason.PARSE_ERROR),
     ("zstd", b"<html>plain</html>" * 20, Reason.PARSE_ERROR),
     ("deflate", b"<html>plain</html>" * 20, Reason.PARSE_ERROR),
-    ("gzip, gzip", gzip.compress(gzip.compress(TEXT)), Reason.PARSE_ERROR),
+    ("gzip, gzip", gzip.compress(gzip.compress(TEXT, mtime=0), mtime=0), Reason.PARSE_ERROR),
     ("rot13", TEXT, Reason.PARSE_ERROR),
 ]
 
