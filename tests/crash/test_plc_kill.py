@@ -37,12 +37,16 @@ async def start(url: str, workspace: Path) -> asyncio.subprocess.Process:
     )
 
 
-async def killed(url: str, workspace: Path, rng: random.Random) -> bool:
-    """Start it and kill it a while after it has begun; whether it was still at work."""
+async def killed(url: str, directory: OddDirectory, workspace: Path, rng: random.Random) -> bool:
+    """Start it and kill it a few requests after it has begun; whether it was still at work."""
     process = await start(url, workspace)
     line = await process.stderr.readline()
     assert b"mirroring" in line, line
-    await asyncio.sleep(rng.uniform(0.0, 0.8))
+    # By its progress, not by the clock: a fast machine would be done before it is killed.
+    enough = len(directory.requests) + rng.randint(1, 12)
+    while len(directory.requests) < enough and process.returncode is None:
+        await asyncio.sleep(0.002)
+    await asyncio.sleep(rng.uniform(0.0, 0.02))
     if process.returncode is None:
         process.send_signal(signal.SIGKILL)
     await process.communicate()
@@ -61,7 +65,7 @@ def test_a_mirror_that_is_killed_again_and_again_ends_up_exact(tmp_path):
             for round_number in range(KILLS):
                 # Every third round ends in a fresh workspace, so that all ages are hit.
                 workspace = tmp_path / f"w{round_number // 3}"
-                cut += await killed(url, workspace, rng)
+                cut += await killed(url, directory, workspace, rng)
             for number in range(KILLS // 3):
                 workspace = tmp_path / f"w{number}"
                 process = await start(url, workspace)
