@@ -4,6 +4,10 @@ set -eu
 missing=
 command -v redis-server >/dev/null || missing="$missing redis-server"
 command -v rabbitmq-server >/dev/null || [ -x /usr/sbin/rabbitmq-server ] || missing="$missing rabbitmq-server"
+ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
+command -v chromium >/dev/null || missing="$missing chromium"
+command -v chromedriver >/dev/null || missing="$missing chromium-driver"
+command -v promtool >/dev/null || missing="$missing prometheus"
 command -v cc >/dev/null || missing="$missing gcc"
 if [ -z "$missing" ]; then
   echo "services: all installed"

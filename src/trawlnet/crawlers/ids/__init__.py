@@ -1,0 +1,1 @@
+"""Keeps up with an API that hands out sequential ids."""
