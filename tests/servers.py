@@ -195,3 +195,87 @@ def rabbitmq_server() -> Iterator[RabbitServer]:
         finally:
             server.kill()
             server.stop_epmd()
+
+
+@dataclass
+class PostgresServer:
+    """One PostgreSQL cluster whose data outlives its process, so that tests can kill it."""
+
+    programs: Path
+    port: int
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://trawlnet@127.0.0.1:{self.port}/postgres"
+
+    def make(self) -> None:
+        command = ["initdb", "-D", "data", "-U", "trawlnet", "-A", "trust", "-E", "UTF8"]
+        command += ["--locale=C", "--no-sync", "--no-instructions"]
+        made = subprocess.run(
+            [str(self.programs / command[0]), *command[1:]],
+            cwd=self.folder,
+            user=_postgres_user(),
+            capture_output=True,
+            check=False,
+        )
+        if made.returncode:
+            raise RuntimeError(made.stderr.decode()[-2000:])
+
+    def start(self) -> None:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            # A killed process loses nothing that the kernel has; no test cuts the power.
+            "fsync": "off",
+            "max_connections": "60",
+        }
+        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "postgres.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(self.programs / "postgres"), "-D", "data", *flags],
+                cwd=self.folder,
+                user=_postgres_user(),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise RuntimeError((self.folder / "postgres.log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def _answers(self) -> bool:
+        ready = [str(self.programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(ready, check=False).returncode == 0
+
+
+def _postgres_user() -> str | None:
+    """Root may not run a cluster: the package's own user does."""
+    return "postgres" if os.getuid() == 0 else None
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    # Debian keeps each version's programs in a folder of its own, outside the path.
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    programs = (found[-1] if found else Path(require("postgres"))).parent
+    with tempfile.TemporaryDirectory(prefix="trawlnet-postgres-") as folder:
+        if user := _postgres_user():
+            shutil.chown(folder, user)
+        server = PostgresServer(programs, free_port(), Path(folder))
+        try:
+            server.make()
+            server.start()
+            yield server
+        finally:
+            server.kill()

@@ -1,0 +1,149 @@
+"""What the crawlers need of a relational database, SQLite or PostgreSQL, and how to open one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
+
+from trawlnet.tables.errors import TablesError
+
+Dialect = Literal["sqlite", "postgresql"]
+Value = None | bool | int | float | str | bytes | datetime
+Values = Mapping[str, Value]
+NO_VALUES: Values = MappingProxyType({})
+Steps = Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement; parameters are written `:name` in it."""
+
+    name: str
+    text: str
+
+
+class Transaction(Protocol):
+    """Everything or nothing, once the block around it ends."""
+
+    async def rows(
+        self, statement: Statement, values: Values = NO_VALUES
+    ) -> list[tuple[Any, ...]]: ...
+
+    async def run(self, statement: Statement, values: Values = NO_VALUES) -> int:
+        """Returns how many rows were changed."""
+
+    async def run_many(self, statement: Statement, values: Sequence[Values]) -> None: ...
+
+
+class Relational(Protocol):
+    """Each call outside `transaction` is a transaction of its own, durable on return."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    async def rows(self, statement: Statement, values: Values = NO_VALUES) -> list[tuple[Any, ...]]:
+        """The whole result, so the statement must bound it."""
+
+    async def run(self, statement: Statement, values: Values = NO_VALUES) -> int:
+        """Returns how many rows were changed."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Commits when the block ends well; an exception takes everything back."""
+
+    async def close(self) -> None: ...
+
+
+async def open_relational(where: Path | str) -> Relational:
+    """A path opens SQLite, a URL `postgresql://…` that server. Raises TablesError."""
+    scheme = _scheme(where)
+    if scheme in ("postgresql", "postgres"):
+        from trawlnet.tables.postgres import open_postgres
+
+        return await open_postgres(str(where))
+    if scheme:
+        raise TablesError(
+            f"no such database: {scheme}://",
+            "give the path of a file, or postgresql://user:password@host/name",
+        )
+    from trawlnet.tables.sqlite import open_sqlite
+
+    return await open_sqlite(Path(where))
+
+
+def _scheme(where: Path | str) -> str:
+    """Empty for a path."""
+    return where.partition("://")[0] if isinstance(where, str) and "://" in where else ""
+
+
+@cache
+def named(folder: str, name: str, dialect: Dialect) -> Statement:
+    """The statement `<folder>/<name>.sql`, or the file of the dialect where there is one."""
+    place = files("trawlnet.tables").joinpath(folder)
+    own = place.joinpath(f"{name}.{dialect}.sql")
+    file = own if own.is_file() else place.joinpath(f"{name}.sql")
+    return Statement(name, file.read_text("utf-8").strip())
+
+
+async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
+    """Bring the tables of a folder up to the version that this program knows. Each step is one
+    transaction, so a step is made whole or not at all, by one of several programs."""
+    await db.run(_CREATE_VERSIONS)
+    for number, step in enumerate(steps, start=1):
+        async with db.transaction() as transaction:
+            await transaction.run(_LOCK_VERSIONS[db.dialect])
+            ((version,),) = await transaction.rows(_VERSION, {"folder": folder})
+            if version > len(steps):
+                raise TablesError(
+                    f"the tables of {folder} have schema version {version},"
+                    f" this program knows {len(steps)}",
+                    "use the newer trawlnet that made them",
+                )
+            if version >= number:
+                continue
+            for name in step:
+                await transaction.run(named(folder, name, db.dialect))
+            await transaction.run(_NOTE_VERSION, {"folder": folder, "version": number})
+
+
+_CREATE_VERSIONS = Statement(
+    "create_schema_versions",
+    "CREATE TABLE IF NOT EXISTS schema_versions"
+    " (folder TEXT NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (folder, version))",
+)
+_LOCK_VERSIONS: Mapping[Dialect, Statement] = {
+    # A transaction of SQLite is alone from its beginning.
+    "sqlite": Statement("lock_schema_versions", "DELETE FROM schema_versions WHERE version < 0"),
+    "postgresql": Statement("lock_schema_versions", "LOCK TABLE schema_versions"),
+}
+_VERSION = Statement(
+    "schema_version",
+    "SELECT COALESCE(MAX(version), 0) FROM schema_versions WHERE folder = :folder",
+)
+_NOTE_VERSION = Statement(
+    "note_schema_version",
+    "INSERT INTO schema_versions (folder, version) VALUES (:folder, :version)",
+)
+
+
+def to_db(dialect: Dialect, seconds: float | None) -> Value:
+    """An instant as the database keeps it: TIMESTAMPTZ, or ISO 8601 text that sorts by time."""
+    if seconds is None:
+        return None
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="microseconds") if dialect == "sqlite" else moment
+
+
+def from_db(value: Any) -> float | None:
+    """Unix seconds of an instant out of either database."""
+    if value is None:
+        return None
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    seconds: float = moment.timestamp()
+    return seconds
