@@ -531,3 +531,33 @@ def test_what_no_store_can_keep_costs_its_own_task_only():
         assert [row.key async for row in crawling.store.failures()] == ["k3"]
 
     run_sim(main())
+
+
+def test_a_companion_runs_beside_the_crawl_resizes_it_and_ends_with_it() -> None:
+    async def main() -> tuple[list[str], int]:
+        clock = SimClock()
+        gate = Gate(clock, Manners(rate=math.inf, concurrency=100))
+        told: list[str] = []
+
+        async def companion(control: Control) -> None:
+            told.append("began")
+            control.workers = 7
+            try:
+                await clock.sleep(1e9)
+            finally:
+                told.append("ended")
+
+        control = Control(1)
+        parts = Parts(
+            ListSource(numbered_pages(100)),
+            MemoryStore(),
+            World(clock, gate, trouble=False),
+            DictSink(),
+            gate,
+            clock,
+            companions=[companion],
+        )
+        await crawl(parts, Limits(), control)
+        return told, control.workers
+
+    assert run_sim(main()) == (["began", "ended"], 7)

@@ -154,3 +154,14 @@ def test_a_servers_own_word_is_honoured_and_capped():
 
 def test_every_patient_reason_is_not_an_answer():
     assert not [r for r in Reason if r.again is Again.PATIENT and r.answer]
+
+
+def test_a_steered_lane_is_held_to_its_rate_and_to_the_servers_word_only() -> None:
+    manners = Manners(rate=25.0, concurrency=100, steered=True)
+    pace = Pace()
+    for _ in range(30):
+        pace = pace.after(Reason.UNAVAILABLE).after(Reason.RATE_LIMITED)
+    assert pace.rate(manners) == 25.0
+    assert pace.concurrency(manners) == 100
+    assert parked_until(pace, Outcome(Reason.RATE_LIMITED), manners, now=10.0) == 0.0
+    assert parked_until(pace, Outcome(Reason.RATE_LIMITED, wait=3.0), manners, now=10.0) == 13.0

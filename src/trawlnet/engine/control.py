@@ -32,6 +32,8 @@ class Control:
         self.fed = 0  # Tasks that the source added in this run.
         self.source_dry = False
         self.lanes_with_work: Callable[[], int] = lambda: 0  # Set by the crawl.
+        # Set by the crawl: a lane may have work now that its last lease did not tell of.
+        self.wake: Callable[[str], None] = lambda lane: None
 
     @property
     def workers(self) -> int:

@@ -26,15 +26,17 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     """Run until the source is dry and every task is settled, or until told to stop."""
     floor = Floor(parts, limits, control)
     control.lanes_with_work = lambda: floor.lanes_with_work
+    control.wake = floor.wake
     try:
         async with asyncio.TaskGroup() as group:
             floor.group = group
             feeding = group.create_task(_feed(floor))
             renewing = group.create_task(_renew(floor))
             settling = group.create_task(settle(floor))
+            companions = [group.create_task(run(control)) for run in parts.companions]
             await dispatch(floor, _work)
-            feeding.cancel()
-            renewing.cancel()
+            for helper in (feeding, renewing, *companions):
+                helper.cancel()
             await floor.done.put(None)
             await settling
     except BaseExceptionGroup as troubles:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
@@ -29,6 +30,8 @@ class Parts:
     clock: Clock
     # Whether a limit of the crawler's own was reached, such as so many pages.
     enough: Callable[[], bool] = lambda: False
+    # Run beside the crawl, for as long as it lasts, to steer it.
+    companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,10 @@ class Floor:
         """Lanes that have something to do, now or later; blocked ones have not."""
         at_work = self.busy.keys() | self.full
         return len(at_work) + self.schedule.lanes_besides(at_work)
+
+    def wake(self, lane: str) -> None:
+        self.note(lane, 0.0)
+        self.control.changed.set()
 
     def note(self, lane: str, due: float) -> None:
         """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""

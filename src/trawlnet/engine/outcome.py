@@ -133,6 +133,7 @@ class Outcome:
     again_in: float | None = None  # Visit again after this many seconds.
     detail: str = ""  # One line for a human.
     lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
+    news: Any = None  # For a store that knows more than tasks; the engine never looks.
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +146,4 @@ class Receipt:
     next: Task | None = None  # None: this key is settled for good.
     detail: str = ""
     at: float = 0.0
+    news: Any = None

@@ -34,6 +34,7 @@ def judge(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Rece
         next=_next_try(task, outcome, policy, now),
         detail=outcome.detail,
         at=now,
+        news=outcome.news,
     )
 
 
@@ -64,6 +65,9 @@ class Manners:
     block_at: int = 10  # Consecutive failures.
     first_park: float = 5.0  # After a "slow down" without a time; doubles each time in a row.
     longest_park: float = 3600.0  # No server can park a lane for longer.
+    # Whoever hands out the tasks reacts to trouble himself: the gate holds him to the rate, and
+    # to the server's word, and does no more.
+    steered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Pace:
                 return self
 
     def rate(self, manners: Manners) -> float:
+        if manners.steered:
+            return manners.rate
         halvings = self.failures // manners.halve_every
         slowest = min(manners.floor, manners.rate)
         if halvings == 0:
@@ -95,10 +101,11 @@ class Pace:
 
     def concurrency(self, manners: Manners) -> int:
         """A lane in trouble gets one worker until it has shown that it is well."""
-        return 1 if self.failures or self.throttled else manners.concurrency
+        in_trouble = (self.failures or self.throttled) and not manners.steered
+        return 1 if in_trouble else manners.concurrency
 
     def blocked(self, manners: Manners) -> bool:
-        return self.failures >= manners.block_at
+        return self.failures >= manners.block_at and not manners.steered
 
 
 _UNLIMITED_IN_TROUBLE = 64.0  # Requests per second.
@@ -111,6 +118,6 @@ def parked_until(pace: Pace, outcome: Outcome, manners: Manners, now: float) -> 
     if outcome.reason.blame is not Blame.LANE:
         return 0.0
     wait = outcome.wait or 0.0
-    if outcome.reason is Reason.RATE_LIMITED and wait <= 0.0:
+    if outcome.reason is Reason.RATE_LIMITED and wait <= 0.0 and not manners.steered:
         wait = manners.first_park * 2.0 ** min(pace.throttled - 1, 40)
     return now + min(wait, manners.longest_park) if wait > 0.0 else 0.0
