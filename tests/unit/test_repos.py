@@ -12,8 +12,8 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import ValidationError
 
+from trawlnet.crawlers.atproto.answers import error_outcome, speaks_for_account
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.repos.answers import error_outcome, speaks_for_account
 from trawlnet.crawlers.repos.build import open_parts
 from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners

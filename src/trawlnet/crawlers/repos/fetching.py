@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import orjson
 
+from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.answers import error_outcome
 from trawlnet.crawlers.repos.budget import Ticket
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.answer import Limits, Response, outcome_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from trawlnet.archive.tombstones import Tombstone
+from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.answers import error_outcome
 from trawlnet.crawlers.repos.claims import Census
 from trawlnet.crawlers.repos.listing import PAGE_BYTES, HostRules, listing_url, read_page
 from trawlnet.crawlers.repos.rates import PdsRates

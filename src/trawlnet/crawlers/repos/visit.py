@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from trawlnet.archive.tombstones import Tombstone
+from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.answers import speaks_for_account
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.budget import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.fetching import fetch_repo, latest_rev
