@@ -1,0 +1,36 @@
+"""The domain that somebody registered: the part of a host's name that costs money to change."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
+_REMEMBERED = 1 << 14
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def registrable_domain(host: str) -> str:
+    """Lower-case ASCII in. Empty for an address, a name of one label, and a public suffix."""
+    if _is_address(host):
+        return ""
+    return _suffixes().privatesuffix(host.rstrip(".")) or ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    # Read on first use: most commands never ask.
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList()

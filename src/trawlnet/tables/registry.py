@@ -1,0 +1,318 @@
+"""The registry of every PDS: who is known, whose turn it is, and how its scans went.
+
+A claim is a lease: whoever holds it may finish the scan, and whoever has lost it can change
+nothing. Each method is one transaction, so several processes may share a registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from trawlnet.engine.outcome import Reason
+from trawlnet.formats.domain import registrable_domain
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.tables.registry_entry import Terms, admitted, countable
+from trawlnet.tables.registry_rows import columns_of, row_of
+from trawlnet.tables.registry_rules import (
+    HOUR,
+    MEDIUM,
+    Found,
+    PdsRow,
+    Registered,
+    Source,
+    Status,
+    Verdict,
+    after_completed,
+    after_failed,
+    after_partial,
+    after_put_off,
+    is_revived,
+    resting_status,
+    revived,
+    scan_order,
+)
+from trawlnet.tables.registry_stats import HourlyScans, Stats, stats_of
+from trawlnet.tables.relational import (
+    Relational,
+    Statement,
+    Transaction,
+    Value,
+    Values,
+    from_db,
+    migrate_relational,
+    named,
+    open_relational,
+    to_db,
+)
+
+__all__ = [
+    "Found",
+    "HourlyScans",
+    "PdsRow",
+    "Registered",
+    "Registry",
+    "Source",
+    "Stats",
+    "Status",
+    "Terms",
+    "Verdict",
+    "open_registry",
+]
+
+_FOLDER = "registry"
+_STEPS = (
+    (
+        "create_pds_registry",
+        "index_scan_order",
+        "index_domains",
+        "create_pds_entries",
+        "create_pds_scan_hours",
+        "create_pds_notes",
+        "create_pds_lookups",
+    ),
+)
+_TABLES = ("pds_registry", "pds_scan_hours", "pds_notes", "pds_lookups")
+_AT_ONCE = 500  # Registrations in one transaction, which others wait for.
+_HISTORY = 48 * HOUR  # Of scans that `stats` tells.
+_OVER_BUDGET = "domain_budget"
+
+
+_DEFAULT = Terms()
+
+
+async def open_registry(where: Path | str, terms: Terms = _DEFAULT) -> Registry:
+    """A path opens SQLite, `postgresql://…` that server. Raises TablesError."""
+    db = await open_relational(where)
+    try:
+        await migrate_relational(db, _FOLDER, _STEPS)
+    except BaseException:
+        await db.close()
+        raise
+    return Registry(db, terms)
+
+
+class Registry:
+    def __init__(self, db: Relational, terms: Terms = _DEFAULT) -> None:
+        self._db = db
+        self.terms = terms
+
+    async def register(
+        self, url: str, source: Source, *, accounts: int | None = None, now: float
+    ) -> Registered:
+        """Of one that somebody told us of: new, known, revived or refused."""
+        (registered,) = await self.register_many([Found(url, source, accounts)], now)
+        return registered
+
+    async def register_many(self, founds: Sequence[Found], now: float) -> list[Registered]:
+        """One verdict for each, in their order; of repeats the first counts."""
+        verdicts = [admitted(found, self.terms) for found in founds]
+        # In the order of URLs: two processes that wait for each other's rows must do so in turn.
+        order = sorted(range(len(founds)), key=lambda number: verdicts[number].url)
+        todo = [number for number in order if verdicts[number].verdict is not Verdict.REFUSED]
+        for start in range(0, len(todo), _AT_ONCE):
+            async with self._db.transaction() as transaction:
+                for number in todo[start : start + _AT_ONCE]:
+                    url = verdicts[number].url
+                    verdicts[number] = await self._enter(transaction, url, founds[number], now)
+        return verdicts
+
+    async def claim(
+        self, limit: int, now: float, lease: float, owner: str, *, skip_connected: bool = False
+    ) -> list[PdsRow]:
+        """The most urgent rows that are due, as theirs for `lease` seconds. An owner must claim
+        under a name that nobody uses twice, or an old claim could finish a new one's scan."""
+        values = self._lease(owner, now, lease) | {"count": limit, "skip_connected": skip_connected}
+        async with self._db.transaction() as transaction:
+            urls = await transaction.rows(self._sql("claim"), values)
+            rows = [await self._row(transaction, url) for (url,) in urls]
+        return sorted((row for row in rows if row is not None), key=lambda row: row.order)
+
+    async def claim_one(self, url: str, now: float, lease: float, owner: str) -> PdsRow | None:
+        """One PDS, due or not; None when it is not known, or being scanned."""
+        values = self._lease(owner, now, lease) | {"url": self._canonical(url)}
+        async with self._db.transaction() as transaction:
+            urls = await transaction.rows(self._sql("claim_one"), values)
+            return await self._row(transaction, urls[0][0]) if urls else None
+
+    async def renew(self, url: str, owner: str, now: float, lease: float) -> bool:
+        """Whether the lease was still held, and so lasts longer now."""
+        values = self._lease(owner, now, lease) | {"url": url}
+        return await self._db.run(self._sql("renew"), values) > 0
+
+    async def release(self, url: str, owner: str, now: float) -> bool:
+        """Give a row back as if it had never been claimed."""
+        async with self._db.transaction() as transaction:
+            row = await self._row(transaction, url)
+            if row is None:
+                return False
+            values = {"url": url, "owner": owner, "now": self._at(now)}
+            status = {"status": str(resting_status(row))}
+            return await transaction.run(self._sql("release"), values | status) > 0
+
+    async def completed(
+        self, url: str, owner: str, *, found: int, indexed: int, now: float
+    ) -> bool:
+        """A complete, clean walk. `found` counts the records of the chosen collections that the
+        PDS holds now, not only those that this scan read. False: the lease was lost."""
+        change = partial(after_completed, found=found, indexed=indexed, now=now)
+        return await self._finish(url, owner, "completed", change, now)
+
+    async def partial(self, url: str, owner: str, *, now: float, again_in: float) -> bool:
+        """A cap or a deadline ended the scan: it goes on from its saved cursor."""
+        change = partial(after_partial, again_in=again_in, now=now)
+        return await self._finish(url, owner, "partial", change, now)
+
+    async def put_off(
+        self, url: str, owner: str, reason: Reason, *, now: float, again_in: float
+    ) -> bool:
+        """The PDS asked us to wait, or the trouble is ours: no failure is counted."""
+        change = partial(after_put_off, reason=reason, again_in=again_in, now=now)
+        return await self._finish(url, owner, "put_off", change, now)
+
+    async def failed(self, url: str, owner: str, error: str, reason: Reason, now: float) -> bool:
+        """Backs off 1, 2, 4, 8, 16 hours; unreachable at the fifth failure in a row."""
+        change = partial(after_failed, error=error, reason=reason, now=now)
+        return await self._finish(url, owner, "failed", change, now)
+
+    async def get(self, url: str) -> PdsRow | None:
+        """By any spelling of its URL."""
+        rows = await self._db.rows(self._sql("get"), {"url": self._canonical(url)})
+        return row_of(rows[0]) if rows else None
+
+    async def listing(
+        self,
+        *,
+        status: Status | None = None,
+        source: Source | None = None,
+        contains: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[PdsRow]:
+        """In the order of URLs, beyond the URL `after`."""
+        values = {"status": status or "", "source": source or "", "after": after or ""}
+        values["pattern"] = f"%{_literally(contains.lower())}%" if contains else ""
+        return await self._listed("listing", values, limit)
+
+    async def largest(self, limit: int = 10) -> list[PdsRow]:
+        """By records, then by accounts."""
+        return await self._listed("largest", {}, limit)
+
+    async def failures(
+        self, reason: Reason | None = None, after: str = "", limit: int = 100
+    ) -> list[PdsRow]:
+        """Rows whose last tries failed, in the order of URLs."""
+        return await self._listed("failures", {"reason": reason or "", "after": after}, limit)
+
+    async def retry(self, reason: Reason | None, now: float) -> int:
+        """Make failed rows due now, as if they had never failed. Returns how many."""
+        values: dict[str, Value] = {"reason": reason or "", "priority": MEDIUM}
+        values |= {"now": self._at(now), "scan_order": self._at(scan_order(now, MEDIUM))}
+        return await self._db.run(self._sql("retry"), values)
+
+    async def stats(self, now: float) -> Stats:
+        hours = {"since": self._at(now - _HISTORY)}
+        async with self._db.transaction() as transaction:
+            return stats_of(
+                await transaction.rows(self._sql("stats_rows"), {"now": self._at(now)}),
+                await transaction.rows(self._sql("stats_failures")),
+                await transaction.rows(self._sql("stats_hours"), hours),
+            )
+
+    async def next_due(self) -> float | None:
+        """When the next row may be due, as things stand; None when there is no row."""
+        ((instant,),) = await self._db.rows(self._sql("next_due"))
+        return from_db(instant)
+
+    async def note(self, name: str) -> str | None:
+        rows = await self._db.rows(self._sql("note"), {"name": name})
+        return str(rows[0][0]) if rows else None
+
+    async def save_note(self, name: str, note: str) -> None:
+        await self._db.run(self._sql("save_note"), {"name": name, "note": note})
+
+    async def forget(self) -> None:
+        """Everything."""
+        async with self._db.transaction() as transaction:
+            for table in _TABLES:
+                await transaction.run(self._sql(f"forget_{table}"))
+
+    async def close(self) -> None:
+        await self._db.close()
+
+    async def _enter(
+        self, transaction: Transaction, url: str, found: Found, now: float
+    ) -> Registered:
+        row = await self._row(transaction, url)
+        if row is None:
+            return await self._insert(transaction, url, found, now)
+        if found.accounts is not None or found.connected is not None:
+            said = {"accounts": countable(found.accounts), "connected": found.connected}
+            values = said | {"url": url, "now": self._at(now)}
+            await transaction.run(self._sql("note_relay"), values)
+        if not is_revived(row, found, now):
+            return Registered(Verdict.KNOWN, url)
+        values = columns_of(self._db.dialect, revived(row, found, now)) | {"now": self._at(now)}
+        changed = await transaction.run(self._sql("revive"), values)
+        return Registered(Verdict.REVIVED if changed else Verdict.KNOWN, url)
+
+    async def _insert(
+        self, transaction: Transaction, url: str, found: Found, now: float
+    ) -> Registered:
+        domain = registrable_domain(urlsplit(url).hostname or "")
+        # Two processes may each let one more in than the budget says; that does no harm.
+        if domain and not self.terms.allow_private:
+            ((unproven,),) = await transaction.rows(self._sql("unproven"), {"domain": domain})
+            if unproven >= self.terms.domain_budget:
+                return Registered(Verdict.REFUSED, url, _OVER_BUDGET)
+        values: dict[str, Value] = {"url": url, "source": str(found.source), "domain": domain}
+        values |= {"accounts": countable(found.accounts), "connected": bool(found.connected)}
+        values |= {"priority": MEDIUM, "scan_order": self._at(scan_order(now, MEDIUM))}
+        values["now"] = self._at(now)
+        added = await transaction.run(self._sql("insert"), values)
+        return Registered(Verdict.NEW if added else Verdict.KNOWN, url)
+
+    async def _finish(
+        self, url: str, owner: str, result: str, change: Callable[[PdsRow], PdsRow], now: float
+    ) -> bool:
+        async with self._db.transaction() as transaction:
+            row = await self._row(transaction, url)
+            if row is None or row.lease_owner != owner:
+                return False
+            after = change(row)
+            values = columns_of(self._db.dialect, after) | {"owner": owner}
+            if not await transaction.run(self._sql("finish"), values):
+                return False
+            hour = {"scan_hour": self._at(now // HOUR * HOUR)}
+            counted = {"result": result, "reason": str(after.last_reason)}
+            await transaction.run(self._sql("count_scan"), hour | counted)
+        return True
+
+    async def _row(self, transaction: Transaction, url: str) -> PdsRow | None:
+        rows = await transaction.rows(self._sql("get"), {"url": url})
+        return row_of(rows[0]) if rows else None
+
+    async def _listed(self, name: str, values: Values, limit: int) -> list[PdsRow]:
+        rows = await self._db.rows(self._sql(name), {**values, "count": limit})
+        return [row_of(row) for row in rows]
+
+    def _lease(self, owner: str, now: float, lease: float) -> dict[str, Value]:
+        return {"owner": owner, "now": self._at(now), "until": self._at(now + lease)}
+
+    def _canonical(self, url: str) -> str:
+        return canonical_origin(url, allow_private=self.terms.allow_private).url
+
+    def _at(self, instant: float | None) -> Value:
+        return to_db(self._db.dialect, instant)
+
+    def _sql(self, name: str) -> Statement:
+        return named(_FOLDER, name, self._db.dialect)
+
+
+def _literally(text: str) -> str:
+    """Text that a LIKE pattern takes at its word."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return text

@@ -1,0 +1,15 @@
+-- Take the most urgent rows that are due, for as long as the lease lasts. A lease that has run out
+-- is its holder's no more, so what a dead process was scanning is due again. Rows that another
+-- claim is just taking are passed over: two claims never wait for each other, and never share.
+UPDATE pds_registry
+SET status = 'scanning', lease_owner = :owner, lease_until = :until, updated_at = :now
+WHERE pds_url = ANY(ARRAY(
+  SELECT pds_url FROM pds_registry
+  WHERE (lease_until IS NULL OR lease_until <= :now)
+    AND (next_scan_at IS NULL OR next_scan_at <= :now)
+    AND NOT (:skip_connected AND is_relay_connected)
+  ORDER BY scan_order, pds_url
+  LIMIT :count
+  FOR UPDATE SKIP LOCKED
+))
+RETURNING pds_url

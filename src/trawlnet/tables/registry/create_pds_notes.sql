@@ -1,0 +1,5 @@
+-- Where a discovery that is read step by step goes on.
+CREATE TABLE IF NOT EXISTS pds_notes (
+  name TEXT PRIMARY KEY,
+  note TEXT NOT NULL
+)

@@ -1,0 +1,2 @@
+-- Begin anew.
+DELETE FROM pds_scan_hours

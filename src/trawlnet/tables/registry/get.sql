@@ -1,0 +1,2 @@
+-- One row.
+SELECT * FROM pds_entries WHERE pds_url = :url

@@ -1,0 +1,203 @@
+"""What a registry row is, and every decision about one as a pure function of it and the time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from trawlnet.engine.outcome import Reason
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+# Lower goes first. A unit of priority is worth this much waiting: whoever is due for long enough
+# comes before whoever is more important, so nobody waits for ever.
+HIGH, MEDIUM, LOW = 10, 50, 200
+WORTH = 360.0
+
+RESCAN_WITH_RECORDS = DAY
+RESCAN_WITHOUT_RECORDS = 7 * DAY
+RESCAN_UNREACHABLE = 30 * DAY
+GIVE_UP_AT = 5  # Failures in a row.
+_LONGEST_BACKOFF_EXPONENT = 4  # 1, 2, 4, 8, 16 hours.
+REVIVE_AFTER = DAY  # Strangers who mention a server do not make us ask it more often than this.
+_LONGEST_ERROR = 300  # Characters.
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+"
+)
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    ACTIVE = "active"
+    SCANNING = "scanning"
+    UNREACHABLE = "unreachable"
+    NO_CHIVE_RECORDS = "no_chive_records"
+
+
+class Source(StrEnum):
+    """Who told us of a PDS."""
+
+    PLC = "plc_enumeration"
+    RELAY = "relay_listhosts"
+    USER = "user_registration"
+    DID = "did_mention"
+
+
+class Verdict(StrEnum):
+    """What became of a PDS that somebody told us of."""
+
+    NEW = "new"
+    KNOWN = "known"
+    REVIVED = "revived"  # Known, given up or put off, and due again now.
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    verdict: Verdict
+    url: str  # Canonical origin; empty when there is none.
+    reason: str = ""  # Why it was refused: out of a closed set.
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A PDS that somebody told us of."""
+
+    url: str  # As it was written.
+    source: Source
+    accounts: int | None = None  # As a relay counts them.
+    connected: bool | None = None  # Whether a relay reads from it; None: nobody said.
+    # Whether this is news. Listing what was listed before revives nobody.
+    is_news: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PdsRow:
+    """Instants are Unix seconds."""
+
+    pds_url: str
+    discovered_at: float
+    discovery_source: Source
+    status: Status
+    last_scan_at: float | None  # The end of the last complete scan.
+    next_scan_at: float | None  # None: at the next opportunity.
+    has_chive_records: bool | None  # None: no complete scan yet.
+    chive_record_count: int  # Records of the chosen collections there, whatever became of them.
+    consecutive_failures: int
+    scan_priority: int
+    last_error: str | None
+    is_relay_connected: bool
+    account_count: int | None
+    indexed_record_count: int
+    last_try_at: float | None  # The end of the last scan of any kind.
+    last_reason: Reason | None
+    updated_at: float
+    lease_owner: str | None
+    lease_until: float | None
+
+    @property
+    def order(self) -> float:
+        """Of those that are due, the lowest goes first."""
+        return scan_order(self.next_scan_at or self.discovered_at, self.scan_priority)
+
+
+def scan_order(due: float, priority: int) -> float:
+    return due + priority * WORTH
+
+
+def after_completed(row: PdsRow, found: int, indexed: int, now: float) -> PdsRow:
+    again = RESCAN_WITH_RECORDS if found else RESCAN_WITHOUT_RECORDS
+    return replace(
+        _rested(row, Reason.OK, now),
+        status=Status.ACTIVE if found else Status.NO_CHIVE_RECORDS,
+        last_scan_at=now,
+        next_scan_at=now + again,
+        has_chive_records=found > 0,
+        chive_record_count=found,
+        indexed_record_count=indexed,
+        consecutive_failures=0,
+        scan_priority=HIGH if found else LOW,
+        last_error=None,
+    )
+
+
+def after_partial(row: PdsRow, again_in: float, now: float) -> PdsRow:
+    """It answered, and there is more to ask: nothing is concluded."""
+    well = replace(row, consecutive_failures=0, last_error=None)
+    return replace(_rested(well, Reason.OK, now), next_scan_at=now + again_in)
+
+
+def after_put_off(row: PdsRow, reason: Reason, again_in: float, now: float) -> PdsRow:
+    """It asked us to wait, or the trouble is ours: no failure of its."""
+    return replace(_rested(row, reason, now), next_scan_at=now + again_in)
+
+
+def after_failed(row: PdsRow, error: str, reason: Reason, now: float) -> PdsRow:
+    before = row.consecutive_failures
+    given_up = before + 1 >= GIVE_UP_AT
+    rested = _rested(row, reason, now)
+    return replace(
+        rested,
+        status=Status.UNREACHABLE if given_up else rested.status,
+        next_scan_at=now + backoff(before),
+        consecutive_failures=before + 1,
+        scan_priority=LOW if given_up else row.scan_priority,
+        last_error=clean(error) or str(reason),
+    )
+
+
+def backoff(failures_before: int) -> float:
+    """Seconds until the next try. The fifth failure makes a row unreachable and still waits the
+    16 hours; who fails then as well is asked once a month."""
+    if failures_before >= GIVE_UP_AT:
+        return RESCAN_UNREACHABLE
+    return HOUR * 2.0 ** min(failures_before, _LONGEST_BACKOFF_EXPONENT)
+
+
+def is_revived(row: PdsRow, found: Found, now: float) -> bool:
+    """Whether being told of a known PDS again makes it due now."""
+    if row.status not in (Status.UNREACHABLE, Status.NO_CHIVE_RECORDS):
+        return False
+    if found.source is Source.USER:
+        return True
+    return found.is_news and (row.last_try_at or 0.0) <= now - REVIVE_AFTER
+
+
+def revived(row: PdsRow, found: Found, now: float) -> PdsRow:
+    """A mention earns one try, and the word of a user a whole new series."""
+    spared = 0 if found.source is Source.USER else min(row.consecutive_failures, GIVE_UP_AT)
+    return replace(
+        row,
+        status=Status.PENDING,
+        next_scan_at=now,
+        consecutive_failures=spared,
+        scan_priority=MEDIUM,
+    )
+
+
+def clean(text: str) -> str:
+    """A stranger's words on one line, without anything that a terminal would act on."""
+    return " ".join(_UNPRINTABLE.sub(" ", text).split())[:_LONGEST_ERROR]
+
+
+def _rested(row: PdsRow, reason: Reason, now: float) -> PdsRow:
+    """No longer being scanned: as the last complete scan left it."""
+    return replace(
+        row,
+        status=resting_status(row),
+        last_try_at=now,
+        last_reason=reason,
+        updated_at=now,
+        lease_owner=None,
+        lease_until=None,
+    )
+
+
+def resting_status(row: PdsRow) -> Status:
+    if row.consecutive_failures >= GIVE_UP_AT:
+        return Status.UNREACHABLE
+    if row.last_scan_at is None:
+        return Status.PENDING
+    return Status.ACTIVE if row.has_chive_records else Status.NO_CHIVE_RECORDS
