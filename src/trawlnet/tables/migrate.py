@@ -16,6 +16,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "create_replayed_repos",
         "create_replayed_segments",
     ),
+    ("create_pgcr_raw",),
 )
 
 

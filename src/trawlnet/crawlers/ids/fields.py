@@ -17,7 +17,7 @@ _LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 def mapping(value: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):  # Half the time of asking for a Mapping.
         raise Malformed(f"{name} is {_kind(value)}, expected an object")
     return value
 
@@ -87,7 +87,7 @@ def stat(values: Any, name: str) -> int:
     """`values[name].basic.value` as a whole number, or 0 where it is missing. Data sets made from
     reports leave the wrapping out."""
     value = mapping(values, "values").get(name)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = mapping(value.get("basic", {}), f"{name}.basic").get("value")
     if value is None:
         return 0
