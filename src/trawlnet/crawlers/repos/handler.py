@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.atproto.answers import error_outcome
+from trawlnet.crawlers.atproto.pages import PAGE_BYTES
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.claims import Census
-from trawlnet.crawlers.repos.listing import PAGE_BYTES, HostRules, listing_url, read_page
+from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.visit import Fetched, Visitor
 from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, read_task

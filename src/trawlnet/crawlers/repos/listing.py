@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
-import orjson
-
+from trawlnet.crawlers.atproto.pages import Rows, Trail, host_url, page_after, parse_page
 from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.work import Listed, Listing
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 from trawlnet.formats.syntax import is_did
-
-PAGE_BYTES = 4 << 20  # A full page takes a tenth of this.
-_CURSOR_CHARS = 2000
-_PAGES = 50_000  # The largest PDS known lists 22 million accounts, 1000 to a page.
-_IDLE_PAGES = 20  # In a row; servers that filter their pages send empty ones now and then.
-_REMEMBERED = 8  # Pages; a server that goes in circles mostly goes in small ones.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +52,7 @@ class ListedPage:
 
 def read_page(listing: Listing, body: bytes, rules: HostRules) -> ListedPage | None:
     """None for what is not a page of such a listing."""
-    page = _parse(body, listing.what)
+    page = parse_page(body, str(listing.what))
     if page is None:
         return None
     hosts: list[Task] = []
@@ -81,43 +71,14 @@ def read_page(listing: Listing, body: bytes, rules: HostRules) -> ListedPage | N
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
-    rows: Sequence[Any]
-    cursor: str
-
-
-def _parse(body: bytes, what: Listed) -> _Page | None:
-    try:
-        page = orjson.loads(body)
-    except ValueError:
-        return None
-    if not isinstance(page, dict):
-        return None
-    rows, cursor = page.get(str(what)), page.get("cursor") or ""
-    if not isinstance(rows, list) or not isinstance(cursor, str) or len(cursor) > _CURSOR_CHARS:
-        return None
-    return _Page(rows, cursor)
-
-
-def _page_after(listing: Listing, page: _Page) -> Listing | str:
+def _page_after(listing: Listing, page: Rows) -> Listing | str:
     """The next page, or why there is none in spite of a cursor."""
-    digest = zlib.crc32(orjson.dumps(page.rows))
-    idle = 0 if page.rows else listing.idle + 1
-    if page.cursor == listing.cursor:
-        return "the cursor repeats"
-    if page.rows and digest in listing.recent:
-        return "the same page again"
-    if idle >= _IDLE_PAGES:
-        return f"{idle} empty pages in a row"
-    if listing.number >= _PAGES:
-        return f"more than {_PAGES} pages"
+    trail = Trail(listing.cursor, listing.number, listing.idle, listing.recent)
+    after = page_after(trail, page)
+    if isinstance(after, str):
+        return after
     return replace(
-        listing,
-        cursor=page.cursor,
-        number=listing.number + 1,
-        idle=idle,
-        recent=(*listing.recent, digest)[-_REMEMBERED:],
+        listing, cursor=after.cursor, number=after.number, idle=after.idle, recent=after.recent
     )
 
 
@@ -135,32 +96,11 @@ def _host_tasks(rows: Sequence[Any], rules: HostRules) -> list[Task]:
 
 
 def _host_task(name: str, rules: HostRules) -> Task | None:
-    url = _pds_url(name, rules)
+    url = host_url(name, allow_private=rules.allow_private)
     try:
         return None if url is None else Listing(Listed.REPOS, url).task()
     except ValueError:
         return None  # It has the characters of a host's name, and yet is none.
-
-
-_HOST = re.compile(r"(?P<host>[a-zA-Z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\])(?::(?P<port>\d{1,5}))?")
-
-
-def _pds_url(name: str, rules: HostRules) -> str | None:
-    """The URL of a host without a scheme; None for what is no host."""
-    match = _HOST.fullmatch(name)
-    if match is None or int(match["port"] or 1) not in range(1, 65536):
-        return None
-    # Relays name hosts without a scheme. Private worlds have no certificates.
-    plain = rules.allow_private and (_is_address(match["host"]) or match["host"] == "localhost")
-    return f"{'http' if plain else 'https'}://{name.lower()}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _claims(rows: Sequence[Any], server: str) -> list[Claim]:
