@@ -144,6 +144,15 @@ def test_messages_come_in_the_order_of_publishing(world: World) -> None:
     asyncio.run(scenario())
 
 
+def test_a_bare_number_is_a_message_too(world: World) -> None:
+    async def scenario() -> None:
+        async with opened(world) as queue:
+            await queue.publish([15_000_000_007, {"key": 1}, 2**63])
+            assert await drained(queue) == [15_000_000_007, {"key": 1}, 2**63]
+
+    asyncio.run(scenario())
+
+
 def test_what_was_published_is_there_for_another_process(world: World) -> None:
     async def publish() -> None:
         async with opened(world) as queue:

@@ -14,7 +14,7 @@ import orjson
 from trawlnet.engine.task import Task
 from trawlnet.sink.errors import SinkError
 
-Message = Mapping[str, Any]  # One JSON object.
+Message = Mapping[str, Any] | int  # One JSON object, or a bare number: an id and no more.
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
@@ -129,7 +129,7 @@ def _encode_rare(message: Message, refused: TypeError) -> bytes:
     """Lone surrogates are legal in JSON, and remote servers do send them; orjson refuses them."""
     try:
         raw = _dump_plainly(message)
-        intact = _dump_plainly(decode(raw)) == raw
+        intact = _dump_plainly(decode_message(raw)) == raw
     except (TypeError, ValueError):
         intact = False
     if not intact:
@@ -143,13 +143,21 @@ def _dump_plainly(value: Any) -> bytes:
 
 def decode(raw: bytes) -> dict[str, Any]:
     """The object in one line; ValueError when there is none."""
+    value = decode_message(raw)
+    if isinstance(value, int):
+        raise ValueError("expected a JSON object, found int")
+    return value
+
+
+def decode_message(raw: bytes) -> dict[str, Any] | int:
+    """The object or the whole number in one line; ValueError when there is neither."""
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         value = _load_plainly(raw)
-    if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, found {type(value).__name__}")
-    return value
+    if isinstance(value, dict) or type(value) is int:
+        return value
+    raise ValueError(f"expected a JSON object, found {type(value).__name__}")
 
 
 def _load_plainly(raw: bytes) -> Any:

@@ -15,7 +15,14 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 
 from trawlnet.sink.errors import SinkUnreachable
-from trawlnet.sink.queue import Delivery, Message, QueueCounts, QueueOptions, decode, encode
+from trawlnet.sink.queue import (
+    Delivery,
+    Message,
+    QueueCounts,
+    QueueOptions,
+    decode_message,
+    encode,
+)
 from trawlnet.sink.rabbit_link import RabbitLink
 from trawlnet.sink.wakeup import Wakeup, wait
 
@@ -207,7 +214,7 @@ class RabbitQueue:
             await settle(f"longer than {self._options.message_bytes} bytes")
             return None
         try:
-            body = decode(message.body)
+            body = decode_message(message.body)
         except ValueError as error:
             await settle(f"not a JSON object: {error}")
             return None

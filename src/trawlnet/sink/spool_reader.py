@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from trawlnet.sink.acks import LowWater, Position
 from trawlnet.sink.files import FileLock, disk_errors, make_directory
-from trawlnet.sink.queue import Delivery, QueueOptions, decode
+from trawlnet.sink.queue import Delivery, QueueOptions, decode_message
 from trawlnet.sink.spool_files import (
     Line,
     Poison,
@@ -172,7 +172,7 @@ class SpoolReader:
             self._put_aside(line, f"longer than {self._options.message_bytes} bytes")
             return None
         try:
-            return decode(line.raw)
+            return decode_message(line.raw)
         except ValueError as error:
             self._put_aside(line, f"not a JSON object: {error}")
             return None

@@ -52,7 +52,8 @@ class View:
             if len(found) >= limit:
                 break
             record = decode_lane(self.txn.get(number, db=self.tables.lanes))
-            found.append(LaneWork(record.name, self._due(number), self._held(number)))
+            due, held = self._due(number), self._held(number)
+            found.append(LaneWork(record.name, due, held, record.open))
         return found
 
     def lease(self, wants: Mapping[str, int], now: float, expiry: float) -> Lease:

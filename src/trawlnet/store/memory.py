@@ -76,7 +76,7 @@ class MemoryStore:
         for name in names[first:]:
             lane = self._lanes[name]
             if len(found) < limit and (lane.ready or lane.later or lane.leases):
-                found.append(LaneWork(name, lane.due, lane.held))
+                found.append(LaneWork(name, lane.due, lane.held, len(lane.ready) + len(lane.later)))
         return found
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:

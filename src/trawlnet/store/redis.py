@@ -117,7 +117,10 @@ class RedisStore:
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
         rows = await self._scripts.run("lanes", False if after is None else after, limit)
-        return [LaneWork(lane.decode(), float(due), float(held)) for lane, due, held in rows]
+        return [
+            LaneWork(lane.decode(), float(due), float(held), open_)
+            for lane, due, held, open_ in rows
+        ]
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
         asked = [(lane, want) for lane, want in wants.items() if want > 0]

@@ -1,5 +1,5 @@
 -- lanes: the active lanes beyond one, in order of their numbers.
--- args: after or false, limit. Returns rows of lane, due, held.
+-- args: after or false, limit. Returns rows of lane, due, held, open.
 local after, limit = args[1], args[2]
 local number = after and redis.call('ZSCORE', name('lanes'), after)
 local from = number and '(' .. number or '-inf'
@@ -16,6 +16,7 @@ local function due_of(lane)
 end
 
 for _, lane in ipairs(redis.call('ZRANGEBYSCORE', name('active'), from, '+inf', 'LIMIT', 0, limit)) do
-  found[#found + 1] = { lane, due_of(lane), redis.call('HGET', name('holds'), lane) or '0' }
+  local open = redis.call('ZCARD', name('ready:', lane)) + redis.call('ZCARD', name('later:', lane))
+  found[#found + 1] = { lane, due_of(lane), redis.call('HGET', name('holds'), lane) or '0', open }
 end
 return found
