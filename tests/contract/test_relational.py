@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.servers import PostgresServer, free_port, postgres_server
 
-from trawlnet.tables.errors import TablesError, TablesUnreachable
+from trawlnet.tables.errors import TablesError, TablesRefused, TablesUnreachable
 from trawlnet.tables.relational import (
     Relational,
     Statement,
@@ -154,6 +154,21 @@ def test_instants_survive_to_the_microsecond(where: Path | str) -> None:
         ((at,),) = await db.rows(Statement("read", "SELECT at FROM moments"))
         assert from_db(at) == 1_700_000_000.125
         assert from_db(None) is None and to_db(db.dialect, None) is None
+
+    on(where, body)
+
+
+@pytest.mark.parametrize("row", [{"k": "lone \ud800", "n": 1}, {"k": "wide", "n": 2**70}])
+def test_a_row_that_cannot_be_stored_is_told_apart_from_trouble(
+    where: Path | str, row: dict[str, str | int]
+) -> None:
+    async def body(db: Relational) -> None:
+        with pytest.raises(TablesRefused):
+            await db.run(ADD, row)
+        with pytest.raises(TablesRefused):
+            async with db.transaction() as transaction:
+                await transaction.run_many(ADD, [{"k": "fine", "n": 1}, row])
+        assert await db.rows(ALL) == []
 
     on(where, body)
 

@@ -22,6 +22,10 @@ class TablesBusy(TablesError):
     """Another process has the embedded tables: only one at a time can."""
 
 
+class TablesRefused(TablesError):
+    """The values of one row cannot be stored there; those of others can."""
+
+
 class TablesMissing(TablesError):
     """The package that this needs is not installed."""
 

@@ -9,7 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from trawlnet.tables.errors import TablesError, TablesMissing, TablesUnreachable, said
+from trawlnet.tables.errors import (
+    TablesError,
+    TablesMissing,
+    TablesRefused,
+    TablesUnreachable,
+    said,
+)
 from trawlnet.tables.relational import NO_VALUES, Dialect, Statement, Transaction, Values
 
 try:
@@ -118,6 +124,8 @@ def _adapted(text: str) -> bytes:
 def _translated(place: str) -> Iterator[None]:
     try:
         yield
+    except (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError) as error:
+        raise TablesRefused(f"PostgreSQL: {said(error)}") from error
     except (psycopg.Error, PoolTimeout, PoolClosed) as error:
         if _is_about_the_server(error):
             raise TablesUnreachable(

@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from trawlnet.tables.errors import TablesBusy, TablesError
+from trawlnet.tables.errors import TablesBusy, TablesError, TablesRefused
 from trawlnet.tables.relational import NO_VALUES, Dialect, Statement, Transaction, Values
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _BUSY_SECONDS = 30.0
+_REFUSALS = (sqlite3.DataError, sqlite3.IntegrityError, OverflowError, UnicodeEncodeError)
 # In this order: the journal's mode cannot change while somebody else writes.
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -107,6 +108,8 @@ class Sqlite:
                     "wait for the other program, or stop it",
                 ) from error
             raise TablesError(f"SQLite: {error}", "is there room on the disk?") from error
+        except _REFUSALS as error:
+            raise TablesRefused(f"SQLite: {error}") from error
         except sqlite3.Error as error:
             raise TablesError(f"SQLite: {error}") from error
 
