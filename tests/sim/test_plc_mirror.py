@@ -12,7 +12,8 @@ from tests.plc_truth import OPERATIONS, check_whole, lines_of
 
 from trawlnet.crawlers.atproto import mirror as mirror_module
 from trawlnet.crawlers.atproto.identity import Identity, resolve
-from trawlnet.crawlers.atproto.mirror import Directory, PlcMirror
+from trawlnet.crawlers.atproto.mirror import PlcMirror
+from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason

@@ -20,7 +20,8 @@ from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.repos.config import ReposConfig
 
 if TYPE_CHECKING:  # Only a mirror that runs pays for the import.
-    from trawlnet.crawlers.atproto.mirror import PlcMirror, Tally
+    from trawlnet.crawlers.atproto.mirror import PlcMirror
+    from trawlnet.crawlers.atproto.reader import Tally
     from trawlnet.engine.ports import Clock
     from trawlnet.tables.ports import Tables
 

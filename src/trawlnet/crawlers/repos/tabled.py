@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from trawlnet.crawlers.atproto.mirror import Directory
+from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.config import ReposConfig

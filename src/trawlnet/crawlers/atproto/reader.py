@@ -1,0 +1,118 @@
+"""Reading the PLC directory's export page by page, however the directory behaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from trawlnet.crawlers.atproto.export import (
+    ExportPage,
+    Form,
+    Lines,
+    Place,
+    fetch_lines,
+    page_url,
+    read_page,
+)
+from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Again, Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import RetryPolicy
+from trawlnet.net.lane import lane_of
+
+_RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)
+# Answers of a directory without the numbered export, and how often they must come: an old version
+# breaks when it is asked, but so does any server now and then.
+_NO_SUCH_FORM = {Reason.HTTP_ERROR: 1, Reason.NOT_FOUND: 1, Reason.UNAVAILABLE: 3}
+_NEVER = 1 << 30  # Tries.
+_MOST_IDLE = 5  # Pages; a body that is cut early may lead nowhere now and then.
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one run of the mirror has done so far."""
+
+    pages: int = 0
+    operations: int = 0  # Stored, repeats included.
+    malformed: int = 0  # Lines that were skipped.
+    orphans: int = 0  # Operations that follow one which was never told.
+    crowded: int = 0  # Instants, of an export by time, of which some operations may be missing.
+    retries: int = 0
+    position: int = 0
+    form: Form = Form.SEQ
+    caught_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Where operations come from, and how we behave there."""
+
+    url: str  # An origin, without a slash at its end.
+    http: Getter
+    gate: Gate
+    clock: Clock
+    allow_private: bool = False
+
+
+class ExportReader:
+    def __init__(self, directory: Directory, tally: Tally, *, tireless: bool = False) -> None:
+        """Tireless: asks for ever, instead of raising when the directory does not answer."""
+        self._directory = directory
+        self._lane = lane_of(directory.url)
+        self._tireless = tireless
+        self._idle = 0  # Pages in a row that led nowhere.
+        self.tally = tally
+
+    async def page(self, place: Place) -> ExportPage:
+        """The page at a place, however often it must be asked for. Raises Unanswered."""
+        tries = waits = 0
+        while True:
+            url = page_url(self._directory.url, place)
+            answer = await fetch_lines(self._directory.http, url, self._lane)
+            if isinstance(answer, Lines):
+                self._directory.gate.observe(self._lane, Outcome(Reason.OK))
+                return self._read(answer, place)
+            if answer.reason.again is Again.PATIENT:
+                waits += 1
+            else:
+                tries += 1
+            if place == Place() and tries >= _NO_SUCH_FORM.get(answer.reason, _NEVER):
+                return ExportPage((), Place(Form.TIME), is_last=False)
+            if not self._tireless and (tries >= _RETRY.attempts or waits > _RETRY.patience):
+                raise Unanswered(
+                    f"{self._directory.url} does not tell its operations: "
+                    f"{answer.reason}: {answer.detail}",
+                    "what was read is stored; run the same command again to go on",
+                )
+            await self._put_off(answer, url, tries)
+
+    def _read(self, lines: Lines, place: Place) -> ExportPage:
+        page = read_page(lines, place, allow_private=self._directory.allow_private)
+        if page is not None:
+            self._watch_for_circles(place, page)
+            self.tally.pages += 1
+            self.tally.malformed += page.malformed
+            self.tally.crowded += page.was_crowded
+            return page
+        if place == Place():
+            return ExportPage((), Place(Form.TIME), is_last=False)
+        raise Unanswered(
+            f"{self._directory.url} sends a page without sequence numbers after {place.position}",
+            "look at it with curl; what was read is stored",
+        )
+
+    def _watch_for_circles(self, place: Place, page: ExportPage) -> None:
+        before, after = replace(place, strictly=False), replace(page.place, strictly=False)
+        self._idle = self._idle + 1 if before == after and not page.is_last else 0
+        if self._idle > _MOST_IDLE:
+            raise Unanswered(
+                f"{self._directory.url} tells the same page again and again after {place.position}",
+                "look at it with curl; what was read is stored",
+            )
+
+    async def _put_off(self, outcome: Outcome, url: str, tries: int) -> None:
+        self.tally.retries += 1
+        clock = self._directory.clock
+        parked = self._directory.gate.observe(self._lane, outcome) - clock.now()
+        await clock.sleep(max(parked, outcome.wait or 0.0, _RETRY.delay(url, tries)))
