@@ -150,7 +150,7 @@ def main() -> None:
         print(f"load average {os.getloadavg()[0]:.1f}")
         if polite:
             rps = (max(on_host.values()) - 1) / (accounts / arguments.rate)
-            flags = ["--workers", "200"]
+            flags = []
         else:
             rps, flags = 1e6, ["--workers", "64", "--pds-concurrency", "8"]
         wall, cpu, peak = crawl(folder, plc, rps, flags)

@@ -53,3 +53,21 @@ def test_it_agrees_with_a_dictionary_of_earliest_instants(adds):
         model[lane] = min(when, model.get(lane, math.inf))
     assert schedule.next() == min(model.values(), default=math.inf)
     assert sorted(schedule.take(50.0)) == sorted(n for n, when in model.items() if when <= 50.0)
+
+
+def test_the_lane_with_the_most_work_left_goes_first():
+    left = {"short": 1.0, "long": 60.0, "middle": 5.0}
+    schedule = Schedule(10, left.__getitem__)
+    for lane in left:
+        schedule.add(lane, 0.0)
+    assert list(schedule.take(0.0)) == ["long", "middle", "short"]
+
+
+def test_a_lane_waits_no_longer_than_another_has_more_work_than_it():
+    schedule = Schedule(10, {"short": 1.0, "long": 9.0}.__getitem__)
+    schedule.add("short", 0.0)
+    turns = []
+    for now in range(12):
+        schedule.add("long", float(now))
+        turns.append(next(schedule.take(float(now))))
+    assert turns.index("short") == 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,8 @@ async def _feed(floor: Floor) -> None:
     store, control = floor.parts.store, floor.control
     async for page in floor.parts.source.pages(await store.cursor()):
         control.fed += await store.feed(page)
+        for lane, tasks in Counter(task.lane for task in page.tasks).items():
+            floor.count(lane, tasks)
         for lane, due in _earliest(page).items():
             floor.note(lane, due)
         control.changed.set()

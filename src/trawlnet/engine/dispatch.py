@@ -49,6 +49,7 @@ async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
     lease = await floor.parts.store.lease(wants, floor.parts.clock.now(), floor.limits.lease)
     for task in lease.tasks:
         floor.held.add(task.key)
+        floor.started(task.lane, emptied=task.lane in lease.dues)
         floor.busy[task.lane] += 1
         floor.begun += 1
         floor.control.in_flight += 1
@@ -127,6 +128,7 @@ async def _list_lanes(floor: Floor) -> None:
         for work in lanes:
             if work.held > floor.parts.clock.now():
                 floor.parts.gate.park(work.lane, work.held)
+            floor.count(work.lane, max(0, work.open - floor.queued[work.lane]))
             floor.note(work.lane, work.due)
             if floor.schedule.overflowed:
                 return

@@ -73,7 +73,8 @@ class Floor:
         self.parts = parts
         self.limits = limits
         self.control = control
-        self.schedule = Schedule(limits.lanes)
+        self.schedule = Schedule(limits.lanes, self.work_left)
+        self.queued: Counter[str] = Counter()  # About so many tasks wait on each lane.
         self.done: asyncio.Queue[Done | None] = asyncio.Queue(limits.backlog)
         self.held: set[str] = set()  # Keys from lease to settlement.
         self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
@@ -104,6 +105,22 @@ class Floor:
     def wake(self, lane: str) -> None:
         self.note(lane, 0.0)
         self.control.changed.set()
+
+    def count(self, lane: str, tasks: int) -> None:
+        """So many more tasks wait there. Known ones may be among them: who finds the lane empty
+        puts that right."""
+        if lane in self.queued or len(self.queued) < self.limits.lanes:
+            self.queued[lane] += tasks
+
+    def started(self, lane: str, *, emptied: bool) -> None:
+        """One of them began; `emptied`: it was the last."""
+        self.queued[lane] -= 1
+        if emptied or self.queued[lane] <= 0:
+            del self.queued[lane]
+
+    def work_left(self, lane: str) -> float:
+        """Seconds that the lane needs at least for what waits on it."""
+        return self.queued[lane] * self.parts.gate.interval(lane)
 
     def note(self, lane: str, due: float) -> None:
         """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""

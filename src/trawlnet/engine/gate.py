@@ -32,6 +32,10 @@ class Gate:
         now = self._clock.now()
         return max(one.ready_at(now) for one in self._lane(lane).with_common)
 
+    def interval(self, lane: str) -> float:
+        """Seconds between two starts; 0 where nothing limits the rate."""
+        return min(max(one.interval for one in self._lane(lane).with_common), _LONGEST_INTERVAL)
+
     def allowance(self, lane: str, now: float) -> int:
         """How many requests may start by `now`, as far as rate and parking are concerned."""
         return min(one.allowance(now) for one in self._lane(lane).with_common)
@@ -125,3 +129,4 @@ class Gate:
 
 
 _SWEEP_FLOOR = 4096  # Lanes.
+_LONGEST_INTERVAL = 3600.0  # A rate of 0 would be for ever.

@@ -46,6 +46,7 @@ class LaneWork:
     # and for a leased one the end of its lease, since its holder may have died.
     due: float
     held: float = 0.0  # Parked until this instant; infinity means blocked.
+    open: int = field(default=0, compare=False)  # About how many tasks wait there.
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 
 class Schedule:
-    """Bounded: past `capacity` lanes it forgets the newcomer and says so in `overflowed`."""
+    """Bounded: past `capacity` lanes it forgets the newcomer and says so in `overflowed`.
 
-    def __init__(self, capacity: int) -> None:
+    Of the lanes whose instant has come the one with the most seconds of work left goes first,
+    since no crawl is done before its longest lane is; one that has waited goes before another
+    that has no more left than it had, and so many seconds more as it has waited.
+    """
+
+    def __init__(self, capacity: int, work_left: Callable[[str], float] = lambda lane: 0.0) -> None:
         self._capacity = capacity
-        self._when: dict[str, float] = {}
-        self._heap: list[tuple[float, int, str]] = []
-        self._order = 0  # Among equal instants the lane that has waited longest goes first.
+        self._work_left = work_left
+        self._when: dict[str, float] = {}  # Minus infinity once the instant has come.
+        self._later: list[tuple[float, int, str]] = []
+        self._ready: list[tuple[float, int, str]] = []
+        self._order = 0  # Among equals the lane that has waited longest goes first.
         self.overflowed = False
 
     def __len__(self) -> int:
         return len(self._when)
+
+    def __contains__(self, lane: str) -> bool:
+        return lane in self._when
 
     def lanes_besides(self, others: Set[str]) -> int:
         """How many lanes it holds that are not among the others."""
@@ -34,18 +44,28 @@ class Schedule:
             return
         self._when[lane] = when
         self._order += 1
-        heapq.heappush(self._heap, (when, self._order, lane))
+        heapq.heappush(self._later, (when, self._order, lane))
 
     def take(self, now: float) -> Iterator[str]:
-        """Lanes whose instant has come, each taken off the schedule, longest waiting first."""
-        while self._heap and self._heap[0][0] <= now:
-            when, _, lane = heapq.heappop(self._heap)
-            if self._when.get(lane) == when:
-                del self._when[lane]
-                yield lane
+        """Lanes whose instant has come, each taken off the schedule."""
+        self._ripen(now)
+        while self._ready:
+            _, _, lane = heapq.heappop(self._ready)
+            del self._when[lane]
+            yield lane
 
     def next(self) -> float:
         """The next instant at which a lane may be asked; infinity when there is none."""
-        while self._heap and self._when.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else math.inf
+        if self._ready:
+            return -math.inf
+        while self._later and self._when.get(self._later[0][2]) != self._later[0][0]:
+            heapq.heappop(self._later)
+        return self._later[0][0] if self._later else math.inf
+
+    def _ripen(self, now: float) -> None:
+        while self._later and self._later[0][0] <= now:
+            when, _, lane = heapq.heappop(self._later)
+            if self._when.get(lane) == when:
+                self._when[lane] = -math.inf
+                self._order += 1
+                heapq.heappush(self._ready, (now - self._work_left(lane), self._order, lane))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from trawlnet.engine.floor import Done, Floor
@@ -31,8 +32,11 @@ async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
     for receipt in receipts:
         floor.held.discard(receipt.task.key)
         if receipt.next is not None:
+            floor.count(receipt.next.lane, 1)
             floor.note(receipt.next.lane, receipt.next.due)
-    for lane in {task.lane for receipt in receipts for task in receipt.found}:
+    found = Counter(task.lane for receipt in receipts for task in receipt.found)
+    for lane, tasks in found.items():
+        floor.count(lane, tasks)
         floor.note(lane, 0.0)
     floor.control.settled_batch(receipts, now)
 

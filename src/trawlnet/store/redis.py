@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
-import msgspec
-from redis import exceptions
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
 
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
 from trawlnet.engine.task import Task
-from trawlnet.store.errors import StoreError, StoreUnreachable
+from trawlnet.store.errors import StoreError
+from trawlnet.store.fence import Fence
 from trawlnet.store.packing import text_bytes
 from trawlnet.store.redis_rows import (
     by_reason,
@@ -29,12 +23,14 @@ from trawlnet.store.redis_rows import (
     packed_task,
     task_of,
 )
+from trawlnet.store.redis_scripts import SCAN_COUNT, Scripts, connect
 
 T = TypeVar("T")
 
 FORMAT: Final = b"trawlnet store 1"
 _SCRIPTS: Final = (
     "counts",
+    "cursor",
     "feed",
     "hold",
     "lanes",
@@ -47,18 +43,8 @@ _SCRIPTS: Final = (
     "settle",
 )
 
-_UNREACHABLE: Final = (
-    exceptions.ConnectionError,
-    exceptions.TimeoutError,
-    exceptions.BusyLoadingError,
-    OSError,
-)
 _KEYS_AT_ONCE: Final = 2_000  # In one script, so that no script keeps other clients waiting long.
-_SCAN_COUNT: Final = 500
 _QUEUES: Final = ("ready", "later", "leases")
-_CONNECT_SECONDS: Final = 5.0
-_ANSWER_SECONDS: Final = 15.0
-_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server goes unnoticed.
 
 
 class RedisStore:
@@ -66,11 +52,14 @@ class RedisStore:
     in parts: the cursor with the last one, and a receipt is never split. What "durable" means
     is the server's own setting (`appendonly`, `appendfsync`)."""
 
-    def __init__(self, client: Redis, url: str, prefix: str, remember_done: bool) -> None:
+    def __init__(
+        self, client: Redis, url: str, prefix: str, remember_done: bool, fence: Fence | None
+    ) -> None:
         self._client = client
         self._prefix = prefix
         self._remember_done = remember_done
-        self._scripts = _Scripts(client, url, prefix)
+        self._fence = fence or Fence()
+        self._scripts = Scripts(client, url, prefix, _SCRIPTS, self._fence.token)
         self._owner = ""
         self._writer = ""
         self._sequence = 0
@@ -85,16 +74,13 @@ class RedisStore:
         owner: str | None = None,
         prefix: str = "crawler:",
         remember_done: bool = True,
+        fence: Fence | None = None,
     ) -> RedisStore:
         """`owner` names the process across restarts: what a crashed predecessor of that name had
-        leased is given back at once. Without a name it waits until those leases expire."""
-        client = Redis.from_url(
-            url,
-            retry=Retry(ExponentialBackoff(cap=1.0, base=0.1), _RECONNECTS),
-            socket_connect_timeout=_CONNECT_SECONDS,
-            socket_timeout=_ANSWER_SECONDS,
-        )
-        store = cls(client, url, prefix, remember_done)
+        leased is given back at once. Without a name it waits until those leases expire. With a
+        `fence` it is one of many that share the crawl, and raises Fenced when it was replaced."""
+        client = connect(url)
+        store = cls(client, url, prefix, remember_done, fence)
         try:
             await store._begin(owner)
         except StoreError:
@@ -103,7 +89,7 @@ class RedisStore:
         return store
 
     async def cursor(self) -> str | None:
-        saved: bytes | None = await self._scripts.ask("GET", "cursor")
+        saved: bytes | None = await self._scripts.run("cursor")
         return None if saved is None else saved.decode()
 
     async def feed(self, page: Page) -> int:
@@ -116,11 +102,16 @@ class RedisStore:
         return new
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
-        rows = await self._scripts.run("lanes", False if after is None else after, limit)
-        return [
-            LaneWork(lane.decode(), float(due), float(held), open_)
-            for lane, due, held, open_ in rows
-        ]
+        found: list[LaneWork] = []
+        beyond: Any = False if after is None else after
+        while len(found) < limit:
+            rows, beyond = await self._scripts.run("lanes", beyond, limit)
+            found += [
+                LaneWork(row[0].decode(), float(row[1]), float(row[2]), row[3]) for row in rows
+            ]
+            if beyond is None:
+                break
+        return found[:limit]
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
         asked = [(lane, want) for lane, want in wants.items() if want > 0]
@@ -139,13 +130,18 @@ class RedisStore:
             await self._scripts.run("renew", self._owner, repr(now + float(ttl)), part)
 
     async def settle(self, receipts: Sequence[Receipt]) -> None:
-        packed = [packed_receipt(receipt) for receipt in receipts]
+        places = self._fence.places
+        packed = [packed_receipt(one, places.part_of(one.task.key)) for one in receipts]
         weights = [1 + len(receipt.found) for receipt in receipts]
         for part in _parts(packed, weights):
             await self._write("settle", self._remember_done, part)
+        for name in places.settled(one.task.key for one in receipts):
+            await self._scripts.ask("SADD", "closed", name)
 
     async def hold(self, lane: str, until: float) -> None:
         text_bytes(lane)
+        if not self._fence.covers(lane):
+            return  # After a redirect, say: its owner finds out for itself.
         await self._scripts.run("hold", lane, repr(float(until)))
 
     async def counts(self) -> Counts:
@@ -239,72 +235,11 @@ class RedisStore:
     async def _scan(self, command: str, name: str) -> AsyncIterator[list[str]]:
         position: Any = 0
         while True:
-            position, found = await self._scripts.ask(command, name, position, "COUNT", _SCAN_COUNT)
+            position, found = await self._scripts.ask(command, name, position, "COUNT", SCAN_COUNT)
             members = [each[0] if isinstance(each, tuple) else each for each in found]
             yield [member.decode() for member in members]
             if int(position) == 0:
                 return
-
-
-class _Scripts:
-    """Runs scripts and plain commands under one prefix; errors come out as StoreErrors."""
-
-    def __init__(self, client: Redis, url: str, prefix: str) -> None:
-        self._client: Any = client
-        self._prefix = prefix
-        self._where = _without_password(url)
-        self._scripts: dict[str, Any] = {
-            name: client.register_script(_source(name)) for name in _SCRIPTS
-        }
-
-    async def run(self, name: str, *args: Any) -> Any:
-        packed = msgspec.msgpack.encode(args)
-        try:
-            return await self._scripts[name](keys=[self._prefix], args=[packed])
-        except (exceptions.RedisError, OSError) as error:
-            raise self._trouble(error) from error
-
-    async def ask(self, command: str, name: str, *args: Any) -> Any:
-        try:
-            return await self._client.execute_command(command, self._prefix + name, *args)
-        except (exceptions.RedisError, OSError) as error:
-            raise self._trouble(error) from error
-
-    async def names(self) -> AsyncIterator[list[bytes]]:
-        """Every key under the prefix, some at a time."""
-        pattern = _literally(self._prefix) + "*"
-        position: Any = 0
-        while True:
-            try:
-                position, found = await self._client.scan(position, pattern, _SCAN_COUNT)
-            except (exceptions.RedisError, OSError) as error:
-                raise self._trouble(error) from error
-            yield found
-            if int(position) == 0:
-                return
-
-    async def delete(self, names: Sequence[bytes]) -> None:
-        try:
-            if names:
-                await self._client.unlink(*names)
-        except (exceptions.RedisError, OSError) as error:
-            raise self._trouble(error) from error
-
-    def _trouble(self, error: Exception) -> StoreError:
-        if isinstance(error, exceptions.AuthenticationError):
-            return StoreError(
-                f"Redis at {self._where} refuses us: {error}",
-                "check the user and the password in the Redis URL",
-            )
-        if isinstance(error, _UNREACHABLE):
-            return StoreUnreachable(
-                f"Redis at {self._where} does not answer: {error}",
-                "start it or check the address, then start again: nothing confirmed is lost",
-            )
-        return StoreError(
-            f"Redis at {self._where} refused a command: {error}",
-            f"check its memory and disk, and that nobody else writes keys {self._prefix}*",
-        )
 
 
 def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
@@ -319,19 +254,3 @@ def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
         total += weight
     if part:
         yield part
-
-
-def _literally(prefix: str) -> str:
-    """A pattern that matches this text and nothing else."""
-    return re.sub(r"([*?\[\]\\^-])", r"\\\1", prefix)
-
-
-def _source(name: str) -> str:
-    folder = resources.files("trawlnet.store") / "lua"
-    shared = (folder / "shared.lua").read_text(encoding="utf-8")
-    return shared + (folder / f"{name}.lua").read_text(encoding="utf-8")
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    return parts.netloc.rpartition("@")[2] or parts.path
