@@ -1,0 +1,99 @@
+"""Which collections are wanted, and what becomes of one record: pure, and by tables of data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from trawlnet.crawlers.pds.columns import columns_of
+from trawlnet.crawlers.pds.legacy import modernised
+from trawlnet.formats.jsondata import data_problem
+from trawlnet.formats.lexicon import Lexicons, record_problem
+from trawlnet.formats.syntax import AtUri, is_nsid
+from trawlnet.tables.scanned_rows import Record, Table
+
+PRESET = ("pub.chive.*",)
+OTHER = "other"
+
+_TABLES: Mapping[str, Table] = {
+    "pub.chive.eprint.submission": Table.EPRINTS,
+    "pub.chive.review.comment": Table.REVIEWS,
+    "pub.chive.review.endorsement": Table.ENDORSEMENTS,
+    "pub.chive.eprint.userTag": Table.TAGS,
+    "pub.chive.eprint.tag": Table.TAGS,
+}
+
+
+class Fate(StrEnum):
+    """The spec's words for what became of a record."""
+
+    INDEXED = "success"
+    SKIPPED = "skipped"  # Kept, and not indexed until asked for.
+    FAILED = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    fate: Fate
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    globs: Sequence[str] = PRESET
+    lexicons: Lexicons = field(default_factory=dict)
+    index_tags: bool = False
+
+    def wants(self, collection: str) -> bool:
+        return is_nsid(collection) and any(fnmatchcase(collection, glob) for glob in self.globs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every wanted collection whose name is known beforehand."""
+        plain = {glob for glob in self.globs if is_nsid(glob)}
+        known = {name for name, lexicon in self.lexicons.items() if lexicon.is_record}
+        return tuple(sorted(plain | {name for name in known | set(_TABLES) if self.wants(name)}))
+
+    def label(self, collection: str) -> str:
+        """What a metric may say: strangers name collections, too."""
+        return collection if collection in self.names else OTHER
+
+    @property
+    def scope(self) -> str:
+        """Changes with whatever makes a record's fate another, so that all are read again."""
+        schemas = {name: self.lexicons[name].definitions for name in sorted(self.lexicons)}
+        told = orjson.dumps([sorted(self.globs), self.index_tags, schemas])
+        return blake2b(told, digest_size=8).hexdigest()
+
+    def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> Routed:
+        table = _TABLES.get(uri.collection, Table.RECORDS)
+        fate = Fate.INDEXED
+        current = modernised(uri.collection, uri.authority, value)
+        problem = data_problem(value)
+        if table is Table.TAGS and not self.index_tags:
+            fate = Fate.SKIPPED
+        elif not problem and uri.collection in self.lexicons:
+            found = record_problem(self.lexicons, uri.collection, current)
+            problem = str(found) if found else ""
+        if problem:
+            fate, table = Fate.FAILED, Table.INVALID
+        return Routed(
+            fate,
+            Record(
+                table,
+                str(uri),
+                cid,
+                uri.authority,
+                uri.rkey,
+                uri.collection,
+                orjson.dumps(value).decode(),
+                fate is Fate.INDEXED,
+                {"problem": problem} if problem else columns_of(table, current),
+            ),
+        )

@@ -1,0 +1,19 @@
+-- How far the walk over each PDS has come.
+CREATE TABLE IF NOT EXISTS scan_progress (
+  pds_url TEXT PRIMARY KEY,
+  walk BIGINT NOT NULL,
+  is_open BIGINT NOT NULL,
+  is_listed BIGINT NOT NULL,
+  is_full BIGINT NOT NULL,
+  listing_cursor TEXT NOT NULL,
+  end_cursor TEXT NOT NULL,
+  pages BIGINT NOT NULL,
+  largest_page BIGINT NOT NULL,
+  idle_pages BIGINT NOT NULL,
+  scope TEXT NOT NULL,
+  by_collection TEXT NOT NULL,
+  leads_at DOUBLE PRECISION NOT NULL,
+  leads_todo TEXT NOT NULL,
+  leads_cursor TEXT NOT NULL,
+  updated_at TIMESTAMPTZ NOT NULL
+)

@@ -1,0 +1,23 @@
+-- Note how far the walk over one PDS has come.
+INSERT INTO scan_progress (pds_url, walk, is_open, is_listed, is_full, listing_cursor, end_cursor,
+  pages, largest_page, idle_pages, scope, by_collection, leads_at, leads_todo, leads_cursor,
+  updated_at)
+VALUES (:pds_url, :walk, :is_open, :is_listed, :is_full, :listing_cursor, :end_cursor,
+  :pages, :largest_page, :idle_pages, :scope, :by_collection, :leads_at, :leads_todo,
+  :leads_cursor, :updated_at)
+ON CONFLICT (pds_url) DO UPDATE SET
+  walk = excluded.walk,
+  is_open = excluded.is_open,
+  is_listed = excluded.is_listed,
+  is_full = excluded.is_full,
+  listing_cursor = excluded.listing_cursor,
+  end_cursor = excluded.end_cursor,
+  pages = excluded.pages,
+  largest_page = excluded.largest_page,
+  idle_pages = excluded.idle_pages,
+  scope = excluded.scope,
+  by_collection = excluded.by_collection,
+  leads_at = excluded.leads_at,
+  leads_todo = excluded.leads_todo,
+  leads_cursor = excluded.leads_cursor,
+  updated_at = excluded.updated_at

@@ -1,0 +1,20 @@
+-- A record as it was read now; what a later reading wrote stays.
+INSERT INTO records (uri, cid, did, rkey, collection, pds_url, raw_json, created_at, indexed_at,
+  scan)
+VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :created_at, :indexed_at, :scan)
+ON CONFLICT (uri) DO UPDATE SET
+  cid = excluded.cid,
+  did = excluded.did,
+  rkey = excluded.rkey,
+  collection = excluded.collection,
+  pds_url = excluded.pds_url,
+  raw_json = excluded.raw_json,
+  created_at = excluded.created_at,
+  scan = excluded.scan,
+  deleted_at = NULL,
+  indexed_at = CASE
+    WHEN excluded.indexed_at IS NULL THEN NULL
+    WHEN records.cid = excluded.cid AND records.indexed_at IS NOT NULL THEN records.indexed_at
+    ELSE excluded.indexed_at
+  END
+WHERE records.pds_url <> excluded.pds_url OR records.scan < excluded.scan
