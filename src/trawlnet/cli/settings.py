@@ -20,7 +20,7 @@ C = TypeVar("C", bound=BaseModel)
 DEFAULT = "default"
 # Flags that are no config keys, yet have a variable too.
 PLAIN_FLAGS = ("workspace", "json", "reason", "limit", "yes")
-_OWN_FLAGS = {"repos": ("follow", "input_dir", "truncate")}
+_OWN_FLAGS = {"repos": ("follow", "input_dir", "truncate"), "ids": ("drain",)}
 _SHARED = ("clickhouse_",)
 
 
