@@ -52,6 +52,11 @@ ACTIVE_PDS = "crawler_active_pds"
 RECORDS_DROPPED = "crawler_records_dropped"
 CLAIMS_LEFT_OUT = "crawler_dids_left_out"
 
+# Of `pds serve`; observe/registry.py has the figures.
+REGISTRY_REQUESTS = "trawlnet_registry_requests"
+REGISTRATIONS = "trawlnet_registrations"
+REGISTRY_HOSTS = "trawlnet_registry_hosts"
+
 # From a cached answer on loopback to a repository of many megabytes over a slow line.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 

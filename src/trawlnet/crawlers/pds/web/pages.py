@@ -1,0 +1,102 @@
+"""For people: the overview, the form behind it, and the description of the endpoint."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlencode
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from trawlnet.crawlers.pds.web.answers import STATUS_OF
+from trawlnet.crawlers.pds.web.description import description
+from trawlnet.crawlers.pds.web.endpoint import enter
+from trawlnet.crawlers.pds.web.markup import packaged
+from trawlnet.crawlers.pds.web.page import Notice, Search, overview
+from trawlnet.crawlers.pds.web.register import Accepted, Declined, Fault
+from trawlnet.crawlers.pds.web.requests import (
+    Filter,
+    address_of,
+    body_of,
+    filter_of,
+    is_same_origin,
+)
+from trawlnet.crawlers.pds.web.site import Site
+
+_ROWS = 25  # Of one page of results.
+_MOST_FIELDS = 5
+_KEPT = {"Cache-Control": "public, max-age=3600"}
+_NOT_KEPT = {"Cache-Control": "no-cache"}
+
+
+async def home(site: Site, request: Request) -> Response:
+    wanted = filter_of(request)
+    notice = await _about(site, request.query_params.get("registered", ""))
+    return await _overview(site, wanted, notice)
+
+
+async def take_form(site: Site, request: Request) -> Response:
+    """A form without a script: what went well is redirected to, what did not is shown in place."""
+    if not is_same_origin(request):
+        raise HTTPException(403, "The form must be sent from this site.")
+    url = _field(await body_of(request, "application/x-www-form-urlencoded"), "pds_url")
+    answer: Accepted | Declined
+    if (wait := site.callers.take(address_of(request), site.desk.clock.now())) > 0.0:
+        answer = Declined(Fault.TOO_MANY, "Too many registrations; try again in a while.", wait)
+    else:
+        answer = await enter(site, url, None)
+    if not isinstance(answer, Declined):
+        query = urlencode({"registered": answer.pds_url})
+        return RedirectResponse(f"/?{query}#register", 303)
+    notice = Notice(answer.message, good=False, value=url)
+    return await _overview(site, Filter(), notice, STATUS_OF[answer.fault])
+
+
+async def describe(site: Site, request: Request) -> Response:
+    return HTMLResponse(description(), headers=_KEPT)
+
+
+async def style(site: Site, request: Request) -> Response:
+    return Response(packaged("static/style.css"), media_type="text/css", headers=_KEPT)
+
+
+async def icon(site: Site, request: Request) -> Response:
+    return Response(packaged("static/icon.svg"), media_type="image/svg+xml", headers=_KEPT)
+
+
+async def _overview(
+    site: Site, wanted: Filter, notice: Notice | None, status: int = 200
+) -> Response:
+    figures = await site.board.read(site.desk)
+    found = await _search(site, wanted)
+    return HTMLResponse(overview(figures, found, notice), status, _NOT_KEPT)
+
+
+async def _search(site: Site, wanted: Filter) -> Search:
+    if not wanted.contains and wanted.status is None and wanted.source is None:
+        return Search()
+    rows = await site.desk.books.listing(
+        status=wanted.status,
+        source=wanted.source,
+        contains=wanted.contains,
+        after=wanted.after,
+        limit=_ROWS + 1,
+    )
+    more = rows[_ROWS - 1].pds_url if len(rows) > _ROWS else ""
+    return Search(wanted.contains, wanted.status, rows[:_ROWS], more)
+
+
+async def _about(site: Site, url: str) -> Notice | None:
+    """What is known of a PDS now: the message is looked up, so that no link can make one up."""
+    row = await site.desk.books.get(url) if url else None
+    if row is None:
+        return None
+    return Notice(f"{row.pds_url} is registered. Its status: {row.status}.", good=True)
+
+
+def _field(body: bytes, name: str) -> str:
+    try:
+        fields = parse_qs(body.decode("ascii"), errors="strict", max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise HTTPException(400, "The form cannot be read.") from None
+    return fields.get(name, [""])[0].strip()
