@@ -68,19 +68,19 @@ class SpanFile:
 
         return self._with_room(run)
 
-    def spans(self, after: int = 0) -> Iterator[Span]:
-        """Those that end beyond `after`, in order."""
-        while rows := self._chunk(after):
+    def spans(self, after: int = 0, at_once: int = _AT_ONCE) -> Iterator[Span]:
+        """Those that end beyond `after`, in order; so many are read in one go."""
+        while rows := self._chunk(after, at_once):
             yield from rows
             after = rows[-1].end
 
-    def _chunk(self, after: int) -> list[Span]:
+    def _chunk(self, after: int, at_once: int) -> list[Span]:
         def run() -> list[Span]:
             with self._environment.begin(db=self._spans) as txn:
                 cursor = txn.cursor()
                 rows: list[Span] = []
                 found = _seek_before(cursor, after)
-                while found and len(rows) < _AT_ONCE:
+                while found and len(rows) < at_once:
                     span = _span(cursor)
                     if span.end > after:
                         rows.append(span)

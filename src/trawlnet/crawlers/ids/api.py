@@ -1,0 +1,71 @@
+"""An API of sequential ids as data: where an id is, what an answer means, what is kept of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from trawlnet.crawlers.ids.words import Verdict
+from trawlnet.net.answer import Response
+from trawlnet.sink.queue import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one answer says, in the crawler's words."""
+
+    verdict: Verdict
+    word: str  # The API's own word for it, from a closed set: a metric label.
+    happened_at: float | None = None  # When the thing behind the id came to be.
+    wait: float | None = None  # The server's own word.
+    message: Message | None = None  # For the queue, if it is wanted.
+    detail: str = ""
+    again: str = ""  # The query parameter that a next request for this id carries, to get past
+    # what answered this one.
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    name: str
+    path: str  # With {id}.
+    read: Callable[[int, Response], Reading]
+    queue: str  # Where what exists and is wanted is published.
+    blocked_queue: str
+    anchor: str = ""  # Path that answers with the newest id; empty if there is none.
+    key_header: str = ""
+    key_variable: str = ""  # The environment variable that holds the key.
+    words: frozenset[str] = field(default_factory=frozenset)  # Every `word` of a reading.
+
+    def url(self, base: str, number: int, query: str = "") -> str:
+        return base + self.path.format(id=number) + (f"?{query}" if query else "")
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises ValueError. Lone surrogates are legal, and servers do send them."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(body)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
+def read_anchor(response: Response) -> int | None:
+    """The newest id: a bare number, as text or as JSON."""
+    text = response.body.strip(b' \t\r\n"')
+    if response.status != 200 or not text.isdigit() or len(text) > _ID_DIGITS:
+        return None
+    return int(text)
+
+
+_ID_DIGITS = 18
+
+
+def api_headers(api: Api, environ: Mapping[str, str]) -> dict[str, str]:
+    key = environ.get(api.key_variable, "").strip() if api.key_variable else ""
+    return {api.key_header: key} if key and api.key_header else {}

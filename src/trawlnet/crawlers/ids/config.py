@@ -1,0 +1,178 @@
+"""What the ids crawler can be told: a section of trawlnet.yaml, variables and flags."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trawlnet.crawlers.units import Seconds, Size
+from trawlnet.engine.crawl import Limits
+from trawlnet.engine.rules import Manners
+
+
+class PresetName(StrEnum):
+    PGCR = "pgcr"  # Carnage reports of Destiny 2.
+    JSON = "json"  # 404 or a JSON object, such as the items of Hacker News.
+
+
+class Scaling(StrEnum):
+    ADAPTIVE = "adaptive"
+    CLASSIC = "classic"
+
+
+class WebhookShape(StrEnum):
+    DISCORD = "discord"
+    SLACK = "slack"
+    JSON = "json"
+
+
+class IdsConfig(BaseModel):
+    """Field names are the YAML keys; with dashes they are the flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_url: str = Field("", description="The API's server, like https://www.bungie.net.")
+    preset: PresetName = Field(
+        PresetName.PGCR, description="What kind of API it is: pgcr or json; the keys below refine."
+    )
+    path: str = Field("", description="Path of one id, with {id} in it; else the preset's.")
+    anchor: str = Field(
+        "", description="Path that answers with the newest id; `none` to ask nobody."
+    )
+    key_variable: str = Field(
+        "", description="Environment variable with the API key; else the preset's."
+    )
+    time_key: str = Field(
+        "", description="json: key with the Unix time of an item, for the lag [time]."
+    )
+    wanted: tuple[str, ...] = Field(
+        (), description="json: keep only items like type=story (any of them)."
+    )
+    target: int | None = Field(
+        None, ge=1, description="Newest id known; a first crawl starts --buffer below it."
+    )
+    buffer: int | None = Field(
+        None, ge=0, description="Ids to start below the target or the latest stored [10000]."
+    )
+    until: int | None = Field(
+        None, ge=1, description="Stop when everything below this id is settled."
+    )
+    workers: int = Field(25, ge=1, le=10_000, description="Requests in flight to begin with.")
+    min_workers: int = Field(5, ge=1, le=10_000, description="Never fewer than this.")
+    max_workers: int | None = Field(
+        None, ge=1, le=10_000, description="Never more than this [250]."
+    )
+    max_rps: float = Field(
+        25.0, gt=0, le=100_000, description="Requests per second, all kinds together; a hard bound."
+    )
+    scaling: Scaling = Field(
+        Scaling.ADAPTIVE, description="Who sets pace and workers: adaptive or classic."
+    )
+    freshness: float = Field(
+        0.02,
+        gt=0,
+        lt=1,
+        description="adaptive: share of first requests that may come too early; more is fresher.",
+    )
+    metrics_from: str = Field(
+        "", description="classic: Prometheus to read its figures from (URL); else its own counters."
+    )
+    dev: bool = Field(False, description="Try it out: few workers, a short buffer, most ids left.")
+    dev_skip: int = Field(4, ge=0, le=10_000, description="With --dev, ids left out between two.")
+    queue: str = Field("", description="RabbitMQ to publish to (amqp://…); else the spool.")
+    store: str = Field(
+        "", description="PostgreSQL with the stored instances, to find the latest; else SQLite."
+    )
+    clickhouse_address: str = Field(
+        "", description="ClickHouse server for raw reports (HOST:PORT or URL); else embedded."
+    )
+    clickhouse_username: str = Field("default", description="User of the ClickHouse server.")
+    clickhouse_password: str = Field("", description="Password of that user.")
+    clickhouse_database: str = Field("default", description="Database on the ClickHouse server.")
+    webhook: str = Field("", description="URL that alerts are posted to; else they are logged.")
+    webhook_shape: WebhookShape = Field(
+        WebhookShape.DISCORD, description="How alerts are written: discord, slack or json."
+    )
+    status_every: Seconds = Field(
+        3600.0, gt=0, description="Seconds between two status updates to the webhook."
+    )
+    request_timeout: Seconds = Field(30.0, gt=0, description="Seconds for one whole request.")
+    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to get a connection.")
+    max_body: Size = Field(16 << 20, ge=1024, description="Largest answer to read (bytes, or 1MB).")
+    allow_private_hosts: bool = Field(
+        False, description="Open loopback and private addresses, any port, plain http."
+    )
+    contact: str = Field("", description="Mail address or URL that the User-Agent names.")
+    metrics_address: str = Field(
+        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+    )
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many requests.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+
+    @property
+    def most_workers(self) -> int:
+        given = self.max_workers if self.max_workers is not None else _MAX_WORKERS
+        return max(min(given, _DEV_WORKERS) if self.dev else given, 1)
+
+    @property
+    def least_workers(self) -> int:
+        return min(self.min_workers, self.most_workers)
+
+    @property
+    def first_workers(self) -> int:
+        return max(self.least_workers, min(self.workers, self.most_workers))
+
+    @property
+    def below_latest(self) -> int:
+        if self.buffer is not None:
+            return self.buffer
+        return _DEV_BUFFER if self.dev else _BUFFER
+
+    @property
+    def step(self) -> int:
+        """From one id to the next that is asked for."""
+        return self.dev_skip + 1 if self.dev else 1
+
+
+_MAX_WORKERS = 250
+_DEV_WORKERS = 8
+_BUFFER = 10_000
+_DEV_BUFFER = 100
+
+# A second in which the server sees one request too many needs this much of jitter on the way.
+_HEADROOM = 0.97
+_BURST = 0.01  # Seconds' worth of requests: timers are no finer than a millisecond.
+
+
+def manners(config: IdsConfig) -> Manners:
+    """The whole budget of one identity. How fast to go below it is the pilot's to say."""
+    return Manners(
+        rate=_HEADROOM * config.max_rps,
+        burst=max(1, math.floor(_BURST * config.max_rps)),
+        concurrency=in_flight(config),
+        steered=True,
+    )
+
+
+# The classic law sends so many more after a gap, for a while.
+_SUPERCHARGE = 500
+
+
+def in_flight(config: IdsConfig) -> int:
+    extra = _SUPERCHARGE if config.scaling is Scaling.CLASSIC else 0
+    return config.most_workers + extra
+
+
+def limits(config: IdsConfig) -> Limits:
+    return Limits(
+        batch=1024,
+        # Answers that come one by one share a commit; the pilot has heard of them already.
+        linger=0.05,
+        backlog=1024,
+        # Its pilot always knows of more ids.
+        follow=True,
+        most_tasks=config.max_tasks,
+        most_seconds=config.max_seconds,
+    )

@@ -1,0 +1,114 @@
+"""One id in, one outcome out: ask for it, read the answer, and tell whoever wanted to know."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from trawlnet.crawlers.ids.api import Api, Reading
+from trawlnet.crawlers.ids.askers import Asked, Askers
+from trawlnet.crawlers.ids.publish import Found, Withheld
+from trawlnet.crawlers.ids.words import Answer, Verdict
+from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.net.answer import Response
+from trawlnet.net.trouble import Trouble
+
+Watch = Callable[[Answer, Reading, float], None]  # With the instant of the answer.
+
+REASONS: Mapping[Verdict, Reason] = {
+    Verdict.STORED: Reason.OK,
+    Verdict.FILTERED: Reason.OK,
+    Verdict.NOT_FOUND: Reason.NOT_YET,
+    Verdict.DISABLED: Reason.UNAVAILABLE,
+    Verdict.EMBARGOED: Reason.EMBARGOED,
+    Verdict.MALFORMED: Reason.PARSE_ERROR,
+    Verdict.FAILED: Reason.UNAVAILABLE,
+    Verdict.THROTTLED: Reason.RATE_LIMITED,
+}
+NO_ANSWER = "NoAnswer"  # The word of a request that came to nothing.
+_SPOILT_KEPT = 10_000  # Ids whose last answer was spoilt; the oldest are forgotten.
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Whom we ask, and as whom."""
+
+    base: str
+    lane: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class IdsHandler:
+    http: Getter
+    api: Api
+    server: Server
+    askers: Askers
+    clock: Clock
+    watch: Watch
+    withheld: set[int]  # Published as such already.
+    _spoilt: OrderedDict[int, str] = field(default_factory=OrderedDict)
+
+    async def __call__(self, task: Task) -> Outcome:
+        asked: Asked = task.payload
+        number = asked.ask.id
+        begun = self.clock.now()
+        response = await self.http.get(
+            self.api.url(self.server.base, number, self._query(number, asked.ask.attempt)),
+            lane=self.server.lane,
+            headers=self.server.headers,
+        )
+        now = self.clock.now()
+        took = response.elapsed if isinstance(response, Response) else now - begun
+        reading = self._read(number, response)
+        answer = Answer(asked.ask, reading.verdict, took, reading.happened_at, reading.wait)
+        self._remember(number, reading.again)
+        self.watch(answer, reading, now)
+        entries = self.askers.answered(now, asked, answer)
+        return Outcome(
+            _reason(reading, response),
+            items=self._items(number, reading),
+            wait=reading.wait,
+            detail=reading.detail,
+            news=entries,
+        )
+
+    def _read(self, number: int, response: Response | Trouble) -> Reading:
+        if isinstance(response, Response):
+            return self.api.read(number, response)
+        detail = f"{response.reason}: {response.detail}"
+        return Reading(Verdict.FAILED, NO_ANSWER, wait=response.wait, detail=detail)
+
+    def _items(self, number: int, reading: Reading) -> list[Found | Withheld]:
+        if reading.verdict is Verdict.STORED and reading.message is not None:
+            return [Found(reading.message)]
+        if reading.verdict is Verdict.EMBARGOED and number not in self.withheld:
+            self.withheld.add(number)
+            return [Withheld(number)]
+        if reading.verdict is not Verdict.EMBARGOED:
+            self.withheld.discard(number)
+        return []
+
+    def _query(self, number: int, attempt: int) -> str:
+        """A changed URL passes caches that keep a spoilt answer."""
+        name = self._spoilt.get(number)
+        return f"{name}={max(attempt, 1)}" if name else ""
+
+    def _remember(self, number: int, name: str) -> None:
+        if name:
+            self._spoilt[number] = name
+            if len(self._spoilt) > _SPOILT_KEPT:
+                self._spoilt.popitem(last=False)
+        elif self._spoilt:
+            self._spoilt.pop(number, None)
+
+
+def _reason(reading: Reading, response: Response | Trouble) -> Reason:
+    """Trouble on the wire keeps its own word."""
+    if isinstance(response, Trouble):
+        return response.reason
+    return REASONS[reading.verdict]

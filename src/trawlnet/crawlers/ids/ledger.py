@@ -1,0 +1,282 @@
+"""The ledger: what is known of every id, as intervals; a Store whose tasks its askers think up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trawlnet.crawlers.ids.askers import Asked, Askers
+from trawlnet.crawlers.ids.marks import DONE, Miss, mark_of, reason_of, span_of, word_of
+from trawlnet.crawlers.ids.words import Entry, Mark
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.task import Task
+from trawlnet.store.lmdb_spans import SpanFile
+from trawlnet.store.spans import Span
+
+T = TypeVar("T")
+
+_LOOK_EVERY = 1.0  # Seconds after which the askers are asked even if they named no instant.
+_AHEAD = 16  # Spans looked at to move the watermark: it rarely passes more than two.
+_MISS = "missed:"
+_NOBODY = "nobody"  # The lane of a ledger that is only looked at.
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a crawl stands: what a pilot needs to go on."""
+
+    first: int
+    watermark: int  # Everything below it is settled.
+    beyond: int  # Nothing from here on was ever settled.
+    pending: Sequence[tuple[int, int]]  # Ranges between the two that are not.
+    embargoed: Sequence[tuple[int, int]]
+
+
+class IdsLedger:
+    """Made by `await IdsLedger.open(folder)`. One process writes; others open it to look."""
+
+    def __init__(self, path: Path, lane: str, readonly: bool) -> None:
+        # One thread: syncing to disk never stops the loop, and nothing below needs a lock.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
+        self._path = path
+        self._readonly = readonly
+        self.lane = lane
+        self.askers: Askers | None = None
+        self.first: int | None = None
+        self.watermark = 0
+        self.beyond = 0
+        self.lengths: Counter[str] = Counter()  # Ids by mark.
+        self.misses: dict[int, Miss] = {}
+        self._attempts: Counter[str] = Counter()
+        self._held = 0.0
+        self._leased = 0
+        # Told which ids have come to be missed, and which no longer are, once it is on disk.
+        self.told: list[Callable[[Iterable[int], Iterable[int]], None]] = []
+
+    @classmethod
+    async def open(cls, path: Path, lane: str = _NOBODY, *, readonly: bool = False) -> IdsLedger:
+        ledger = cls(path, lane, readonly)
+        try:
+            await ledger._call(ledger._open)
+        except BaseException:
+            ledger._thread.shutdown(wait=False)
+            raise
+        return ledger
+
+    def _open(self) -> None:
+        self._file = file = SpanFile(self._path, readonly=self._readonly)
+        self.first = file.note("first")
+        self._attempts.update(file.note("attempts") or {})
+        self._held = file.note("held") or 0.0
+        self.watermark = file.note("watermark") or self.first or 0
+        self.beyond = self.first or 0
+        for span in file.spans():
+            self.beyond = span.end
+            mark = mark_of(span.word)
+            self.lengths[mark] += span.end - span.start
+            if mark is Mark.MISSED:
+                for number in range(span.start, span.end):
+                    noted = file.note(f"{_MISS}{number}")
+                    self.misses[number] = Miss(*noted) if noted else Miss()
+        self._advance()
+
+    async def begin(self, first: int, notes: Mapping[str, Any]) -> None:
+        """Everything below the first id is none of this crawl's business."""
+        await self._call(lambda: self._file.write((), {"first": first, **notes}))
+        self.first = self.watermark = self.beyond = first
+
+    async def note(self, name: str) -> Any:
+        return await self._call(lambda: self._file.note(name))
+
+    def position(self) -> Position:
+        assert self.first is not None, "a crawl has begun"
+        pending: list[tuple[int, int]] = []
+        embargoed: list[tuple[int, int]] = []
+        reached = self.watermark
+        for span in self._file.spans():
+            mark = mark_of(span.word)
+            if mark is Mark.EMBARGOED:
+                embargoed.append((span.start, span.end))
+            if span.end > reached and mark is not Mark.PENDING:
+                if span.start > reached:
+                    pending.append((reached, span.start))
+                reached = span.end
+        if self.beyond > reached:
+            pending.append((reached, self.beyond))
+        return Position(self.first, self.watermark, self.beyond, pending, embargoed)
+
+    # --- What the engine needs of its memory ---
+
+    async def cursor(self) -> str | None:
+        return None if self.first is None else str(self.watermark)
+
+    async def feed(self, page: Page) -> int:
+        raise AssertionError("no source feeds a ledger: its askers know what is next")
+
+    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
+        return [] if after is not None else [LaneWork(self.lane, 0.0, self._held)]
+
+    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
+        assert self.askers is not None, "only a crawl asks for work"
+        room = wants.get(self.lane, 0)
+        tasks = [Task(str(asked.ask.id), self.lane, asked) for asked in self.askers.asks(now, room)]
+        self._leased += len(tasks)
+        if len(tasks) == room:
+            return Lease(tasks, {})
+        return Lease(tasks, {self.lane: min(self.askers.wake_at(now), now + _LOOK_EVERY)})
+
+    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
+        """Leases are in memory, and this process is alone."""
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        entries = [(receipt, entry) for receipt in receipts for entry in self._entries(receipt)]
+        attempts = self._attempts + Counter(str(receipt.reason) for receipt in receipts)
+        came, went = self._missed_changes(entries)
+        notes: dict[str, Any] = {"attempts": dict(attempts)}
+        notes |= {f"{_MISS}{number}": miss.packed() for number, miss in came.items()}
+        notes |= {f"{_MISS}{number}": None for number in went}
+        spans = [span_of(entry) for _, entry in entries]
+        await self._call(partial(self._write, spans, notes))
+        # Committed: only now may memory follow the disk.
+        self._attempts = attempts
+        self._leased -= len(receipts)
+        self.misses = {n: m for n, m in self.misses.items() if n not in went} | came
+        if came or went:
+            for tell in self.told:
+                tell(came, went)
+
+    async def hold(self, lane: str, until: float) -> None:
+        self._held = until
+        await self._call(lambda: self._file.write((), {"held": until}))
+
+    async def counts(self) -> Counts:
+        lengths = self.lengths
+        settled = {
+            Reason.OK: lengths[Mark.DONE],
+            Reason.NOT_FOUND: lengths[Mark.HOLE] + lengths[Mark.GAP],
+            Reason.HTTP_ERROR: lengths[Mark.MISSED],
+        }
+        known = self.beyond - (self.first or 0)
+        waiting = known - sum(settled.values())
+        return Counts(
+            open=waiting,
+            leased=self._leased,
+            waiting=max(0, waiting - self._leased),
+            known=known,
+            attempts={Reason(word): count for word, count in self._attempts.items()},
+            settled={reason: count for reason, count in settled.items() if count},
+        )
+
+    # --- What the commands need besides ---
+
+    async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
+        """Ids that were missed, are withheld, or are holes; gaps are listed as ranges elsewhere."""
+        for span in await self._call(lambda: list(self._file.spans())):
+            word = _failure_of(span)
+            if word is None or reason not in (None, word):
+                continue
+            for number in range(span.start, span.end):
+                miss = self.misses.get(number, Miss())
+                detail = miss.detail or reason_of(span.word)
+                yield Failure(str(number), self.lane, word, detail, miss.attempt, miss.at)
+
+    async def retry(self, reason: Reason | None = None) -> int:
+        def run() -> int:
+            again = [s for s in self._file.spans() if _failure_of(s) in _wanted(reason)]
+            if not again:
+                return 0
+            spans = [Span(s.start, s.end, word_of(Mark.PENDING, "retry")) for s in again]
+            lowest = min(self.watermark, spans[0].start)
+            notes: dict[str, Any] = {"watermark": lowest}
+            notes |= {f"{_MISS}{n}": None for s in spans for n in range(s.start, s.end)}
+            self._file.write(spans, notes)
+            return sum(span.end - span.start for span in spans)
+
+        return await self._call(run)
+
+    async def marked(self, *marks: Mark) -> Sequence[Span]:
+        """Every span with one of these marks."""
+        return await self._call(lambda: list(self._marked(marks)))
+
+    def _marked(self, marks: Sequence[Mark]) -> Iterator[Span]:
+        return (span for span in self._file.spans() if mark_of(span.word) in marks)
+
+    async def intervals(self) -> int:
+        return await self._call(self._file.count)
+
+    async def close(self) -> None:
+        await self._call(self._file.close)
+        self._thread.shutdown(wait=False)
+
+    # --- Inside ---
+
+    def _entries(self, receipt: Receipt) -> Sequence[Entry]:
+        asked: Asked = receipt.task.payload
+        if receipt.news is not None:
+            entries: Sequence[Entry] = receipt.news
+            return entries
+        assert self.askers is not None
+        # The engine's own word: the request was never sent, or our code broke.
+        if receipt.reason is Reason.PARKED:
+            self.askers.returned(asked)
+            return ()
+        return self.askers.broke(receipt.at, asked)
+
+    def _write(self, spans: Sequence[Span], notes: dict[str, Any]) -> None:
+        for word, change in self._file.write(spans, notes, stands=(DONE,)).items():
+            self.lengths[mark_of(word)] += change
+        self.beyond = max([self.beyond, *(span.end for span in spans)])
+        self._advance()
+
+    def _advance(self) -> None:
+        """Move the watermark over what is settled without a break."""
+        for span in self._file.spans(self.watermark, _AHEAD):
+            if span.start > self.watermark or mark_of(span.word) is Mark.PENDING:
+                return
+            self.watermark = span.end
+
+    def _missed_changes(
+        self, entries: Sequence[tuple[Receipt, Entry]]
+    ) -> tuple[dict[int, Miss], set[int]]:
+        """Ids that are missed now, and those that no longer are."""
+        came: dict[int, Miss] = {}
+        went: set[int] = set()
+        for receipt, entry in entries:
+            if entry.mark is Mark.MISSED:
+                for number in range(entry.start, entry.end):
+                    rounds = self.misses[number].rounds + 1 if number in self.misses else 0
+                    attempt = receipt.task.payload.ask.attempt
+                    came[number] = Miss(rounds, receipt.at, attempt, receipt.detail)
+                    went.discard(number)
+            elif self.misses or came:
+                for number in [n for n in (*self.misses, *came) if entry.start <= n < entry.end]:
+                    came.pop(number, None)
+                    went.add(number)
+        return came, went
+
+    async def _call(self, run: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+
+def _failure_of(span: Span) -> Reason | None:
+    match mark_of(span.word):
+        case Mark.MISSED:
+            return Reason.HTTP_ERROR
+        case Mark.HOLE:
+            return Reason.NOT_FOUND
+        case Mark.EMBARGOED:
+            return Reason.EMBARGOED
+        case _:
+            return None
+
+
+def _wanted(reason: Reason | None) -> tuple[Reason | None, ...]:
+    # What is withheld is asked for again by itself; holes are answers.
+    return (Reason.HTTP_ERROR,) if reason is None else (reason,)

@@ -1,0 +1,39 @@
+"""Which API is meant: a preset, with what the config says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.ids.api import Api
+from trawlnet.crawlers.ids.config import IdsConfig, PresetName
+from trawlnet.crawlers.ids.pgcr import PGCR
+from trawlnet.crawlers.ids.plain import plain_api
+
+_NO_ANCHOR = "none"
+_EXAMPLE = "--base-url https://www.bungie.net"
+
+
+def api_of(config: IdsConfig) -> Api:
+    """Raises NotReady."""
+    api = PGCR if config.preset is PresetName.PGCR else plain_api(config.time_key, config.wanted)
+    path = config.path or api.path
+    if not path.startswith("/") or path.count("{id}") != 1 or "{" in path.replace("{id}", ""):
+        raise NotReady(f"{path!r} is not the path of an id", "write it like --path /item/{id}.json")
+    return replace(
+        api,
+        path=path,
+        anchor="" if config.anchor == _NO_ANCHOR else config.anchor or api.anchor,
+        key_variable=config.key_variable or api.key_variable,
+    )
+
+
+def base_of(config: IdsConfig) -> str:
+    """The server that is asked, without a slash at its end. Raises NotReady."""
+    if not config.base_url:
+        raise NotReady("no API to ask", f"name its server: {_EXAMPLE}")
+    parts = urlsplit(config.base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise NotReady(f"{config.base_url!r} is not the URL of a server", f"write it: {_EXAMPLE}")
+    return config.base_url.rstrip("/")

@@ -1,0 +1,43 @@
+"""The sink: what was found is in its queue, for good, before the ledger says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trawlnet.engine.task import Task
+from trawlnet.sink.queue import Message, Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An id that exists and is wanted."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """An id that exists, and is not to be had yet."""
+
+    id: int
+
+
+class QueueingSink:
+    """Published twice after a crash between the two writes; the key in a message tells."""
+
+    def __init__(self, found: Queue, withheld: Queue, told: Callable[[int, int], None]) -> None:
+        self._found = found
+        self._withheld = withheld
+        self._told = told  # How many of each are published now.
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        items = [item for _, items in batch for item in items]
+        found = [item.message for item in items if isinstance(item, Found)]
+        withheld = [item.id for item in items if isinstance(item, Withheld)]
+        if found:
+            await self._found.publish(found)
+        if withheld:
+            await self._withheld.publish(withheld)
+        self._told(len(found), len(withheld))

@@ -1,0 +1,108 @@
+"""Where a first crawl begins: below a target, below the latest stored id, or below one found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.crawlers.ids.api import Api, read_anchor
+from trawlnet.crawlers.ids.handler import Server
+from trawlnet.crawlers.ids.words import Verdict
+from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.ports import Clock
+from trawlnet.net.answer import Response
+
+Exists = Callable[[int], Awaitable[bool]]
+
+_LARGEST_POWER = 40  # 2 to this many: a million million.
+_NEIGHBOURS = 3  # Ids asked for at one place: one alone may be a hole.
+_PARTS = 4  # Places looked at above a miss before the upper half is given up: it may be a gap.
+_TRIES = 20  # Of one request, while the API is away or has had enough of us.
+_PAUSE = 3.0
+
+
+async def newest_found(exists: Exists) -> int | None:
+    """An id near the newest, by doubling and halving; None if none was met.
+
+    That an id exists says nothing certain about lower or higher ones, so a miss is not believed
+    before some places above it have missed, too.
+    """
+    low = None
+    for power in reversed(range(_LARGEST_POWER)):
+        if await _around(exists, 1 << power):
+            low = 1 << power
+            break
+    if low is None:
+        return None
+    high = 2 * low
+    while high - low > 2 * _NEIGHBOURS:
+        found = await _highest(exists, low, high)
+        if found is not None:
+            low = found
+        else:
+            high = (low + high) // 2
+    return low
+
+
+async def _highest(exists: Exists, low: int, high: int) -> int | None:
+    """The highest of some places in the upper half at which something exists."""
+    middle = (low + high) // 2
+    step = max(1, (high - middle) // _PARTS)
+    for place in reversed(range(middle, high, step)):
+        if await _around(exists, place):
+            return place
+    return None
+
+
+async def _around(exists: Exists, place: int) -> bool:
+    for number in range(place, place + _NEIGHBOURS):
+        if await exists(number):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Scout:
+    """Asks the API before the crawl begins, under the same gate."""
+
+    http: Getter
+    api: Api
+    server: Server
+    clock: Clock
+
+    async def newest(self) -> int:
+        """Raises NotReady when nothing is found, and Unanswered."""
+        if self.api.anchor and (told := await self.anchor()) is not None:
+            return told
+        found = await newest_found(self.exists)
+        if found is None:
+            raise NotReady("no id was found by searching", "name one that exists: --target N")
+        return found
+
+    async def anchor(self) -> int | None:
+        url = self.server.base + self.api.anchor
+        response = await self.http.get(url, lane=self.server.lane, headers=self.server.headers)
+        return read_anchor(response) if isinstance(response, Response) else None
+
+    async def exists(self, number: int) -> bool:
+        for _ in range(_TRIES):
+            response = await self.http.get(
+                self.api.url(self.server.base, number),
+                lane=self.server.lane,
+                headers=self.server.headers,
+            )
+            if isinstance(response, Response):
+                reading = self.api.read(number, response)
+                if reading.verdict.exists or reading.verdict is Verdict.MALFORMED:
+                    return True
+                if reading.verdict is Verdict.NOT_FOUND:
+                    return False
+            await self.clock.sleep(response.wait or _PAUSE)
+        raise Unanswered(
+            f"{self.server.base} gives no useful answer", "check --base-url and the API key"
+        )
+
+
+def first_id(newest: int, below: int) -> int:
+    return max(1, newest - below)
