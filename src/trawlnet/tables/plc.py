@@ -178,6 +178,16 @@ async def refusals(tables: Tables) -> dict[str, int]:
     return dict(await tables.rows(statement("plc_refusals")))
 
 
+async def endpoints(tables: Tables) -> dict[str, int]:
+    """The servers that DIDs live on now, with how many do."""
+    return dict(await tables.rows(statement("plc_endpoints")))
+
+
+async def refused_endpoints(tables: Tables) -> dict[str, int]:
+    """How many different endpoints are not used, by why."""
+    return dict(await tables.rows(statement("plc_refused_endpoints")))
+
+
 def _shared_columns(rows: Sequence[OperationRow]) -> list[native.Column]:
     return [
         native.texts("did", [row.did for row in rows]),

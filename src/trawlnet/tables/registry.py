@@ -15,6 +15,7 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.formats.domain import registrable_domain
 from trawlnet.formats.origin import canonical_origin
 from trawlnet.tables.registry_entry import Terms, admitted, countable
+from trawlnet.tables.registry_notes import FOLDER, Notes
 from trawlnet.tables.registry_rows import columns_of, row_of
 from trawlnet.tables.registry_rules import (
     HOUR,
@@ -62,7 +63,6 @@ __all__ = [
     "open_registry",
 ]
 
-_FOLDER = "registry"
 _STEPS = (
     (
         "create_pds_registry",
@@ -87,7 +87,7 @@ async def open_registry(where: Path | str, terms: Terms = _DEFAULT) -> Registry:
     """A path opens SQLite, `postgresql://…` that server. Raises TablesError."""
     db = await open_relational(where)
     try:
-        await migrate_relational(db, _FOLDER, _STEPS)
+        await migrate_relational(db, FOLDER, _STEPS)
     except BaseException:
         await db.close()
         raise
@@ -98,6 +98,7 @@ class Registry:
     def __init__(self, db: Relational, terms: Terms = _DEFAULT) -> None:
         self._db = db
         self.terms = terms
+        self.notes = Notes(db)
 
     async def register(
         self, url: str, source: Source, *, accounts: int | None = None, now: float
@@ -226,13 +227,6 @@ class Registry:
         ((instant,),) = await self._db.rows(self._sql("next_due"))
         return from_db(instant)
 
-    async def note(self, name: str) -> str | None:
-        rows = await self._db.rows(self._sql("note"), {"name": name})
-        return str(rows[0][0]) if rows else None
-
-    async def save_note(self, name: str, note: str) -> None:
-        await self._db.run(self._sql("save_note"), {"name": name, "note": note})
-
     async def forget(self) -> None:
         """Everything."""
         async with self._db.transaction() as transaction:
@@ -308,7 +302,7 @@ class Registry:
         return to_db(self._db.dialect, instant)
 
     def _sql(self, name: str) -> Statement:
-        return named(_FOLDER, name, self._db.dialect)
+        return named(FOLDER, name, self._db.dialect)
 
 
 def _literally(text: str) -> str:

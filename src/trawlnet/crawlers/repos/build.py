@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trawlnet.crawlers.atproto.didfile import check_dids
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.metered import MeteredHttp
@@ -24,7 +25,7 @@ from trawlnet.crawlers.repos.making import recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.resolving import DocumentResolver
-from trawlnet.crawlers.repos.sources import FileSource, PlcSource, RelaySource, check_dids
+from trawlnet.crawlers.repos.sources import FileSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.visit import Visitor
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.crawl import Parts

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.atproto.didfile import dids_in
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.claims import Census, Claim
 from trawlnet.crawlers.repos.identity import Identity
@@ -114,33 +114,10 @@ class FileSource:
         self._meter = meter
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
-        dids = _dids_in(self._path)
+        dids = dids_in(self._path)
         self._rates.begin()
         while page := list(islice(dids, self._page_size)):
             tasks = await self._census.of_claims([Claim(did) for did in dict.fromkeys(page)])
             self._rates.add(Counter(task.lane for task in tasks if task.key.startswith("did:")))
             self._meter.page_fetched(len(tasks))
             yield Page(tasks, f"file {page[-1]}")
-
-
-def check_dids(path: Path) -> None:
-    """Raises NotReady: a mistake in the last line is told before the first request."""
-    for _ in _dids_in(path):
-        pass
-
-
-def _dids_in(path: Path) -> Iterator[str]:
-    """One per line; empty lines and those that begin with # are comments."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                word = line.strip().decode("utf-8", "replace")
-                if not word or word.startswith("#"):
-                    continue
-                if not is_did(word):
-                    what = f"{path}, line {number}: {word[:80]!r} is not a DID"
-                    raise NotReady(what, "write one DID per line, such as did:plc:...")
-                yield word
-    except OSError as error:
-        hint = "give a file with one DID per line: --dids FILE"
-        raise NotReady(f"{path}: {error.strerror}", hint) from None
