@@ -32,7 +32,7 @@ MAY_IMPORT = {
 
 # Third-party packages that only one file may know, so that they stay optional or replaceable.
 ONLY_IN = {
-    "redis": "store/redis.py",
+    "redis": "store/redis",
     "aio_pika": "sink/rabbit",
     "typer": "cli/",
     "rich": ("observe/", "cli/"),

@@ -229,7 +229,8 @@ def test_keys_of_somebody_else_are_one_clear_error(redis: RedisServer, prefix: s
 def test_without_the_client_library_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, "trawlnet.store.redis")
+    for module in ("trawlnet.store.redis", "trawlnet.store.redis_scripts"):
+        monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(StoreError) as missing:
         asyncio.run(open_store("redis://127.0.0.1:1/0"))

@@ -18,5 +18,12 @@ class StoreUnreachable(StoreError):
     """The server that holds the store does not answer."""
 
 
+class Fenced(StoreError):
+    """Another shard has taken our lanes over: what we know of them is out of date."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "nothing is lost: whoever replaced this shard does it again")
+
+
 class Unstorable(StoreError, ports.Unstorable):
     """With the key that is the matter, and what to do about it."""

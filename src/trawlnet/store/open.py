@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trawlnet.engine.ports import Ledger
 from trawlnet.store.errors import StoreError
+from trawlnet.store.fence import Fence
 from trawlnet.store.lmdb import LmdbStore
 from trawlnet.store.memory import MemoryStore
 
@@ -22,13 +23,15 @@ async def open_store(
     remember_done: bool = True,
     owner: str | None = None,
     prefix: str = "crawler:",
+    fence: Fence | None = None,
 ) -> Ledger:
-    """`memory:`, a Redis URL, or a folder for an LMDB store; `owner` and `prefix` are Redis's."""
+    """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
+    `fence` are Redis's."""
     place = str(where)
     if place == "memory:":
         return MemoryStore(remember_done)
     if place.startswith(_REDIS_SCHEMES):
-        return await _open_redis(place, remember_done, owner, prefix)
+        return await _open_redis(place, remember_done, owner, prefix, fence)
     if "://" in place:
         raise StoreError(
             f"no store is kept at {place.partition('://')[0]}:// addresses",
@@ -46,7 +49,9 @@ async def erase_store(url: str, *, prefix: str = "crawler:") -> None:
         await store.close()
 
 
-async def _open_redis(url: str, remember_done: bool, owner: str | None, prefix: str) -> RedisStore:
+async def _open_redis(
+    url: str, remember_done: bool, owner: str | None, prefix: str, fence: Fence | None = None
+) -> RedisStore:
     try:
         from trawlnet.store.redis import RedisStore
     except ImportError as error:
@@ -54,4 +59,6 @@ async def _open_redis(url: str, remember_done: bool, owner: str | None, prefix: 
             "a Redis store needs the Redis client, which is not installed",
             "pip install 'trawlnet[redis]'",
         ) from error
-    return await RedisStore.open(url, owner=owner, prefix=prefix, remember_done=remember_done)
+    return await RedisStore.open(
+        url, owner=owner, prefix=prefix, remember_done=remember_done, fence=fence
+    )

@@ -105,12 +105,13 @@ class RedisStore:
         found: list[LaneWork] = []
         beyond: Any = False if after is None else after
         while len(found) < limit:
-            rows, beyond = await self._scripts.run("lanes", beyond, limit)
+            rows, last = await self._scripts.run("lanes", beyond, limit)
             found += [
                 LaneWork(row[0].decode(), float(row[1]), float(row[2]), row[3]) for row in rows
             ]
-            if beyond is None:
+            if last is None:
                 break
+            beyond = last.decode()
         return found[:limit]
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:

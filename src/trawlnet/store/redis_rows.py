@@ -29,7 +29,7 @@ def packed_task(task: Task) -> list[Any]:
     ]
 
 
-def packed_receipt(receipt: Receipt) -> list[Any]:
+def packed_receipt(receipt: Receipt, part: str) -> list[Any]:
     return [
         packed_task(receipt.task),
         receipt.reason,
@@ -38,6 +38,7 @@ def packed_receipt(receipt: Receipt) -> list[Any]:
         [packed_task(task) for task in receipt.found],
         clean_detail(receipt.detail),
         repr(float(receipt.at)),
+        part,
     ]
 
 

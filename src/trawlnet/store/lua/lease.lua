@@ -48,6 +48,11 @@ local function take_from(lane, want)
 end
 
 for _, pair in ipairs(wants) do
+  if fenced_off(pair[1]) then
+    return refusal(pair[1])
+  end
+end
+for _, pair in ipairs(wants) do
   local lane, want = pair[1], pair[2]
   expire(lane)
   if take_from(lane, want) < want then

@@ -1,9 +1,14 @@
 -- settle: for each receipt end the lease, write the word, keep or close the key, add what was found.
 -- args: writer, sequence, remember_done, receipts; a receipt is
--- task, reason, success, next or false, found, detail, at.
+-- task, reason, success, next or false, found, detail, at, part of the archive or empty.
 local writer, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
 if applied(writer, sequence) then
   return 0
+end
+for _, receipt in ipairs(receipts) do
+  if fenced_off(receipt[1][2]) then
+    return refusal(receipt[1][2])
+  end
 end
 
 local function close(task, row, reason, success, detail, at)
@@ -48,6 +53,10 @@ local function settle(receipt)
   local leased = row and is_leased(key)
   if not row or (row[STATE] == SCHEDULED and not leased) then
     return
+  end
+  if receipt[8] ~= '' then
+    redis.call('SADD', name('parts'), receipt[8])
+    redis.call('SADD', name('placed:', receipt[8]), key)
   end
   if leased then
     end_lease(key, row)

@@ -19,8 +19,19 @@
 --   applied           hash    opening of the store -> number and result of its last write, so that
 --                             a write sent again after a lost connection is not applied again
 --   openings, format  string  how often the store was opened; what wrote these keys
+--
+-- Of a crawl that many shards share, besides:
+--   fences            hash    bucket of lanes -> token of the shard that owns it
+--   cursors           hash    bucket -> cursor of the last page of its owner
+--   alive             hash    token -> until when it stands without a beat, server's milliseconds
+--   epochs            string  number of the last token
+--   plan, shards      hash    what is to be done; shard -> how it is doing
+--   parts, closed     set     parts of the archive with settled keys; those that get no more
+--   placed:<part>     set     settled keys whose results are in that part
+--   manifest          list    segments that were composed of parts, as JSON
 local prefix = KEYS[1]
 local args = cmsgpack.unpack(ARGV[1])
+local token = ARGV[2] -- Of the shard that asks; empty where nobody shares.
 
 -- Fields of a row. STATE is one of the three below, or the reason in `details`.
 local STATE, LANE, ARRIVAL, SCORE, DUE, ATTEMPT, WAITS, PAYLOAD, DETAIL, AT =
@@ -29,6 +40,29 @@ local READY, LATER, SCHEDULED = 'ready', 'later', 'scheduled'
 
 local function name(...)
   return prefix .. table.concat({ ... })
+end
+
+local function bucket_of(lane)
+  return tonumber(string.sub(redis.sha1hex(lane), 1, 4), 16) % 1024
+end
+
+-- Whether another shard has taken the lane over, so that nothing may be done about it here.
+local function fenced_off(lane)
+  return token ~= '' and redis.call('HGET', name('fences'), bucket_of(lane)) ~= token
+end
+
+local function refusal(lane)
+  return redis.error_reply('FENCED ' .. token .. ' does not own ' .. lane)
+end
+
+local function own_buckets()
+  local found, fences = {}, redis.call('HGETALL', name('fences'))
+  for index = 1, #fences, 2 do
+    if fences[index + 1] == token then
+      found[#found + 1] = fences[index]
+    end
+  end
+  return found
 end
 
 local deltas, open_deltas = {}, {}

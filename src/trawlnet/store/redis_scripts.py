@@ -1,0 +1,122 @@
+"""Lua scripts and plain commands under one prefix of a Redis server; errors come out as ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from importlib import resources
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from redis import exceptions
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from trawlnet.store.errors import Fenced, StoreError, StoreUnreachable
+
+SCAN_COUNT: Final = 500
+_UNREACHABLE: Final = (
+    exceptions.ConnectionError,
+    exceptions.TimeoutError,
+    exceptions.BusyLoadingError,
+    OSError,
+)
+_CONNECT_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 15.0
+_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server goes unnoticed.
+
+
+def connect(url: str) -> Redis:
+    return Redis.from_url(
+        url,
+        retry=Retry(ExponentialBackoff(cap=1.0, base=0.1), _RECONNECTS),
+        socket_connect_timeout=_CONNECT_SECONDS,
+        socket_timeout=_ANSWER_SECONDS,
+    )
+
+
+class Scripts:
+    """Times come from the caller, except where several machines must agree on one."""
+
+    def __init__(
+        self, client: Redis, url: str, prefix: str, names: Iterable[str], token: str = ""
+    ) -> None:
+        self._client: Any = client
+        self._prefix = prefix
+        self._token = token  # Checked by every script that changes a lane.
+        self._where = _without_password(url)
+        self._scripts: dict[str, Any] = {
+            name: client.register_script(_source(name)) for name in names
+        }
+
+    async def run(self, name: str, *args: Any) -> Any:
+        packed = msgspec.msgpack.encode(args)
+        try:
+            return await self._scripts[name](keys=[self._prefix], args=[packed, self._token])
+        except (exceptions.RedisError, OSError) as error:
+            raise self._trouble(error) from error
+
+    async def ask(self, command: str, name: str, *args: Any) -> Any:
+        try:
+            return await self._client.execute_command(command, self._prefix + name, *args)
+        except (exceptions.RedisError, OSError) as error:
+            raise self._trouble(error) from error
+
+    async def names(self) -> AsyncIterator[list[bytes]]:
+        """Every key under the prefix, some at a time."""
+        pattern = _literally(self._prefix) + "*"
+        position: Any = 0
+        while True:
+            try:
+                position, found = await self._client.scan(position, pattern, SCAN_COUNT)
+            except (exceptions.RedisError, OSError) as error:
+                raise self._trouble(error) from error
+            yield found
+            if int(position) == 0:
+                return
+
+    async def delete(self, names: Sequence[bytes]) -> None:
+        try:
+            if names:
+                await self._client.unlink(*names)
+        except (exceptions.RedisError, OSError) as error:
+            raise self._trouble(error) from error
+
+    def _trouble(self, error: Exception) -> StoreError:
+        if str(error).startswith(_FENCED):
+            return Fenced(f"this shard was replaced: {str(error).removeprefix(_FENCED).strip()}")
+        if isinstance(error, exceptions.AuthenticationError):
+            return StoreError(
+                f"Redis at {self._where} refuses us: {error}",
+                "check the user and the password in the Redis URL",
+            )
+        if isinstance(error, _UNREACHABLE):
+            return StoreUnreachable(
+                f"Redis at {self._where} does not answer: {error}",
+                "start it or check the address, then start again: nothing confirmed is lost",
+            )
+        return StoreError(
+            f"Redis at {self._where} refused a command: {error}",
+            f"check its memory and disk, and that nobody else writes keys {self._prefix}*",
+        )
+
+
+_FENCED: Final = "FENCED"  # As shared.lua says it.
+
+
+def _literally(prefix: str) -> str:
+    """A pattern that matches this text and nothing else."""
+    return re.sub(r"([*?\[\]\\^-])", r"\\\1", prefix)
+
+
+def _source(name: str) -> str:
+    folder = resources.files("trawlnet.store") / "lua"
+    shared = (folder / "shared.lua").read_text(encoding="utf-8")
+    return shared + (folder / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.netloc.rpartition("@")[2] or parts.path
