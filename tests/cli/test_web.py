@@ -91,7 +91,7 @@ def test_a_crawl_leaves_the_files_that_people_use(crawled: Path) -> None:
     assert {one["url"] for one in told} == {row["url"] for row in stored}
     assert set(told[0]) == {"url", "page_type", "depth", "referrer", "metadata"}
     assert list((crawled / "warc").glob("*.warc.gz"))
-    assert (crawled / "logs" / "edges.csv").read_text().startswith("from,to,text,depth")
+    assert (crawled / "logs" / "edges.csv").read_text().startswith("from,to,text,depth,context\n")
     metrics = (crawled / "logs" / "crawler_metrics.csv").read_text()
     assert "urls_fetched" in metrics and "frontier_size" in metrics
 

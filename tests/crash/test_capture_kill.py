@@ -116,7 +116,7 @@ def read_csv(path: Path) -> list[list[str]]:
 def check_edges(folder: Path) -> None:
     edges = [row for path in (folder / "logs").glob("edges*.csv") for row in read_csv(path)[1:]]
     expected = [
-        [line.url, link.to, link.text, str(line.depth)]
+        [line.url, link.to, link.text, str(line.depth), link.context]
         for line in read_captures(folder / LOG)
         for link in line.links
     ]

@@ -120,8 +120,8 @@ def test_files_go_where_the_options_say(tmp_path: Path) -> None:
     assert row[10].startswith("bodies/")
     assert (tmp_path / row[10]).stat().st_mode & 0o777 == 0o666
     assert rows(tmp_path / "tables" / "e.csv") == [
-        ["from", "to", "text", "depth"],
-        [URL, "https://site.test/to", "text", "2"],
+        ["from", "to", "text", "depth", "context"],
+        [URL, "https://site.test/to", "text", "2", ""],
     ]
 
 
@@ -385,10 +385,10 @@ def test_any_text_comes_back_from_csv(table: list[tuple[str, str]]) -> None:
     assert [tuple(row) for row in read] == table
 
 
-@given(st.lists(st.builds(Link, st.text(max_size=9), st.text(max_size=9)), max_size=5))
+@given(st.lists(st.builds(Link, *[st.text(max_size=9)] * 3), max_size=5))
 def test_edges_are_written_as_the_csv_module_would(links: list[Link]) -> None:
     line = CaptureLine(1, "r", "v", 0.0, "http://a.test/", 200, depth=3, links=links)
-    expected = [("http://a.test/", link.to, link.text, 3) for link in links]
+    expected = [("http://a.test/", link.to, link.text, 3, link.context) for link in links]
     assert edge_rows([line]) == csv_bytes(expected)
 
 
@@ -403,7 +403,7 @@ def test_formulas_stay_and_nul_goes() -> None:
     url=st.text(max_size=50),
     etag=st.text(st.characters(exclude_categories=()), max_size=20),
     metadata=st.dictionaries(TEXT, st.none() | st.integers(-(2**53), 2**53) | TEXT, max_size=3),
-    links=st.lists(st.builds(Link, TEXT, TEXT), max_size=3),
+    links=st.lists(st.builds(Link, TEXT, TEXT, TEXT), max_size=3),
     depth=st.integers(0, 9),
     simhash=st.none() | st.integers(0, 2**64 - 1),
 )

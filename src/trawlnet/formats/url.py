@@ -95,22 +95,19 @@ def resolve(base: str, hrefs: Iterable[str], most: int = MAX_URL) -> list[str | 
     root = base[: base.index("/", 8)]
     plain = base.partition("?")[0]
     folder = plain[: plain.rindex("/") + 1]
+    longest = max(len(root), len(folder))
+    is_plain = _PLAIN.fullmatch
     found: list[str | None] = []
     for href in hrefs:
-        path = href[len(root) :] if href.startswith(root) else href
-        match = _PLAIN.match(path)
-        end = match.end() if match else 0
-        if end and (end == len(path) or path[end] == "#"):
-            near = path[:end]
-            # Taking the origin off leaves a path from the root, or this was some other host.
-            if near[0] == "/":
-                url = root + near
-            elif path is href:
-                url = folder + near
-            else:
+        near = href.partition("#")[0]
+        if is_plain(near):
+            if longest + len(near) > most:
                 found.append(_joined(base, href, most))
-                continue
-            found.append(url if len(url) <= most else None)
+            else:
+                found.append(root + near if near[0] == "/" else folder + near)
+        # Taking the origin off must leave a path from the root, or this is some other host.
+        elif near.startswith(f"{root}/") and is_plain(near[len(root) :]) and len(near) <= most:
+            found.append(near)
         else:
             found.append(_joined(base, href, most))
     return found

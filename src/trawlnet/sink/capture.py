@@ -21,6 +21,7 @@ class Hop:
 class Link(NamedTuple):  # There are dozens on a page; a dataclass takes a third longer to make.
     to: str
     text: str = ""
+    context: str = ""  # The text, and what stands around it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ PAGE_COLUMNS = (
     "proxy_id",
     "metadata",
 )
-EDGE_COLUMNS = ("from", "to", "text", "depth")
+EDGE_COLUMNS = ("from", "to", "text", "depth", "context")
 
 
 def csv_bytes(rows: Iterable[Sequence[Any]]) -> bytes:
@@ -47,19 +47,25 @@ def page_rows(lines: Sequence[CaptureLine]) -> bytes:
 
 
 def edge_rows(lines: Sequence[CaptureLine]) -> bytes:
-    rows: list[bytes] = []
-    for line in lines:
-        here = line.final_url or line.url
-        rows += [_edge(here, link.to, link.text, line.depth) for link in line.links]
-    return b"".join(rows)
+    return b"".join(_edges(line) for line in lines if line.links)
 
 
-def _edge(here: str, to: str, text: str, depth: int) -> bytes:
-    """There are dozens on a page, and almost none needs quoting: a third of the writer's time."""
-    row = f"{here},{to},{text},{depth}"
-    if row.count(",") == 3 and row.isprintable() and '"' not in row:
-        return row.encode() + b"\r\n"
-    return csv_bytes([(here, to, text, depth)])
+def _edges(line: CaptureLine) -> bytes:
+    """There are dozens on a page, and mostly none needs quoting: a third of the writer's time."""
+    here, depth, links = line.final_url or line.url, line.depth, line.links
+    rows = "".join([f"{here},{to},{text},{depth},{context}\r\n" for to, text, context in links])
+    plain = (
+        rows.count(",") == len(links) * _EDGE_COMMAS
+        and rows.count("\n") == rows.count("\r") == len(links)
+        and '"' not in rows
+        and "\0" not in rows
+    )
+    if plain:
+        return rows.encode("utf-8", "replace")
+    return csv_bytes((here, to, text, depth, context) for to, text, context in links)
+
+
+_EDGE_COMMAS = len(EDGE_COLUMNS) - 1
 
 
 def cdxj_lines(lines: Sequence[CaptureLine]) -> bytes:

@@ -242,6 +242,6 @@ def links_of(config: WebConfig) -> LinkChoice:
         most=config.links.max_per_page,
         most_url=config.urls.max_length,
         words=config.trajectory.enabled,
-        around=False,  # The edge list has no column for it.
+        around=config.trajectory.context,
         agent=product_token(config.robots.user_agent),
     )

@@ -57,5 +57,6 @@ class Metrics(Section):
 
 class Trajectory(Section):
     enabled: bool = Field(True, description="Write down which page led to which.")
+    context: bool = Field(True, description="And the words around each link.")
     edges_csv: str = Field("logs/edges.csv", min_length=1, description="Where.")
     rotate_every_mb: float = Field(100.0, gt=0, description="Size at which a file is full.")
