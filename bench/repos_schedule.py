@@ -152,7 +152,7 @@ def main() -> None:
             rps = (max(on_host.values()) - 1) / (accounts / arguments.rate)
             flags = []
         else:
-            rps, flags = 1e6, ["--workers", "64", "--pds-concurrency", "8"]
+            rps, flags = 1000.0, ["--workers", "64", "--pds-concurrency", "8"]
         wall, cpu, peak = crawl(folder, plc, rps, flags)
         server.send_signal(signal.SIGTERM)
         _, server_cpu, _ = usage_of(server)

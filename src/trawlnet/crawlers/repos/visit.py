@@ -32,6 +32,7 @@ from trawlnet.net.answer import Limits
 from trawlnet.net.lane import lane_of
 
 NOT_SIGNED = "not signed by the account's key"
+_SMALL = 64 << 10  # Bytes; less work than handing it to another thread.
 INACTIVE = (Reason.NOT_FOUND, Reason.DEACTIVATED, Reason.TAKENDOWN, Reason.SUSPENDED)
 
 
@@ -102,8 +103,11 @@ class Visitor:
     ) -> RepoBlock | Outcome | Identity:
         await ticket.grow(len(car))  # Its records as JSON take about as much again.
         whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
-        loop = asyncio.get_running_loop()
-        read = await loop.run_in_executor(self.pool, read_car, car, whose, self.recipe)
+        if len(car) <= _SMALL:
+            read = read_car(car, whose, self.recipe)
+        else:
+            loop = asyncio.get_running_loop()
+            read = await loop.run_in_executor(self.pool, read_car, car, whose, self.recipe)
         made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
         return made.outcome() if isinstance(made, Refused) else made
 
