@@ -216,3 +216,21 @@ def test_a_late_riser_pushes_the_next_one_back():
         return sorted(starts)
 
     assert min(gaps(run_sim(main()))) >= 1.0 - 1e-5
+
+
+def test_nobody_leaves_while_all_are_barred() -> None:
+    async def main() -> None:
+        clock, bar = SimClock(), [0.0]
+        gate = Gate(clock, Manners(rate=10.0, concurrency=1), barred_until=lambda: bar[0])
+        async with gate.turn("host"):
+            pass
+        bar[0] = clock.now() + 60.0
+        with pytest.raises(LaneParked) as parked:
+            async with gate.turn("host"):
+                pytest.fail("went in spite of the bar")
+        assert parked.value.until == bar[0]
+        bar[0] = 0.0
+        async with gate.turn("host"):
+            assert gate.states()[0].in_flight == 1
+
+    run_sim(main())

@@ -30,6 +30,8 @@ class Parts:
     clock: Clock
     # Whether a limit of the crawler's own was reached, such as so many pages.
     enough: Callable[[], bool] = lambda: False
+    # Which lanes are ours, where others work on the same store.
+    owns: Callable[[str], bool] = lambda lane: True
     # Run beside the crawl, for as long as it lasts, to steer it.
     companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
 
@@ -41,6 +43,8 @@ class Limits:
     batch: int = 256  # Outcomes written and settled in one go.
     linger: float = 0.0  # Wait so long for more of them: fewer commits, and news a little later.
     backlog: int = 256  # Outcomes that wait for the sink before workers wait, too.
+    # Outcomes with results that may wait for a slow sink while others are settled.
+    unsettled: int = 0
     lease: float = 120.0  # Renewed while a task runs; after a crash others wait this long.
     ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant.
     high_water: int = 100_000  # Open tasks at which the source waits,
@@ -79,6 +83,7 @@ class Floor:
         self.held: set[str] = set()  # Keys from lease to settlement.
         self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
         self.full: set[str] = set()  # Lanes with work but no room for another task.
+        self.unsettled = 0  # Outcomes that wait for a slow sink.
         self.begun = 0
         self.relief = asyncio.Event()  # Something was settled: the source may look again.
         self.listed: str | None = None  # How far the store's lanes have been read.
@@ -124,4 +129,6 @@ class Floor:
 
     def note(self, lane: str, due: float) -> None:
         """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
+        if not self.parts.owns(lane):
+            return
         self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - self.limits.ahead))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock
@@ -15,17 +16,25 @@ __all__ = ["Gate", "LaneParked", "LaneState"]
 class Gate:
     """Per lane: a rate and, separately, a bound on requests in flight."""
 
-    def __init__(self, clock: Clock, manners: Manners, *, patience: float = 1.0) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        manners: Manners,
+        *,
+        patience: float = 1.0,
+        barred_until: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._clock = clock
         self._manners = manners
         self._patience = patience  # A worker waits this long at most for a parked lane.
+        self._barred_until = barred_until  # No request at all leaves before this instant.
         self._lanes: dict[str, Lane] = {}
         self._commons: dict[str, Lane] = {}  # What several lanes share.
         self._sweep_at = _SWEEP_FLOOR
 
     def turn(self, lane: str) -> Turn:
         """`async with gate.turn(lane):` around one request, until its body has been read."""
-        return Turn(lane, self._lane(lane), self._clock, self._patience)
+        return Turn(lane, self._lane(lane), self._clock, self._patience, self._barred_until)
 
     def ready_at(self, lane: str) -> float:
         """The earliest instant at which one more request may start; infinity when blocked."""

@@ -17,8 +17,29 @@ log = logging.getLogger(__name__)
 async def settle(floor: Floor) -> None:
     """Write and settle a batch at a time: one commit for as much as has come together."""
     while batch := await _take_batch(floor):
-        await settle_batch(floor, batch)
+        if floor.limits.unsettled:
+            await _settle_apart(floor, batch)
+        else:
+            await settle_batch(floor, batch)
         floor.relief.set()
+
+
+async def _settle_apart(floor: Floor, batch: Sequence[Done]) -> None:
+    """What has no result does not wait for a sink that gathers results for a while."""
+    if light := [one for one in batch if not one.outcome.items]:
+        await settle_batch(floor, light)
+    if heavy := [one for one in batch if one.outcome.items]:
+        while floor.unsettled and floor.unsettled + len(heavy) > floor.limits.unsettled:
+            floor.relief.clear()
+            await floor.relief.wait()
+        floor.unsettled += len(heavy)
+        floor.group.create_task(_settle_later(floor, heavy))
+
+
+async def _settle_later(floor: Floor, batch: Sequence[Done]) -> None:
+    await settle_batch(floor, batch)
+    floor.unsettled -= len(batch)
+    floor.relief.set()
 
 
 async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable
 from types import TracebackType
 
 from trawlnet.engine.ports import Clock
@@ -164,19 +165,31 @@ _INSTANT = 1e-6  # Seconds; Unix time as a float does not tell shorter ones apar
 class Turn:
     """One request's passage: waits for room, then for its instant, and tells when it has ended."""
 
-    __slots__ = ("_clock", "_common", "_lane", "_name", "_patience")
+    __slots__ = ("_barred_until", "_clock", "_common", "_lane", "_name", "_patience")
 
-    def __init__(self, name: str, lane: Lane, clock: Clock, patience: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        lane: Lane,
+        clock: Clock,
+        patience: float,
+        barred_until: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self._name = name
         self._lane = lane
         self._common: Lane | None = None
         self._clock = clock
         self._patience = patience
+        self._barred_until = barred_until
 
     async def __aenter__(self) -> None:
         await self._enter(self._lane)
         if self._lane.common is not None:
             await self._enter_common(self._lane.common)
+        # Asked last: however long the waits above took, what leaves is allowed now.
+        if (until := self._barred_until()) > self._clock.now():
+            await self.__aexit__(None, None, None)
+            raise LaneParked(self._name, until)
 
     async def __aexit__(
         self,

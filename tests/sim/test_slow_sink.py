@@ -1,0 +1,101 @@
+"""A sink that gathers results for a while, and lanes that belong to others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Page
+from trawlnet.engine.rules import Manners
+from trawlnet.engine.task import Task
+from trawlnet.sim.virtual import SimClock, run_sim
+from trawlnet.store.memory import MemoryStore
+from worlds import DictSink, ListSource, numbered_pages
+
+GATHERS = 30.0  # Seconds.
+
+
+class GatheringSink(DictSink):
+    """Everything that comes within some seconds is durable at their end, together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = 0
+        self.most_waiting = 0
+        self.end: asyncio.Task[None] | None = None
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        if not batch:
+            return
+        self.waiting += len(batch)
+        self.most_waiting = max(self.most_waiting, self.waiting)
+        if self.end is None or self.end.done():
+            self.end = asyncio.create_task(asyncio.sleep(GATHERS))
+        await self.end
+        await super().write(batch)
+        self.waiting -= len(batch)
+
+
+async def crawled(
+    pages: Sequence[Page], sink: DictSink, handler: Any, owns: Any = lambda lane: True
+) -> tuple[MemoryStore, float]:
+    clock, store = SimClock(), MemoryStore()
+    gate = Gate(clock, Manners(rate=1000.0, concurrency=100))
+    parts = Parts(ListSource(pages), store, handler, sink, gate, clock, owns=owns)
+    limits = Limits(unsettled=500, follow=False, most_seconds=600.0)
+    assert await crawl(parts, limits, Control(50)) in (Ending.DONE, Ending.LIMIT)
+    return store, clock.now()
+
+
+def test_results_that_gather_do_not_hold_up_the_rest() -> None:
+    async def handler(task: Task) -> Outcome:
+        step = task.payload["n"]
+        if step < 20:  # A listing of twenty pages, each of which names the next.
+            found = [Task(f"page{step + 1}", "lister", {"n": step + 1})]
+            return Outcome(Reason.OK, found=found)
+        return Outcome(Reason.OK, items=[task.key])
+
+    async def main() -> None:
+        sink = GatheringSink()
+        first = Page([Task("page0", "lister", {"n": 0})], "1")
+        store, seconds = await crawled([first], sink, handler)
+        assert list(sink.rows) == ["page20"]
+        assert seconds < GATHERS + 1.0, "twenty pages took no gathering each"
+        assert (await store.counts()).open == 0
+
+    run_sim(main())
+
+
+def test_no_more_results_gather_than_allowed_and_none_is_lost() -> None:
+    async def handler(task: Task) -> Outcome:
+        return Outcome(Reason.OK, items=[task.key])
+
+    async def main() -> None:
+        sink = GatheringSink()
+        store, _ = await crawled(numbered_pages(3000), sink, handler)
+        assert len(sink.rows) == 3000 and set(sink.writes.values()) == {1}
+        assert 250 < sink.most_waiting <= 500
+        assert (await store.counts()).open == 0
+
+    run_sim(main())
+
+
+def test_lanes_of_others_are_left_to_them() -> None:
+    asked: list[str] = []
+
+    async def handler(task: Task) -> Outcome:
+        asked.append(task.lane)
+        return Outcome(Reason.OK, found=[Task(f"{task.key}+", "theirs")], items=[task.key])
+
+    async def main() -> None:
+        page = Page([Task("a", "ours"), Task("b", "ours")], "1")
+        store, _ = await crawled([page], DictSink(), handler, lambda lane: lane == "ours")
+        assert asked == ["ours", "ours"]
+        assert (await store.counts()).open == 2
+
+    run_sim(main())
