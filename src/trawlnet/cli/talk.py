@@ -101,4 +101,4 @@ def _showable(key: str, value: Any) -> Any:
     return without_passwords(value) if isinstance(value, str) else value
 
 
-_SECRET = ("password", "token", "secret")
+_SECRET = ("password", "token", "secret", "webhook")

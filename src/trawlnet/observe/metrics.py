@@ -57,6 +57,16 @@ REGISTRY_REQUESTS = "trawlnet_registry_requests"
 REGISTRATIONS = "trawlnet_registrations"
 REGISTRY_HOSTS = "trawlnet_registry_hosts"
 
+# Of the ids crawler, the first four as its users know them; observe/ids.py has the figures.
+IDS_LAG = "pgcr_crawl_summary_lag"
+IDS_STATUS = "pgcr_crawl_summary_status"
+IDS_WORKERS = "atlas_active_workers"
+IDS_REQUEST = "get_pgcr_req"
+IDS_ASKS = "trawlnet_ids_asks"
+IDS_WATERMARK = "trawlnet_ids_watermark"
+IDS_BEYOND = "trawlnet_ids_beyond"
+IDS_MARKS = "trawlnet_ids_marks"
+
 # From a cached answer on loopback to a repository of many megabytes over a slow line.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 

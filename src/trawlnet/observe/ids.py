@@ -1,0 +1,163 @@
+"""The figures of the ids crawler under the names that its users know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UnknownMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from trawlnet.observe import metrics as names
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.recent import RecentCounts, RecentValues
+
+# Fine up to 1800: between 300 and 1800 alone, any lag would be read as 600.
+LAG_BUCKETS = (
+    *(5, 10, 15, 20, 25, 30, 35, 40, 45, 60, 90, 120, 180, 240, 300, 360, 420, 480, 540, 600, 720),
+    *(900, 1200, 1500, 1800, 3600, 7200, 14400, 21600, 28800, 43200, 57600, 72000, 86400),
+    *(172800, 259200),
+)
+REQUEST_BUCKETS_MS = (10, 20, 50, 100, 150, 200, 250, 300, 500, 750, 1000, 1500, 2000, 5000)
+
+# Numbers of the results as dashboards know them; 7 and 8 are out of use.
+STATUSES: Mapping[str, int] = {
+    "stored": 1,
+    "filtered": 2,
+    "not_found": 3,
+    "disabled": 4,
+    "embargoed": 5,
+    "malformed": 6,
+    "failed": 9,
+    "throttled": 10,
+}
+_FOUND = ("stored", "filtered")
+_ERRORS = ("malformed", "failed", "throttled")
+_MOST_ATTEMPTS = 10  # As a label; more are the same to a dashboard.
+_LAG_WINDOW = 120.0
+_COUNT_WINDOW = 240.0
+_P20 = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request that has ended, in plain words."""
+
+    verdict: str
+    word: str  # The API's own; from a closed set.
+    purpose: str
+    attempt: int  # Requests for this id before it.
+    took: float
+    lag: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is read only when somebody asks."""
+
+    workers: int = 0
+    watermark: int = 0
+    beyond: int = 0
+    lengths: Mapping[str, int] | None = None
+
+
+class IdsMeter(Collector):
+    """The same figures feed Prometheus, `status` and the alerts."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.standing: Callable[[], Standing] = Standing
+        self.yields = metrics.yields
+        self.yields |= {"stored": 0, "withheld": 0}
+        self.verdicts: Counter[str] = Counter()
+        self._summary: Counter[tuple[str, str]] = Counter()
+        self._purposes: Counter[tuple[str, str]] = Counter()
+        self._lags = RecentValues(_LAG_WINDOW)
+        self._recent = RecentCounts(_COUNT_WINDOW)
+        self._lag = Histogram(
+            names.IDS_LAG,
+            "Seconds from the end of an activity to its answer.",
+            ["status", "attempts"],
+            buckets=LAG_BUCKETS,
+            registry=metrics.registry,
+        )
+        self._request = Histogram(
+            names.IDS_REQUEST,
+            "Milliseconds that the API took, by its own word for the answer.",
+            ["status"],
+            buckets=REQUEST_BUCKETS_MS,
+            registry=metrics.registry,
+        )
+        # Making the child of a histogram costs more than using it.
+        self._lag_children: dict[tuple[str, str], Histogram] = {}
+        self._request_children: dict[str, Histogram] = {}
+        metrics.registry.register(self)
+
+    def answered(self, asked: Asked, now: float) -> None:
+        self.verdicts[asked.verdict] += 1
+        self._recent.add(now, asked.verdict)
+        self._purposes[(asked.purpose, asked.verdict)] += 1
+        child = self._request_children.get(asked.word)
+        if child is None:
+            child = self._request_children[asked.word] = self._request.labels(asked.word)
+        child.observe(asked.took * 1000.0)
+        labels = (str(STATUSES[asked.verdict]), str(min(asked.attempt + 1, _MOST_ATTEMPTS)))
+        self._summary[labels] += 1
+        # Only what exists has a lag: an outage that counted as 0 would look like being on time.
+        if asked.lag is not None and asked.lag >= 0.0:
+            self._lags.add(now, asked.lag)
+            lag = self._lag_children.get(labels)
+            if lag is None:
+                lag = self._lag_children[labels] = self._lag.labels(*labels)
+            lag.observe(asked.lag)
+
+    def published(self, found: int, withheld: int) -> None:
+        """They are durable now."""
+        self.yields["stored"] += found
+        self.yields["withheld"] += withheld
+
+    def lag_p20(self, now: float) -> float | None:
+        return self._lags.quantile(now, _P20)
+
+    def fractions(self, now: float, span: float = _COUNT_WINDOW) -> Mapping[str, float]:
+        """Shares of not found and of errors among all requests, their number, and ids found a
+        second."""
+        counts = self._recent.counts(now, span)
+        total = sum(counts.values())
+        errors = sum(counts[word] for word in _ERRORS)
+        return {
+            "requests": total,
+            "fraction_404": counts["not_found"] / total if total else 0.0,
+            "error_fraction": errors / total if total else 0.0,
+            "rate": sum(counts[word] for word in _FOUND) / span,
+            "count_404": counts["not_found"],
+        }
+
+    def collect(self) -> Iterable[Metric]:
+        # Dashboards ask for this name without a suffix, which a counter would get.
+        summary = UnknownMetricFamily(
+            names.IDS_STATUS, "Requests by number of their result.", labels=["status", "attempts"]
+        )
+        for labels, count in self._summary.items():
+            summary.add_metric(labels, count)
+        yield summary
+        asks = CounterMetricFamily(
+            names.IDS_ASKS, "Requests by what they were for.", labels=["purpose", "verdict"]
+        )
+        for labels, count in self._purposes.items():
+            asks.add_metric(labels, count)
+        yield asks
+        standing = self.standing()
+        yield _gauge(names.IDS_WORKERS, "Requests that may be in flight.", standing.workers)
+        yield _gauge(names.IDS_WATERMARK, "Everything below is settled.", standing.watermark)
+        yield _gauge(names.IDS_BEYOND, "Nothing from here on is settled.", standing.beyond)
+        marks = GaugeMetricFamily(names.IDS_MARKS, "Ids of the ledger by mark.", labels=["mark"])
+        for mark, count in (standing.lengths or {}).items():
+            marks.add_metric([mark], count)
+        yield marks
+
+
+def _gauge(name: str, text: str, value: int) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
