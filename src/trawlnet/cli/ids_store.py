@@ -1,0 +1,154 @@
+"""`trawlnet ids store`: the queue workers that put what a crawl has published into tables."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.talk import emit, say, without_passwords
+from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.observe.logs import logging_to
+
+if TYPE_CHECKING:  # Only a run pays for the import.
+    from trawlnet.crawlers.ids.storing import Tally
+    from trawlnet.engine.ports import Clock
+
+_KEYS = ("queue", "store", *CLICKHOUSE)
+_QUEUE = "instance_store"
+_TELL_EVERY = 30.0  # Seconds; on a terminal more often.
+_TELL_EVERY_LIVE = 2.0
+_MOST_UNKNOWN = 20  # Hashes that are named at the end.
+
+Drain = Annotated[
+    bool, typer.Option("--drain", show_envvar=False, help="End when the queue is empty.")
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        max=16,
+        show_envvar=False,
+        allow_from_autoenv=False,  # The variable is the crawl's crew.
+        help="Batches at once.",
+    ),
+]
+
+
+def add_store_verb(app: typer.Typer) -> None:
+    app.command(
+        "store",
+        epilog="Example: trawlnet ids store -w ./net --drain",
+        context_settings=variables("ids"),
+    )(with_flags(IdsConfig, _KEYS, store))
+
+
+def store(
+    *,
+    workspace: Folder,
+    drain: Drain = False,
+    workers: Workers = 2,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Put published instances into tables: processed rows, and each raw report.
+
+    Runs beside a crawl until it is stopped, and may be killed at any instant: what was stored
+    before changes nothing. A message that is no instance is put aside, and the rest goes on.
+    """
+    config = load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
+    logs = create(workspace, "ids").logs
+    with logging_to(logs, f"ids_store-{datetime.now(UTC):%Y%m%dT%H%M%SZ}", say):
+        return asyncio.run(_store(config, workspace, drain, workers, json))
+
+
+async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_json: bool) -> int:
+    from trawlnet.crawlers.ids.places import instances_place, queue_place, raw_place
+    from trawlnet.crawlers.ids.storing import StoreLimits, Storing
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.sink.queue import open_queue
+    from trawlnet.tables.instances import opened_instances, unknown_hashes
+    from trawlnet.tables.open import opened
+
+    clock = SystemClock()
+    begun = clock.now()
+    source, target = queue_place(config, path), instances_place(config, path)
+    async with (
+        opened_instances(target) as db,
+        opened(raw_place(config, path)) as tables,
+    ):
+        queue = await open_queue(source, _QUEUE)
+        try:
+            with stopped_by_signals() as stop:
+                say(f"storing {_QUEUE} of {_shown(source)} in {_shown(target)}")
+                job = Storing(db, tables, clock, stop, StoreLimits(workers=workers))
+                await job.run(queue, drain=drain, tell=_teller(clock))
+            put_aside = (await queue.counts()).poisoned
+        finally:
+            await queue.close()
+        unknown = await unknown_hashes(db, _MOST_UNKNOWN)
+    code = Exit.INTERRUPTED if stop.is_set() else Exit.GIVEN_UP if put_aside else Exit.DONE
+    ended = _Ended(job.done, put_aside, unknown, clock.now() - begun, code)
+    (_emit if as_json else _say)(ended)
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    tally: Tally
+    put_aside: int
+    unknown: list[int]
+    seconds: float
+    code: Exit
+
+
+def _emit(ended: _Ended) -> None:
+    row: dict[str, Any] = {"event": "summary", "exit_code": int(ended.code)}
+    row |= {"stored": ended.tally.stored, "repeated": ended.tally.repeated}
+    row |= {"put_aside": ended.put_aside, "unknown_hashes": ended.unknown}
+    emit(row | {"seconds": round(ended.seconds, 3)})
+
+
+def _say(ended: _Ended) -> None:
+    tally, rate = ended.tally, ended.tally.stored / max(ended.seconds, 0.001)
+    say(
+        f"{'stopped, saved' if ended.code is Exit.INTERRUPTED else 'stored'}: "
+        f"{tally.stored:,} instances ({tally.repeated:,} were there before), {rate:,.0f}/s"
+    )
+    if ended.unknown:
+        named = ", ".join(map(str, ended.unknown))
+        say(f"activities that are not known yet, stored and flagged: {named}")
+    if ended.put_aside:
+        say(f"hint: {ended.put_aside:,} messages are no instances; see the queue's poison")
+
+
+def _teller(clock: Clock) -> Callable[[Tally], None]:
+    every = _TELL_EVERY_LIVE if sys.stderr.isatty() else _TELL_EVERY
+    begun = told = clock.now()
+
+    def tell(tally: Tally) -> None:
+        nonlocal told
+        now = clock.now()
+        if now - told >= every:
+            told = now
+            rate = (tally.stored + tally.repeated) / (now - begun)
+            say(f"store: {tally.stored:,} instances, {rate:,.0f}/s, {tally.put_aside:,} put aside")
+
+    return tell
+
+
+def _shown(place: str | Path) -> str:
+    return shown(place) if isinstance(place, Path) else without_passwords(place)
