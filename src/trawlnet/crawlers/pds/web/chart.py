@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trawlnet.crawlers.pds.web.markup import Markup, fill, joined
 
-_WIDTH, _HEIGHT = 720, 200
+_WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 4, 12, 26
 _GROUND = _HEIGHT - _BOTTOM
 _BAR_WIDTH = 200  # Of a bar beside a word, at its fullest.

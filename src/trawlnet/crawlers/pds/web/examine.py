@@ -47,7 +47,7 @@ def described(answer: Response | Trouble) -> Finding:
     if answer.reason is Reason.RATE_LIMITED:
         return Finding.BUSY
     if isinstance(answer, Trouble):
-        return Finding.FORBIDDEN if answer.reason is Reason.REFUSED else Finding.SILENT
+        return _TROUBLES.get(answer.reason, Finding.SILENT)
     if any(_RELAY_SOFTWARE in word.lower() for word in answer.headers.getall("Server", ())):
         return Finding.RELAY
     if answer.reason is not Reason.OK:
@@ -58,6 +58,13 @@ def described(answer: Response | Trouble) -> Finding:
         return Finding.STRANGER
     domains = body.get("availableUserDomains")
     return Finding.PDS if isinstance(domains, list) else Finding.STRANGER
+
+
+_TROUBLES = {
+    Reason.REFUSED: Finding.FORBIDDEN,
+    Reason.TOO_LARGE: Finding.STRANGER,
+    Reason.PARSE_ERROR: Finding.STRANGER,
+}
 
 
 def lists_hosts(answer: Response | Trouble) -> bool:

@@ -54,6 +54,7 @@ def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
     content = fill(
         "overview",
         total=stats.total,
+        servers="server" if stats.total == 1 else "servers",
         tiles=joined(_tile(status, stats.by_status.get(status, 0)) for status in Status),
         hours=_scans(hours_of(stats, figures.now)),
         query=search.query,

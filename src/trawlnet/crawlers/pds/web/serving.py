@@ -90,7 +90,8 @@ def open_site(
             stats = (await board.read(desk)).stats
             meter.hosts = {str(status): count for status, count in stats.by_status.items()}
         except TablesError:
-            meter.hosts = {}  # How the service does is worth knowing most when the registry is away.
+            # How the service does is worth knowing most when the registry is away.
+            meter.hosts = {}
         return meter.text()
 
     return Site(

@@ -1,0 +1,57 @@
+"""The server under the application: bounded, silent about itself, and stopped from outside."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+import uvicorn
+from starlette.types import ASGIApp
+
+_MOST_CONNECTIONS = 1000  # Above that the answer is 503 at once.
+_IDLE_SECONDS = 5
+_LAST_ANSWERS_SECONDS = 5  # For what is under way when the end is near.
+_HEADER_BYTES = 16 << 10
+_BACKLOG = 512
+
+
+def server_for(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Server:
+    """`await server.serve([socket])`; it ends when `should_exit` is set, or on a signal.
+
+    Only `proxies` are believed about whom they speak for.
+    """
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            loop="none",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=_IDLE_SECONDS,
+            timeout_graceful_shutdown=_LAST_ANSWERS_SECONDS,
+            h11_max_incomplete_event_size=_HEADER_BYTES,
+        )
+    )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Port 0 picks a free one. Raises OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    one = socket.socket(family, kind, protocol)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(address)
+        one.listen(_BACKLOG)
+    except OSError:
+        one.close()
+        raise
+    one.setblocking(False)
+    return one
