@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import MappingProxyType
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType, TracebackType
 from typing import Protocol
 
 from trawlnet.net.answer import Limits, Response, Stream
@@ -53,21 +53,42 @@ class MeteredHttp:
         async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
             return answer if isinstance(answer, Trouble) else await answer.whole()
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self,
         url: str,
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: Limits | None = None,
-    ) -> AsyncIterator[Stream | Trouble]:
-        async with self._http.stream(url, lane=lane, headers=headers, limits=limits) as answer:
-            try:
-                yield answer
-            finally:
-                # After the body, and also when reading it failed: those bytes came, too.
-                self._count(answer)
+    ) -> AbstractAsyncContextManager[Stream | Trouble]:
+        asked = self._http.stream(url, lane=lane, headers=headers, limits=limits)
+        return _Counted(asked, self._meter)
+
+
+class _Counted:
+    """One answer, counted after its body, also when reading it failed: those bytes came, too."""
+
+    __slots__ = ("_answer", "_asked", "_meter")
+    _answer: Stream | Trouble
+
+    def __init__(
+        self, asked: AbstractAsyncContextManager[Stream | Trouble], meter: HttpMeter
+    ) -> None:
+        self._asked = asked
+        self._meter = meter
+
+    async def __aenter__(self) -> Stream | Trouble:
+        self._answer = await self._asked.__aenter__()
+        return self._answer
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        self._count(self._answer)
+        return await self._asked.__aexit__(kind, error, trace)
 
     def _count(self, answer: Stream | Trouble) -> None:
         if isinstance(answer, Trouble):

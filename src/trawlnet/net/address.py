@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Any, Protocol
 
 from trawlnet.engine.ports import Clock
@@ -43,12 +44,12 @@ class AddressTurns:
         self._resolver = resolver
         self._known: dict[str, tuple[str, float]] = {}  # Host to address, and until when.
 
-    @asynccontextmanager
-    async def turn(self, lane: str) -> AsyncIterator[None]:
+    def turn(self, lane: str) -> SharedTurn:
+        return SharedTurn(self, self._gate.turn(lane), lane)
+
+    async def share(self, lane: str) -> None:
         if address := await self._address(host_of(lane)):
             self._gate.share(lane, address)
-        async with self._gate.turn(lane):
-            yield
 
     async def _address(self, host: str) -> str:
         if self._proxy_for(host):
@@ -69,6 +70,31 @@ class AddressTurns:
             self._known.clear()
         self._known[host] = (address, until)
         return address
+
+
+class SharedTurn:
+    """A lane's turn, once it is known with whom it is shared."""
+
+    __slots__ = ("_lane", "_turn", "_turns")
+
+    def __init__(
+        self, turns: AddressTurns, turn: AbstractAsyncContextManager[Any], lane: str
+    ) -> None:
+        self._turns = turns
+        self._turn = turn
+        self._lane = lane
+
+    async def __aenter__(self) -> None:
+        await self._turns.share(self._lane)
+        await self._turn.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._turn.__aexit__(kind, error, trace)
 
 
 def host_of(lane: str) -> str:

@@ -32,6 +32,8 @@ class Guard:
         """
         if len(text) > self.longest_url:
             raise Refused(f"URL longer than {self.longest_url} characters")
+        if (known := _of_known_host(self, text)) is not None:
+            return known
         url = _parse(text)
         self._check_host(url)
         return url
@@ -98,6 +100,28 @@ def _parse(text: str) -> URL:
         query_string=exact.raw_query_string,
         encoded=True,
     )
+
+
+def _of_known_host(guard: Guard, text: str) -> URL | None:
+    """The short way for most URLs of a crawl: their host has been looked at in this spelling."""
+    if not text.isascii() or _UNSENDABLE.search(text):
+        return None
+    try:
+        exact = URL(text, encoded=True)
+    except ValueError:
+        return None
+    return exact if _stays_as_it_is(guard, exact.scheme, exact.raw_authority) else None
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _stays_as_it_is(guard: Guard, scheme: str, authority: str) -> bool:
+    """Whether every URL of this host may be sent, and is sent with the host spelled like this."""
+    try:
+        url = _parse(f"{scheme}://{authority}/")
+        guard._check_host(url)
+    except Refused:
+        return False
+    return url.raw_authority == authority
 
 
 def _ends_in_number(host: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import lru_cache
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol
 
@@ -144,7 +145,7 @@ class Http:
                     headers=self._kept.header_for(leg, self._clock.now()),
                     allow_redirects=False,
                     proxy=self._proxy_for(leg.url.raw_host or ""),
-                    timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect),
+                    timeout=_connecting_within(limits.connect),
                     max_line_size=limits.header,
                     max_field_size=limits.header,
                 )
@@ -164,6 +165,12 @@ class Http:
                 response.headers, self._clock.now(), limits.longest_wait, status=status
             )
         return Stream(response, leg.hops, limits, patience, wait)
+
+
+@lru_cache(maxsize=16)
+def _connecting_within(seconds: float) -> aiohttp.ClientTimeout:
+    """The other deadlines are ours."""
+    return aiohttp.ClientTimeout(total=None, connect=seconds)
 
 
 class _KeptHosts:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from yarl import URL
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_REMEMBERED = 4096  # Hosts.
 
 
 def lane_of(url: str) -> str:
@@ -16,11 +19,15 @@ def lane_of(url: str) -> str:
 
 
 def lane_of_parsed(url: URL) -> str:
+    return _lane_at(url.scheme, url.raw_host or "", url.port)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _lane_at(scheme: str, host: str, port: int | None) -> str:
     # A trailing dot names the same host, so it must not buy a second allowance.
-    host = (url.raw_host or "").rstrip(".").lower()
+    host = host.rstrip(".").lower()
     if not host:
         raise ValueError("the URL names no host")
     if ":" in host:
         host = f"[{host}]"
-    port = url.port
-    return host if port is None or port == _DEFAULT_PORTS.get(url.scheme) else f"{host}:{port}"
+    return host if port is None or port == _DEFAULT_PORTS.get(scheme) else f"{host}:{port}"
