@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.crawlers.ids.api import Api, Reading
 from trawlnet.crawlers.ids.askers import Asked, Askers
 from trawlnet.crawlers.ids.publish import Found, Withheld
-from trawlnet.crawlers.ids.words import Answer, Verdict
+from trawlnet.crawlers.ids.words import Answer, Entry, Verdict
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
@@ -17,7 +17,8 @@ from trawlnet.engine.task import Task
 from trawlnet.net.answer import Response
 from trawlnet.net.trouble import Trouble
 
-Watch = Callable[[Answer, Reading, float], None]  # With the instant of the answer.
+# Told of every answer, with what it puts into the ledger, and the instant.
+Watch = Callable[[Answer, Reading, Sequence[Entry], float], None]
 
 REASONS: Mapping[Verdict, Reason] = {
     Verdict.STORED: Reason.OK,
@@ -67,8 +68,8 @@ class IdsHandler:
         reading = self._read(number, response)
         answer = Answer(asked.ask, reading.verdict, took, reading.happened_at, reading.wait)
         self._remember(number, reading.again)
-        self.watch(answer, reading, now)
         entries = self.askers.answered(now, asked, answer)
+        self.watch(answer, reading, entries, now)
         return Outcome(
             _reason(reading, response),
             items=self._items(number, reading),

@@ -50,6 +50,7 @@ class IdsLedger:
         self.lane = lane
         self.askers: Askers | None = None
         self.first: int | None = None
+        self.step = 1  # From one id to the next that is asked for.
         self.watermark = 0
         self.beyond = 0
         self.lengths: Counter[str] = Counter()  # Ids by mark.
@@ -73,6 +74,7 @@ class IdsLedger:
     def _open(self) -> None:
         self._file = file = SpanFile(self._path, readonly=self._readonly)
         self.first = file.note("first")
+        self.step = file.note("step") or 1
         self._attempts.update(file.note("attempts") or {})
         self._held = file.note("held") or 0.0
         self.watermark = file.note("watermark") or self.first or 0
@@ -87,13 +89,11 @@ class IdsLedger:
                     self.misses[number] = Miss(*noted) if noted else Miss()
         self._advance()
 
-    async def begin(self, first: int, notes: Mapping[str, Any]) -> None:
+    async def begin(self, first: int, step: int) -> None:
         """Everything below the first id is none of this crawl's business."""
-        await self._call(lambda: self._file.write((), {"first": first, **notes}))
+        await self._call(lambda: self._file.write((), {"first": first, "step": step}))
         self.first = self.watermark = self.beyond = first
-
-    async def note(self, name: str) -> Any:
-        return await self._call(lambda: self._file.note(name))
+        self.step = step
 
     def position(self) -> Position:
         assert self.first is not None, "a crawl has begun"
@@ -142,7 +142,7 @@ class IdsLedger:
         notes: dict[str, Any] = {"attempts": dict(attempts)}
         notes |= {f"{_MISS}{number}": miss.packed() for number, miss in came.items()}
         notes |= {f"{_MISS}{number}": None for number in went}
-        spans = [span_of(entry) for _, entry in entries]
+        spans = [span_of(entry, self.step) for _, entry in entries]
         await self._call(partial(self._write, spans, notes))
         # Committed: only now may memory follow the disk.
         self._attempts = attempts

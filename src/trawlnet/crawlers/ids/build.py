@@ -1,0 +1,202 @@
+"""From config and workspace to the parts of a crawl."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.ids.api import Api, api_headers
+from trawlnet.crawlers.ids.askers import Askers
+from trawlnet.crawlers.ids.config import IdsConfig, in_flight, manners
+from trawlnet.crawlers.ids.handler import IdsHandler, Server
+from trawlnet.crawlers.ids.helm import Helm
+from trawlnet.crawlers.ids.ledger import IdsLedger
+from trawlnet.crawlers.ids.notes import DECISIONS, MISSED_LOG, DecisionFile, MissedLog
+from trawlnet.crawlers.ids.pilots import pilot_for
+from trawlnet.crawlers.ids.places import instances_place, queue_place
+from trawlnet.crawlers.ids.presets import api_of, base_of
+from trawlnet.crawlers.ids.publish import QueueingSink
+from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.source import NoPages
+from trawlnet.crawlers.ids.start import Scout, first_id
+from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
+from trawlnet.crawlers.metered import MeteredHttp
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.net.answer import Limits
+from trawlnet.net.dial import Pools
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
+from trawlnet.net.lane import lane_of
+from trawlnet.observe.alerts import SHAPES, Alert, Alerts, LoggedAlerts, WebhookAlerts
+from trawlnet.observe.ids import IdsMeter, Standing
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.queue import Queue, open_queue
+
+LEDGER = "ledger"
+_CHANCES_SHARE = 0.1  # Of the budget, for ids that were missed before.
+
+
+@asynccontextmanager
+async def open_parts(
+    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Parts]:
+    """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
+    api, base = api_of(config), base_of(config)
+    server = Server(base, lane_of(base), api_headers(api, os.environ))
+    async with AsyncExitStack() as stack:
+        folder = workspace / "state" / CRAWLER
+        ledger = await IdsLedger.open(folder / LEDGER, server.lane)
+        stack.push_async_callback(ledger.close)
+        queues = await _open_queues(config, workspace, api, stack)
+        gate = Gate(clock, manners(config))
+        http = await stack.enter_async_context(_http(config, gate, clock))
+        scout = Scout(MeteredHttp(http, metrics.http), api, server, clock)
+        if ledger.first is None:
+            await ledger.begin(await _first(config, workspace, scout), config.step)
+        _require_same_step(config, ledger)
+        meter = IdsMeter(metrics)
+        askers = _askers(config, ledger, clock)
+        log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
+        ledger.told.append(log.changed)
+        alerts = _alerts(config, clock)
+        stack.push_async_callback(alerts.close)
+        watchman = Watchman(config.status_every, clock.now())
+        decisions = DecisionFile(folder / DECISIONS)
+        helm = Helm(ledger, askers, meter, alerts, watchman, decisions, folder, scout, clock)
+        meter.standing = lambda: Standing(
+            askers.pilot.workers, ledger.watermark, ledger.beyond, ledger.lengths
+        )
+        withheld = {n for a, b in ledger.position().embargoed for n in range(a, b)}
+        handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
+        sink = QueueingSink(queues.found, queues.withheld, meter.published)
+        _say_hello(helm, stack, config)
+        yield Parts(
+            NoPages(),
+            ledger,
+            handler,
+            sink,
+            gate,
+            clock,
+            enough=lambda: config.until is not None and ledger.watermark >= config.until,
+            companions=[helm.steer, helm.look_for_anchor] if api.anchor else [helm.steer],
+        )
+
+
+@asynccontextmanager
+async def open_ledger(state: Path) -> AsyncIterator[IdsLedger]:
+    """The ledger alone, to look back and to put ids back."""
+    ledger = await IdsLedger.open(state / LEDGER)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+@asynccontextmanager
+async def looked_at(state: Path) -> AsyncIterator[IdsLedger | None]:
+    """The ledger as it is on disk now, also while a crawl runs; None if there is none."""
+    if not (state / LEDGER / "data.mdb").exists():
+        yield None
+        return
+    ledger = await IdsLedger.open(state / LEDGER, readonly=True)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
+async def _first(config: IdsConfig, workspace: Path, scout: Scout) -> int:
+    if config.target is not None:
+        return first_id(config.target, config.below_latest)
+    stored = await _latest_stored(config, workspace)
+    newest = stored if stored is not None else await scout.newest()
+    return first_id(newest, config.below_latest)
+
+
+async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
+    where = instances_place(config, workspace)
+    if isinstance(where, Path) and not where.exists():
+        return None
+    from trawlnet.tables.instances import latest_stored, opened_instances  # Heavy.
+
+    async with opened_instances(where) as tables:
+        return await latest_stored(tables)
+
+
+def _require_same_step(config: IdsConfig, ledger: IdsLedger) -> None:
+    if ledger.step != config.step:
+        raise NotReady(
+            f"this workspace was crawled every {ledger.step} ids, not every {config.step}",
+            "take another workspace with -w, or give the same --dev and --dev-skip",
+        )
+
+
+def _askers(config: IdsConfig, ledger: IdsLedger, clock: Clock) -> Askers:
+    policy = ChancePolicy(per_second=_CHANCES_SHARE * config.max_rps)
+    second = SecondChances(policy)
+    second.remember(clock.now(), ledger.misses)
+    askers = Askers(pilot_for(config, ledger.position()), second)
+    ledger.askers = askers
+    return askers
+
+
+@dataclass(frozen=True, slots=True)
+class _Queues:
+    found: Queue
+    withheld: Queue
+
+
+async def _open_queues(
+    config: IdsConfig, workspace: Path, api: Api, stack: AsyncExitStack
+) -> _Queues:
+    where = queue_place(config, workspace)
+    found = await open_queue(where, api.queue)
+    stack.push_async_callback(found.close)
+    withheld = await open_queue(where, api.blocked_queue)
+    stack.push_async_callback(withheld.close)
+    return _Queues(found, withheld)
+
+
+def _http(config: IdsConfig, gate: Gate, clock: Clock) -> Http:
+    # Waiting for a connection counts against the request: there is one for every worker.
+    most = in_flight(config)
+    return Http(
+        gate,
+        clock,
+        agent_for(config.contact, allow_private=config.allow_private_hosts),
+        guard=Guard(allow_private=config.allow_private_hosts),
+        limits=Limits(
+            total=config.request_timeout,
+            connect=config.connect_timeout,
+            wire=config.max_body,
+            inflated=config.max_body,
+            redirects=0,
+        ),
+        pools=Pools(total=most, per_host=most),
+    )
+
+
+def _alerts(config: IdsConfig, clock: Clock) -> Alerts:
+    if not config.webhook:
+        return LoggedAlerts()
+    if not config.webhook.startswith(("https://", "http://")):
+        raise NotReady("the webhook is not a URL", "write it like --webhook https://host/path")
+    return WebhookAlerts(config.webhook, SHAPES[config.webhook_shape], clock)
+
+
+def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:
+    """And good-bye, when everything else has ended."""
+
+    def tell(title: str, text: str) -> None:
+        helm.alerts.tell(Alert(CRAWLER, title, text, helm.clock.now()))
+
+    where = f"at {helm.ledger.watermark}, {config.scaling}, {helm.askers.pilot.workers} workers"
+    tell("crawl began", where)
+    stack.callback(lambda: tell("crawl ended", f"at {helm.ledger.watermark}"))

@@ -1,0 +1,146 @@
+"""The helm: once a second the pilot decides, the crew is resized, and figures are left to read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from trawlnet.crawlers.ids.api import Reading
+from trawlnet.crawlers.ids.askers import Askers
+from trawlnet.crawlers.ids.ledger import IdsLedger
+from trawlnet.crawlers.ids.notes import DecisionFile, write_now
+from trawlnet.crawlers.ids.start import Scout
+from trawlnet.crawlers.ids.watchman import Figures, Watchman
+from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Verdict
+from trawlnet.engine.control import Control
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.alerts import Alert, Alerts
+from trawlnet.observe.ids import Asked, IdsMeter
+
+log = logging.getLogger(__name__)
+
+_TURN_EVERY = 1.0
+_ANCHOR_EVERY = 15.0
+_MINUTE = 60.0
+
+
+@runtime_checkable
+class Anchored(Protocol):
+    """A pilot that can use the newest id, where an API tells it."""
+
+    def anchor_wanted(self) -> bool: ...
+
+    def anchored(self, newest: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Helm:
+    ledger: IdsLedger
+    askers: Askers
+    meter: IdsMeter
+    alerts: Alerts
+    watchman: Watchman
+    decisions: DecisionFile
+    folder: Path  # Where the figures of now are left.
+    scout: Scout
+    clock: Clock
+    last: Decision | None = None
+
+    async def steer(self, control: Control) -> None:
+        """Runs beside the crawl."""
+        self.askers.wake = lambda: control.wake(self.ledger.lane)
+        while True:
+            self.turn(control)
+            await self.clock.sleep(_TURN_EVERY)
+
+    def turn(self, control: Control) -> None:
+        now = self.clock.now()
+        decision = self.askers.pilot.decide(now)
+        if decision is not None:
+            self.last = decision
+            log.info("decision", extra=asdict(decision))
+            self.decisions.keep(decision)
+        if control.workers != self.askers.pilot.workers:
+            control.workers = self.askers.pilot.workers
+        figures = self.figures(now)
+        self._tell(self.watchman.looked(now, figures))
+        self.leave_figures(now, figures)
+
+    async def look_for_anchor(self, control: Control) -> None:
+        """Runs beside the crawl, for an API that tells its newest id: a gap is crossed with it."""
+        while True:
+            await self.clock.sleep(_ANCHOR_EVERY)
+            pilot = self.askers.pilot
+            if isinstance(pilot, Anchored) and pilot.anchor_wanted():
+                newest = await self.scout.anchor()
+                if newest is not None:
+                    pilot.anchored(newest)
+                    control.wake(self.ledger.lane)
+
+    def watch(self, answer: Answer, reading: Reading, entries: Sequence[Entry], now: float) -> None:
+        """Every answer, as it comes."""
+        lag = None if answer.happened_at is None else now - answer.happened_at
+        self.meter.answered(
+            Asked(
+                answer.verdict,
+                reading.word,
+                answer.ask.purpose,
+                answer.ask.attempt,
+                answer.took,
+                lag,
+            ),
+            now,
+        )
+        self._tell(self.watchman.saw(now, answer, entries))
+
+    def figures(self, now: float) -> Figures:
+        recent = self.meter.fractions(now, _MINUTE)
+        return Figures(
+            self.meter.lag_p20(now),
+            recent["fraction_404"],
+            recent["error_fraction"],
+            int(recent["requests"]),
+            self.askers.pilot.workers,
+            self.ledger.watermark,
+        )
+
+    def leave_figures(self, now: float, figures: Figures) -> None:
+        try:
+            write_now(self.folder, self._row(now, figures))
+        except OSError as error:
+            log.warning("figures not written", extra={"error": str(error)})
+
+    def _row(self, now: float, figures: Figures) -> Mapping[str, Any]:
+        lag = figures.lag_p20
+        row: dict[str, Any] = {
+            "lag_p20_s": None if lag is None else round(lag, 1),
+            "workers": figures.workers,
+            "fraction_404": round(figures.fraction_404, 4),
+            "error_fraction": round(figures.error_fraction, 4),
+            "ids_per_s": round(self.meter.fractions(now, _MINUTE)["rate"], 2),
+            "published": self.meter.yields["stored"],
+        }
+        row |= {str(verdict): self.meter.verdicts[verdict] for verdict in Verdict}
+        row["decision"] = asdict(self.last) if self.last else None
+        return row | ledger_row(self.ledger)
+
+    def _tell(self, alerts: list[Alert]) -> None:
+        for alert in alerts:
+            self.alerts.tell(alert)
+
+
+def ledger_row(ledger: IdsLedger) -> dict[str, Any]:
+    """What the ledger alone can tell."""
+    return {
+        "first": ledger.first,
+        "watermark": ledger.watermark,
+        "beyond": ledger.beyond,
+        "done": ledger.lengths[Mark.DONE],
+        "holes": ledger.lengths[Mark.HOLE],
+        "in_gaps": ledger.lengths[Mark.GAP],
+        "withheld": ledger.lengths[Mark.EMBARGOED],
+        "missed": ledger.lengths[Mark.MISSED],
+    }

@@ -1,0 +1,85 @@
+"""Small files beside the ledger: the last decisions, the figures of now, and the missed log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.ids.words import Decision
+
+DECISIONS = "decisions.jsonl"
+NOW = "now.json"
+MISSED_LOG = "missed.log"
+_DECISIONS_KEPT = 1000
+
+
+class DecisionFile:
+    """The last decisions, one JSON object a line, the newest last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines = len(_lines(path))
+
+    def keep(self, decision: Decision) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(decision)) + "\n")
+        self._lines += 1
+        if self._lines >= 2 * _DECISIONS_KEPT:
+            kept = _lines(self._path)[-_DECISIONS_KEPT:]
+            _replace(self._path, "".join(line + "\n" for line in kept))
+            self._lines = len(kept)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+class MissedLog:
+    """One id a line; one that no longer is missed is gone from it. The ledger is the truth: the
+    file is made anew from it when a crawl begins."""
+
+    def __init__(self, path: Path, missed: Iterable[int]) -> None:
+        self._path = path
+        self._missed = dict.fromkeys(missed)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._rewrite()
+
+    def changed(self, came: Iterable[int], went: Iterable[int]) -> None:
+        fresh = [number for number in came if number not in self._missed]
+        gone = [number for number in went if number in self._missed]
+        for number in gone:
+            del self._missed[number]
+        self._missed |= dict.fromkeys(fresh)
+        if gone:
+            self._rewrite()
+        elif fresh:
+            with self._path.open("a", encoding="ascii") as file:
+                file.write("".join(f"{number}\n" for number in fresh))
+
+    def _rewrite(self) -> None:
+        _replace(self._path, "".join(f"{number}\n" for number in self._missed))
+
+
+def write_now(folder: Path, figures: Mapping[str, Any]) -> None:
+    """For other processes to read; a torn or old one is worth nothing, so no fsync."""
+    _replace(folder / NOW, json.dumps(figures))
+
+
+def read_now(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / NOW).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_name(path.name + ".tmp")
+    fresh.write_text(text, "utf-8")
+    fresh.replace(path)

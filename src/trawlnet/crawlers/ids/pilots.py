@@ -1,0 +1,23 @@
+"""The pilot for a way of scaling: everything else about a crawl is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trawlnet.crawlers.ids.adaptive import AdaptivePilot
+from trawlnet.crawlers.ids.classic_pilot import ClassicPilot
+from trawlnet.crawlers.ids.controls import Controls
+
+
+def make_pilot(
+    scaling: str,
+    controls: Controls,
+    first: int,
+    pending: Iterable[tuple[int, int]] = (),
+    beyond: int | None = None,
+    embargoed: Iterable[int] = (),
+) -> AdaptivePilot | ClassicPilot:
+    """Begins at `first`; or goes on: `pending` ranges are asked for again, `beyond` is the next
+    id that was never asked for, `embargoed` are ids to look at now and then."""
+    kind = ClassicPilot if scaling == "classic" else AdaptivePilot
+    return kind(controls, first, pending, beyond, embargoed)
