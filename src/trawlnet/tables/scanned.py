@@ -61,6 +61,12 @@ class Scanned:
         async with self._db.transaction() as transaction:
             await self._save(transaction, pds_url, progress, done, now)
 
+    async def settle(self, pds_url: str, done: Sequence[Reading]) -> None:
+        """Repos that had nothing for us, or could not be read, outside a walk."""
+        async with self._db.transaction() as transaction:
+            ends = [end_values(pds_url, reading) for reading in done]
+            await transaction.run_many(self._sql("end_reading"), ends)
+
     async def list_page(
         self,
         pds_url: str,
@@ -107,6 +113,11 @@ class Scanned:
     async def leads(self, pds_url: str, did: str) -> tuple[str, ...]:
         rows = await self._db.rows(self._sql("leads"), {"pds_url": pds_url, "did": did})
         return tuple(row[0] for row in rows)
+
+    async def begin_leads(self, pds_url: str, progress: Progress, now: float) -> None:
+        async with self._db.transaction() as transaction:
+            await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
+            await self._save(transaction, pds_url, progress, (), now)
 
     async def add_leads(
         self, pds_url: str, collection: str, dids: Sequence[str], progress: Progress, now: float
@@ -155,9 +166,9 @@ class Scanned:
             await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
 
     async def troubles(self, pds_url: str, walk: int) -> Mapping[str, int]:
-        """Repos that could not be read in a walk, by reason, the most frequent first."""
+        """Repos of a walk by what was wrong with them, the empty string for nothing."""
         values: Values = {"pds_url": pds_url, "walk": walk}
-        return dict(await self._db.rows(self._sql("count_trouble"), values))
+        return dict(await self._db.rows(self._sql("troubles"), values))
 
     async def held(self, pds_url: str) -> Held:
         rows = await self._db.rows(self._sql("held"), {"pds_url": pds_url})

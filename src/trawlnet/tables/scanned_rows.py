@@ -60,8 +60,8 @@ class Progress:
     cursor: str = ""  # Of the next page of the listing.
     end_cursor: str = ""  # The one behind which the last whole walk found nothing.
     pages: int = 0
-    largest_page: int = 0  # Rows.
-    idle_pages: int = 0  # In a row.
+    page_size: int = 0  # Rows of a page that others follow; 0: never seen.
+    last_rows: int = 0  # Of the page before.
     scope: str = ""  # What was looked for, as a digest.
     by_collection: str = ""  # Whether the PDS lists repos by collection: yes, no, not asked yet.
     leads_at: float = 0.0  # When the leads of this walk were begun; 0: there are none.
@@ -115,8 +115,8 @@ def progress_values(pds_url: str, progress: Progress) -> dict[str, Value]:
         "listing_cursor": progress.cursor,
         "end_cursor": progress.end_cursor,
         "pages": progress.pages,
-        "largest_page": progress.largest_page,
-        "idle_pages": progress.idle_pages,
+        "page_size": progress.page_size,
+        "last_rows": progress.last_rows,
         "scope": progress.scope,
         "by_collection": progress.by_collection,
         "leads_at": progress.leads_at,

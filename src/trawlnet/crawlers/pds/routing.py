@@ -92,8 +92,15 @@ class Routes:
                 uri.authority,
                 uri.rkey,
                 uri.collection,
-                orjson.dumps(value).decode(),
+                _raw(value),
                 fate is Fate.INDEXED,
                 {"problem": problem} if problem else columns_of(table, current),
             ),
         )
+
+
+def _raw(value: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return ""  # Nested deeper than can be written, which is what is wrong with it.

@@ -25,7 +25,7 @@ class ScanLimits:
     page_bytes: int = 5 << 20  # One page, on the wire and inflated.
     tries: int = 3  # Of one request, while the server is unwell.
     broken_repos: int = 3  # In a row, after which the server itself counts as unwell.
-    strangers: int = 20  # Repos with records that all live elsewhere: this is no PDS.
+    strangers: int = 5  # Repos with records that all live elsewhere: this is no PDS.
     listing_pages: int = 50_000  # The largest PDS known needs 22,000.
     record_pages: int = 50_000  # Of one collection of one repo.
     full_every: int = 10  # Each so-manyth walk reads every repo again, whatever its rev says.

@@ -1,9 +1,9 @@
 -- Note how far the walk over one PDS has come.
 INSERT INTO scan_progress (pds_url, walk, is_open, is_listed, is_full, listing_cursor, end_cursor,
-  pages, largest_page, idle_pages, scope, by_collection, leads_at, leads_todo, leads_cursor,
+  pages, page_size, last_rows, scope, by_collection, leads_at, leads_todo, leads_cursor,
   updated_at)
 VALUES (:pds_url, :walk, :is_open, :is_listed, :is_full, :listing_cursor, :end_cursor,
-  :pages, :largest_page, :idle_pages, :scope, :by_collection, :leads_at, :leads_todo,
+  :pages, :page_size, :last_rows, :scope, :by_collection, :leads_at, :leads_todo,
   :leads_cursor, :updated_at)
 ON CONFLICT (pds_url) DO UPDATE SET
   walk = excluded.walk,
@@ -13,8 +13,8 @@ ON CONFLICT (pds_url) DO UPDATE SET
   listing_cursor = excluded.listing_cursor,
   end_cursor = excluded.end_cursor,
   pages = excluded.pages,
-  largest_page = excluded.largest_page,
-  idle_pages = excluded.idle_pages,
+  page_size = excluded.page_size,
+  last_rows = excluded.last_rows,
   scope = excluded.scope,
   by_collection = excluded.by_collection,
   leads_at = excluded.leads_at,

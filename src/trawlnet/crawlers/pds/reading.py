@@ -1,0 +1,181 @@
+"""Reading one repo: which of our collections it has, whether it lives here, and its records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trawlnet.crawlers.atproto.answers import speaks_for_account
+from trawlnet.crawlers.pds.residence import Residence, residence_of
+from trawlnet.crawlers.pds.scan_asking import Stopped, is_missing
+from trawlnet.crawlers.pds.scan_pages import (
+    RecordsPage,
+    describe_repo_url,
+    list_records_url,
+    read_description,
+    read_records,
+)
+from trawlnet.crawlers.pds.scan_parts import Verdict
+from trawlnet.crawlers.pds.scan_state import Scan
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.syntax import is_tid
+from trawlnet.formats.tid import tid_time_us
+from trawlnet.tables.scanned_rows import Reading
+
+_DESCRIPTION_BYTES = 1 << 20
+_RECORDS_AT_ONCE = 100
+_SMALLER_PAGES = (10, 1)  # For records so large that a full page of them is refused.
+_SKEW = 300.0  # Seconds that a server's clock may be ahead of ours.
+_SOON = 60.0  # Seconds until a scan goes on that had read enough.
+
+
+async def read_repo(scan: Scan, reading: Reading) -> None:
+    """Everything of one repo, page by page. Raises Stopped."""
+    todo = reading.todo
+    if todo is None:
+        found = await _collections(scan, reading)
+        if isinstance(found, Outcome):
+            return await _no_collections(scan, reading, found)
+        todo = found
+    if not todo:
+        return await scan.nothing_there(reading)
+    match await residence_of(scan, reading.did):
+        case Residence.HERE:
+            scan.own += 1
+            await _read_collections(scan, replace(reading, todo=todo, is_held=True))
+        case Residence.ELSEWHERE:
+            await _elsewhere(scan, reading)
+        case Outcome() as outcome:
+            scan.done.append(replace(reading, trouble=str(outcome.reason)))
+    return None
+
+
+async def _collections(scan: Scan, reading: Reading) -> tuple[str, ...] | Outcome:
+    routes = scan.parts.routes
+    if _leads_cover(scan, reading):
+        return tuple(filter(routes.wants, await scan.parts.tables.leads(scan.pds, reading.did)))
+    if scan.lacks_describe:
+        return scan.names
+    url = describe_repo_url(scan.pds, reading.did)
+    body = await scan.asker.ask(url, _DESCRIPTION_BYTES)
+    if isinstance(body, Outcome):
+        if is_missing(body) and not speaks_for_account(body) and scan.names:
+            scan.lacks_describe = True
+            return scan.names
+        return body
+    try:
+        return tuple(filter(routes.wants, read_description(body, reading.did)))
+    except Malformed as error:
+        return Outcome(Reason.PARSE_ERROR, detail=str(error))
+
+
+def _leads_cover(scan: Scan, reading: Reading) -> bool:
+    """Only what was written before the leads were asked for is in them."""
+    progress = scan.progress
+    if progress.leads_at <= 0.0 or progress.leads_todo or not is_tid(reading.rev):
+        return False
+    return tid_time_us(reading.rev) / 1e6 < progress.leads_at - _SKEW
+
+
+async def _no_collections(scan: Scan, reading: Reading, outcome: Outcome) -> None:
+    if speaks_for_account(outcome):
+        # Listed, and yet not to be read. It may come back as it was, so no rev is remembered.
+        await scan.nothing_there(replace(reading, rev=""))
+    else:
+        scan.broken(reading, outcome)
+
+
+async def _elsewhere(scan: Scan, reading: Reading) -> None:
+    scan.strangers += 1
+    await scan.nothing_there(reading)
+    if scan.strangers >= scan.parts.limits.strangers and not scan.own:
+        detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
+        raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)
+
+
+async def _read_collections(scan: Scan, reading: Reading) -> None:
+    seen: set[str] = set()  # Record keys of the current collection; a scan's cap bounds it.
+    while reading.todo:
+        page = await _page(scan, reading)
+        if isinstance(page, Outcome):
+            return await _no_records(scan, reading, page)
+        if why := await _circle(scan, reading, page, seen):
+            return scan.broken(reading, Outcome(Reason.LOOP, detail=why))
+        fresh = [record for record in page.records if record.uri.rkey not in seen]
+        seen.update(record.uri.rkey for record in fresh)
+        after = _after_page(reading, page)
+        route = scan.parts.routes.route
+        routed = [route(record.uri, record.cid, record.value) for record in fresh]
+        records = scan.count(reading.todo[0], routed, page.forged)
+        begun = scan.now
+        if page.forged:
+            await scan.parts.tables.put_records(scan.pds, records, reading, begun)
+            detail = f"{page.forged} records that are not what they claim to be"
+            return scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=detail))
+        if after.todo:
+            await scan.parts.tables.put_records(scan.pds, records, after, begun)
+        else:
+            await scan.parts.tables.end_reading(scan.pds, records, after, begun)
+        scan.index_took(reading.todo[0], scan.now - begun, len(records))
+        if after.todo != reading.todo:
+            seen.clear()
+        reading = after
+    scan.read += 1
+    scan.broken_in_row = 0
+    return None
+
+
+def _after_page(reading: Reading, page: RecordsPage) -> Reading:
+    assert reading.todo
+    if page.cursor and page.rows:
+        return replace(reading, cursor=page.cursor, pages=reading.pages + 1)
+    return replace(reading, todo=reading.todo[1:], cursor="", pages=0)
+
+
+async def _circle(scan: Scan, reading: Reading, page: RecordsPage, seen: set[str]) -> str:
+    """Why the pages of a collection will not end; empty if they may."""
+    if page.cursor and page.cursor == reading.cursor:
+        return "the cursor of the records repeats"
+    if reading.pages >= scan.parts.limits.record_pages:
+        return f"more than {scan.parts.limits.record_pages} pages of records"
+    if not page.records or not reading.cursor:
+        return ""
+    if seen:
+        is_known = all(record.uri.rkey in seen for record in page.records)
+    else:
+        # The first page after an interruption: only the tables remember.
+        first = str(page.records[0].uri)
+        is_known = await scan.parts.tables.was_seen(scan.pds, first, reading)
+    return "a page of records with nothing new" if is_known else ""
+
+
+async def _page(scan: Scan, reading: Reading) -> RecordsPage | Outcome:
+    assert reading.todo
+    left = scan.parts.limits.records - scan.tally.found.total()
+    if left <= 0:
+        detail = f"{scan.parts.limits.records} records read, the rest comes later"
+        raise Stopped(Verdict.PARTIAL, Reason.OK, detail, _SOON)
+    collection = reading.todo[0]
+    body: bytes | Outcome = b""
+    for limit in (_RECORDS_AT_ONCE, *_SMALLER_PAGES):
+        most = min(limit, left)
+        url = list_records_url(scan.pds, reading.did, collection, most, reading.cursor)
+        body = await scan.asker.ask(url)
+        if not isinstance(body, Outcome) or body.reason is not Reason.TOO_LARGE:
+            break
+    if isinstance(body, Outcome):
+        return body
+    try:
+        return read_records(body, reading.did, collection)
+    except Malformed as error:
+        return Outcome(Reason.PARSE_ERROR, detail=str(error))
+
+
+async def _no_records(scan: Scan, reading: Reading, outcome: Outcome) -> None:
+    if speaks_for_account(outcome):
+        await scan.nothing_there(replace(reading, rev=""))
+    elif scan.lacks_describe and is_missing(outcome):
+        detail = "it lists repos and shows none: not a PDS"
+        raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)
+    else:
+        scan.broken(reading, outcome)

@@ -1,0 +1,154 @@
+"""Scan a PDS, or one account of it, for the records that are wanted; go on where it was left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trawlnet.crawlers.atproto.answers import speaks_for_account
+from trawlnet.crawlers.pds.reading import read_repo
+from trawlnet.crawlers.pds.residence import Residence, residence_of
+from trawlnet.crawlers.pds.scan_asking import Asker, Stopped
+from trawlnet.crawlers.pds.scan_pages import latest_commit_url, read_rev
+from trawlnet.crawlers.pds.scan_parts import ScanParts, ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scan_state import Scan
+from trawlnet.crawlers.pds.walk import walk
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.tables.scanned_rows import Held, Reading
+
+_SMALL = 64 << 10  # Bytes.
+_DID_SECONDS = 60.0
+_TOMORROW = 86_400.0
+
+_STATUSES = {
+    Verdict.COMPLETE: "success",
+    Verdict.PARTIAL: "partial",
+    Verdict.PUT_OFF: "put_off",
+    Verdict.FAILED: "error",
+}
+
+
+async def scan_pds(parts: ScanParts, pds_url: str, *, deadline: float) -> ScanResult:
+    """One scan of a PDS, from where the last one stopped until the instant `deadline`.
+
+    Not for two callers at a time on one PDS: whoever claims it scans it.
+    """
+    begun = parts.clock.now()
+    scan = _scan(parts, pds_url, deadline)
+    if isinstance(scan, Stopped):
+        return _result(None, scan, Held())
+    try:
+        await walk(scan)
+        ending = await _conclusion(scan)
+    except Stopped as stopped:
+        ending = stopped
+        await scan.save()
+    result = _result(scan, ending, await parts.tables.held(scan.pds))
+    if parts.meter is not None:
+        parts.meter.scan_ended(_STATUSES[ending.verdict], parts.clock.now() - begun)
+    return result
+
+
+async def scan_did(
+    parts: ScanParts, pds_url: str, did: str, *, deadline: float | None = None
+) -> ScanResult:
+    """One account, now: also while its PDS is being scanned."""
+    end = parts.clock.now() + _DID_SECONDS if deadline is None else deadline
+    scan = _scan(parts, pds_url, end)
+    if isinstance(scan, Stopped):
+        return _result(None, scan, Held())
+    try:
+        ending = await _scan_account(scan, did)
+    except Stopped as stopped:
+        ending = stopped
+    await parts.tables.settle(scan.pds, scan.done)
+    if ending.verdict is Verdict.COMPLETE and scan.done and scan.done[-1].trouble:
+        trouble = Reason(scan.done[-1].trouble)
+        ending = Stopped(Verdict.FAILED, trouble, "the account could not be read")
+    return _result(scan, ending, await parts.tables.held(scan.pds))
+
+
+def _scan(parts: ScanParts, pds_url: str, deadline: float) -> Scan | Stopped:
+    origin = canonical_origin(pds_url, allow_private=parts.allow_private)
+    if not origin.url:
+        return Stopped(Verdict.FAILED, Reason.REFUSED, f"not a PDS to visit: {origin.refused}")
+    asker = Asker(parts, origin.url, deadline)
+    return Scan(parts, origin.url, asker, parts.routes.names)
+
+
+async def _conclusion(scan: Scan) -> Stopped:
+    """What a walk to the end means. That there is nothing may be said only if nothing failed."""
+    troubles = dict(await scan.parts.tables.troubles(scan.pds, scan.progress.walk))
+    sound = troubles.pop("", 0)
+    held = await scan.parts.tables.held(scan.pds)
+    if not troubles:
+        if scan.strangers and not held.records:
+            detail = f"{scan.strangers} accounts with records live elsewhere"
+            return Stopped(Verdict.COMPLETE, Reason.REFUSED, detail)
+        return Stopped(Verdict.COMPLETE, Reason.OK, "")
+    worst = Reason(max(troubles, key=lambda trouble: troubles[trouble]))
+    count = sum(troubles.values())
+    detail = f"{count} of {count + sound} repos could not be read: {worst}"
+    if held.records:
+        return Stopped(Verdict.COMPLETE, Reason.OK, detail)
+    if count <= sound:
+        return Stopped(Verdict.PARTIAL, Reason.OK, detail, _TOMORROW)
+    return Stopped(Verdict.FAILED, worst, detail)
+
+
+async def _scan_account(scan: Scan, did: str) -> Stopped:
+    residence = await residence_of(scan, did, afresh=True)
+    if isinstance(residence, Outcome):
+        return Stopped(Verdict.FAILED, residence.reason, residence.detail)
+    tables = scan.parts.tables
+    last = await tables.last_reading(scan.pds, did)
+    reading = Reading(did, "", 1)
+    if last is not None:
+        # Higher than any before, so that a reading under way elsewhere makes room.
+        number = last[0].number + (last[0].todo is not None)
+        reading = Reading(did, "", number, is_held=last[0].is_held)
+    if residence is Residence.ELSEWHERE:
+        await scan.nothing_there(reading)
+        return Stopped(Verdict.FAILED, Reason.REFUSED, "the account does not live there")
+    rev = await _latest_rev(scan, did)
+    if isinstance(rev, Outcome):
+        if speaks_for_account(rev):
+            await scan.nothing_there(reading)
+        return Stopped(Verdict.FAILED, rev.reason, rev.detail)
+    progress = await tables.progress(scan.pds)
+    is_known = last is not None and rev != "" and last[1] == rev
+    if is_known and progress.scope in ("", scan.parts.routes.scope):
+        return Stopped(Verdict.COMPLETE, Reason.NOT_MODIFIED, "nothing changed since the last scan")
+    await read_repo(scan, replace(reading, rev=rev))
+    return Stopped(Verdict.COMPLETE, Reason.OK, "")
+
+
+async def _latest_rev(scan: Scan, did: str) -> str | Outcome:
+    """Empty where the server does not tell."""
+    body = await scan.asker.ask(latest_commit_url(scan.pds, did), _SMALL)
+    if isinstance(body, Outcome):
+        is_final = speaks_for_account(body) or body.reason not in (
+            Reason.HTTP_ERROR,
+            Reason.NOT_FOUND,
+        )
+        return body if is_final else ""
+    try:
+        return read_rev(body)
+    except Malformed:
+        return ""
+
+
+def _result(scan: Scan | None, ending: Stopped, held: Held) -> ScanResult:
+    return ScanResult(
+        verdict=ending.verdict,
+        reason=ending.reason,
+        detail=ending.detail,
+        again_in=ending.again_in,
+        tally=scan.tally if scan else Tally(),
+        requests=scan.asker.requests if scan else 0,
+        lookups=scan.lookups if scan else 0,
+        repos=scan.read if scan else 0,
+        held=held.records,
+        indexed_held=held.indexed,
+    )

@@ -1,0 +1,86 @@
+"""What one scan carries along, and how its state is kept safe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from trawlnet.crawlers.pds.routing import Fate, Routed
+from trawlnet.crawlers.pds.scan_asking import Asker, Stopped
+from trawlnet.crawlers.pds.scan_parts import ScanParts, Tally, Verdict
+from trawlnet.engine.outcome import Outcome
+from trawlnet.tables.scanned_rows import Progress, Reading, Record
+
+
+@dataclass(slots=True)
+class Scan:
+    parts: ScanParts
+    pds: str
+    asker: Asker
+    names: tuple[str, ...]  # Wanted collections whose names are known beforehand.
+    progress: Progress = field(default_factory=Progress)
+    tally: Tally = field(default_factory=Tally)
+    # Repos that had nothing for us. Losing these to a crash costs a request each, and saving
+    # each by itself would cost a sync of the disk.
+    done: list[Reading] = field(default_factory=list)
+    lookups: int = 0
+    read: int = 0  # Repos.
+    own: int = 0  # Repos with records that live here.
+    strangers: int = 0  # Repos with records that live elsewhere.
+    broken_in_row: int = 0
+    lacks_describe: bool = False
+
+    @property
+    def now(self) -> float:
+        return self.parts.clock.now()
+
+    async def save(self) -> None:
+        done, self.done = self.done, []
+        await self.parts.tables.save(self.pds, self.progress, done, self.now)
+
+    async def nothing_there(self, reading: Reading) -> None:
+        """A repo without anything for us; what it may have had before is gone."""
+        self.read += 1
+        self.broken_in_row = 0
+        if reading.is_held:
+            empty = replace(reading, todo=(), is_held=False)
+            await self.parts.tables.end_reading(self.pds, (), empty, self.now)
+        else:
+            self.done.append(reading)
+
+    def broken(self, reading: Reading, outcome: Outcome) -> None:
+        """A repo that could not be read is asked again by the next walk. Raises Stopped when so
+        many came in a row that it is the server that is unwell."""
+        self.done.append(replace(reading, trouble=str(outcome.reason)))
+        self.broken_in_row += 1
+        if self.broken_in_row >= self.parts.limits.broken_repos:
+            raise Stopped(Verdict.FAILED, outcome.reason, outcome.detail)
+
+    def count(self, collection: str, routed: list[Routed], forged: int) -> list[Record]:
+        tally, fates = self.tally, [one.fate for one in routed]
+        figures = {
+            Fate.INDEXED: fates.count(Fate.INDEXED),
+            Fate.SKIPPED: fates.count(Fate.SKIPPED),
+            Fate.FAILED: fates.count(Fate.FAILED) + forged,
+        }
+        label = self.parts.routes.label(collection)
+        # Strangers name collections: without bounds on names there would be none on the tally.
+        tally.found[label] += sum(figures.values())
+        tally.indexed[label] += figures[Fate.INDEXED]
+        tally.skipped[label] += figures[Fate.SKIPPED]
+        tally.failed[label] += figures[Fate.FAILED]
+        self._meter(label, figures)
+        return [one.record for one in routed]
+
+    def _meter(self, label: str, figures: Mapping[Fate, int]) -> None:
+        meter = self.parts.meter
+        if meter is None:
+            return
+        meter.records_scanned(label, sum(figures.values()))
+        for fate, count in figures.items():
+            meter.records_indexed(label, fate, count)
+
+    def index_took(self, collection: str, seconds: float, records: int) -> None:
+        if self.parts.meter is not None:
+            for _ in range(records):
+                self.parts.meter.index_took(self.parts.routes.label(collection), seconds / records)
