@@ -47,9 +47,15 @@ def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Wor
         f"  settled   {sum(row['settled'].values()):>12,}  ({listed(row['settled'])})",
         f"  attempts  {sum(row['attempts'].values()):>12,}  ({listed(row['attempts'])})",
         f"  cursor    {row['cursor'] or 'none'}",
-        *(f"  {name}: {value:,}" for name, value in facts.items()),
+        *(f"  {name}: {_fact(value)}" for name, value in facts.items()),
     ]
     return "\n".join(lines)
+
+
+def _fact(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
 def _parts_of_open(row: Mapping[str, Any]) -> str:

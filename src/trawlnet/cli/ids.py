@@ -1,0 +1,104 @@
+"""`trawlnet ids`: an API of sequential ids, kept up with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.ids_ledger import add_ledger_verbs
+from trawlnet.cli.ids_store import add_store_verb
+from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.cli.workspace import Workspace, holder
+from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock, Ledger
+
+if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
+    from trawlnet.observe.metrics import Metrics
+
+app = typer.Typer(
+    name="ids",
+    help="Keep up with an API that hands out sequential ids.",
+    rich_markup_mode=None,
+    epilog="Example: trawlnet ids status -w ./net",
+)
+
+
+def _plan(config: IdsConfig) -> Plan:
+    return Plan(config.first_workers, manners(config), limits(config), config.metrics_address)
+
+
+def _open(
+    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts]:
+    from trawlnet.crawlers.ids.build import open_parts  # Heavy: only a crawl needs it.
+
+    return open_parts(config, workspace, clock, metrics)
+
+
+@asynccontextmanager
+async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
+    from trawlnet.crawlers.ids.build import LEDGER, looked_at, open_ledger
+    from trawlnet.store.memory import MemoryStore
+
+    # Looking at a crawl that never began must not begin one.
+    if not (state / LEDGER / "data.mdb").exists():
+        yield MemoryStore()
+    elif holder(Workspace(state.parents[1], state.name)) is not None:
+        async with looked_at(state) as seen:
+            assert seen is not None
+            yield seen
+    else:
+        async with open_ledger(state) as ledger:
+            yield ledger
+
+
+async def _forget(config: IdsConfig) -> None:
+    """Everything is in the workspace; what was published to a server is its consumers'."""
+
+
+async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
+    from trawlnet.crawlers.ids.build import looked_at
+    from trawlnet.crawlers.ids.helm import ledger_row
+    from trawlnet.crawlers.ids.notes import read_now
+
+    place = Workspace(workspace, "ids")
+    found = read_now(place.state)
+    row: dict[str, Any] = {"lag_p20_s": None, "workers": 0, "watermark": None} | found
+    if holder(place) is not None:
+        return row
+    # The figures of a crawl that has ended are old: what stands is in the ledger.
+    async with looked_at(place.state) as ledger:
+        row |= {"lag_p20_s": None, "workers": 0, "decision": None}
+        return row | ledger_row(ledger) if ledger is not None else row
+
+
+IDS = Crawler(
+    name="ids",
+    config=IdsConfig,
+    plan=_plan,
+    open=_open,
+    ledger=_ledger,
+    remote=lambda config: "",
+    forget=_forget,
+    outputs=(
+        "spool/instance_store",
+        "spool/pgcr_blocked_retry",
+        "spool/items",
+        "spool/items_blocked_retry",
+        "logs/missed.log",
+    ),
+    public_key=lambda key: key,
+    example="--base-url https://www.bungie.net --target 15000000000 --contact you@example.org",
+    located_by=(),
+    live=frozenset(),
+    facts=_facts,
+)
+add_shared_verbs(app, IDS)
+add_ledger_verbs(app)
+add_store_verb(app)

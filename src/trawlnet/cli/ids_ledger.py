@@ -1,0 +1,90 @@
+"""`trawlnet ids gaps` and `missed`: what the ledger says about ids that were not fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import json as jsonlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trawlnet.cli.flags import Folder, Json, Most, variables
+from trawlnet.cli.workspace import find
+from trawlnet.crawlers.ids.words import Mark
+
+if TYPE_CHECKING:  # Only a verb that runs pays for the import.
+    from trawlnet.crawlers.ids.ledger import IdsLedger
+
+_SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED)
+
+
+def add_ledger_verbs(app: typer.Typer) -> None:
+    for verb, example in ((gaps, "gaps -w ./net --json"), (missed, "missed -w ./net")):
+        app.command(
+            verb.__name__,
+            epilog=f"Example: trawlnet ids {example}",
+            context_settings=variables("ids"),
+        )(verb)
+
+
+def gaps(workspace: Folder, limit: Most = None, json: Json = False) -> int:
+    """List ranges of ids that were skipped, and why; the end is not part of a range."""
+    return _show(workspace, limit, json, _gap_rows, _gap_line)
+
+
+def missed(workspace: Folder, limit: Most = None, json: Json = False) -> int:
+    """List ids that errors have kept from being fetched; they are asked for again in time."""
+    return _show(workspace, limit, json, _missed_rows, _missed_line)
+
+
+Rows = Callable[["IdsLedger"], AsyncIterator[dict[str, Any]]]
+
+
+def _show(
+    path: Path, limit: int | None, as_json: bool, rows: Rows, line: Callable[..., str]
+) -> int:
+    state = find(path, "ids").state
+
+    async def run() -> None:
+        from trawlnet.crawlers.ids.build import looked_at
+
+        async with looked_at(state) as ledger:
+            if ledger is None:
+                return
+            told = 0
+            async for row in rows(ledger):
+                if told == limit:
+                    return
+                told += 1
+                print(jsonlib.dumps(row) if as_json else line(**row))
+
+    asyncio.run(run())
+    return 0
+
+
+async def _gap_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
+    from trawlnet.crawlers.ids.marks import mark_of, reason_of
+
+    for span in await ledger.marked(*_SKIPPED):
+        row = {"start": span.start, "end": span.end, "reason": str(mark_of(span.word))}
+        yield row | {"detail": reason_of(span.word)}
+
+
+def _gap_line(start: int, end: int, reason: str, detail: str) -> str:
+    return f"{start}  {end}  {end - start:>12,}  {reason}  {detail}".rstrip()
+
+
+async def _missed_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
+    from trawlnet.crawlers.ids.marks import reason_of
+
+    for span in await ledger.marked(Mark.MISSED):
+        for number in range(span.start, span.end):
+            miss = ledger.misses[number]
+            reason = reason_of(span.word) or str(Mark.MISSED)
+            yield {"id": number, "reason": reason, "detail": miss.detail, "rounds": miss.rounds}
+
+
+def _missed_line(id: int, reason: str, detail: str, rounds: int) -> str:
+    return f"{id}  {reason}  {detail}".rstrip()
