@@ -67,6 +67,13 @@ IDS_WATERMARK = "trawlnet_ids_watermark"
 IDS_BEYOND = "trawlnet_ids_beyond"
 IDS_MARKS = "trawlnet_ids_marks"
 
+# Of the pds crawler, as its users know them; observe/pds.py has the figures.
+PDS_SCAN_DURATION = "chive_pds_scan_duration_seconds"
+PDS_SCANS = "chive_pds_scans"
+PDS_RECORDS_SCANNED = "chive_pds_records_scanned"
+PDS_RECORDS_INDEXED = "chive_pds_records_indexed"
+PDS_INDEX_DURATION = "chive_pds_record_index_duration"
+
 # From a cached answer on loopback to a repository of many megabytes over a slow line.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 

@@ -96,7 +96,7 @@ async def open_registry(where: Path | str, terms: Terms = _DEFAULT) -> Registry:
 
 class Registry:
     def __init__(self, db: Relational, terms: Terms = _DEFAULT) -> None:
-        self._db = db
+        self.db = self._db = db  # Others keep tables beside ours.
         self.terms = terms
         self.notes = Notes(db)
 
@@ -219,6 +219,7 @@ class Registry:
             return stats_of(
                 await transaction.rows(self._sql("stats_rows"), {"now": self._at(now)}),
                 await transaction.rows(self._sql("stats_failures")),
+                await transaction.rows(self._sql("stats_attempts")),
                 await transaction.rows(self._sql("stats_hours"), hours),
             )
 

@@ -33,7 +33,7 @@ class Stats:
     failures: Mapping[Reason, int]  # Rows whose last try failed.
     given_up: Mapping[Reason, int]  # Of these, the unreachable ones.
     scans: Sequence[HourlyScans]  # Of the last two days, oldest first.
-    attempts: Mapping[Reason, int]  # Scans of the last two days by what they came to.
+    attempts: Mapping[Reason, int]  # Every scan there was, by what it came to.
 
     @property
     def active(self) -> int:
@@ -47,7 +47,7 @@ class Stats:
 Rows = Sequence[tuple[Any, ...]]
 
 
-def stats_of(rows: Rows, failures: Rows, hours: Rows) -> Stats:
+def stats_of(rows: Rows, failures: Rows, attempts: Rows, hours: Rows) -> Stats:
     by_status: Counter[Status] = Counter(dict.fromkeys(Status, 0))
     by_source: Counter[Source] = Counter(dict.fromkeys(Source, 0))
     sums = [0] * 6
@@ -68,7 +68,7 @@ def stats_of(rows: Rows, failures: Rows, hours: Rows) -> Stats:
         failures=_by_reason(failures),
         given_up=_by_reason([row for row in failures if row[1] == Status.UNREACHABLE]),
         scans=_by_hour(hours),
-        attempts=_by_reason([(reason, result, scans) for _, result, reason, scans in hours]),
+        attempts=_by_reason(attempts),
     )
 
 

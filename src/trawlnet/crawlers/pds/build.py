@@ -1,0 +1,183 @@
+"""From config and workspace to a registry, a way out, and the parts of a crawl."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.atproto.identities import Identities
+from trawlnet.crawlers.atproto.identity import resolve
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.metered import Getter, MeteredHttp
+from trawlnet.crawlers.pds.config import PdsConfig, lease, manners
+from trawlnet.crawlers.pds.discover import Rounds, wanted
+from trawlnet.crawlers.pds.finding import Finder
+from trawlnet.crawlers.pds.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.routing import Routes
+from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.net.dial import Pools
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
+from trawlnet.net.lane import lane_of
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.pds import PdsMeter
+from trawlnet.tables.registry import PdsRow, Registry, Terms, open_registry
+from trawlnet.tables.scanned import Scanned
+
+REGISTRY = "registry.db"  # In the state folder.
+LEXICONS = "lexicons"  # Folder of the workspace with lexicons of the user's own.
+_DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
+
+Scan = Callable[[PdsRow, float], Awaitable[ScanResult]]
+
+
+def registry_place(config: PdsConfig, workspace: Path) -> Path | str:
+    if "://" in config.registry:
+        return config.registry
+    if config.registry:
+        return Path(config.registry)
+    return workspace / "state" / "pds" / REGISTRY
+
+
+@asynccontextmanager
+async def opened_registry(config: PdsConfig, workspace: Path) -> AsyncIterator[Registry]:
+    terms = Terms(config.allow_private_hosts, config.domain_budget)
+    registry = await open_registry(registry_place(config, workspace), terms)
+    try:
+        yield registry
+    finally:
+        await registry.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """A registry, and a polite way out."""
+
+    config: PdsConfig
+    workspace: Path
+    registry: Registry
+    http: Getter
+    gate: Gate
+    clock: Clock
+    metrics: Metrics
+
+    @property
+    def finder(self) -> Finder:
+        return Finder(self.registry, self.http, self.gate, self.clock)
+
+
+@asynccontextmanager
+async def open_kit(
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Kit]:
+    """Raises NotReady, TablesError."""
+    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
+    gate = Gate(clock, manners(config))
+    directory = wanted(config, workspace).directory
+    polite = replace(manners(config), rate=config.plc_rps, concurrency=_DIRECTORY_AT_ONCE)
+    gate.treat(lane_of(directory), polite)
+    async with AsyncExitStack() as stack:
+        registry = await stack.enter_async_context(opened_registry(config, workspace))
+        guard = Guard(allow_private=config.allow_private_hosts)
+        pools = Pools(total=max(64, 2 * config.concurrency), per_host=_DIRECTORY_AT_ONCE)
+        http = await stack.enter_async_context(Http(gate, clock, agent, guard=guard, pools=pools))
+        metered = MeteredHttp(http, metrics.http)
+        yield Kit(config, workspace, registry, metered, gate, clock, metrics)
+
+
+async def scan_parts(kit: Kit) -> ScanParts:
+    """What scans need, with the tables that they fill."""
+    config, private = kit.config, kit.config.allow_private_hosts
+    tables = Scanned(kit.registry.db)
+    await tables.migrate()
+    directory = wanted(config, kit.workspace).directory
+    return ScanParts(
+        http=kit.http,
+        identities=Identities(
+            lambda did: resolve(kit.http, did, directory, allow_private=private), kit.clock
+        ),
+        tables=tables,
+        routes=Routes(
+            config.collections, load_lexicons(kit.workspace / LEXICONS), config.index_tags
+        ),
+        clock=kit.clock,
+        limits=ScanLimits(records=config.max_records_per_pds),
+        meter=PdsMeter(kit.metrics),
+        park=kit.gate.park,
+        allow_private=private,
+    )
+
+
+@asynccontextmanager
+async def open_parts(
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Parts]:
+    """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
+    from trawlnet.crawlers.pds.scan import scan_pds
+
+    async with open_kit(config, workspace, clock, metrics) as kit:
+        scan = partial(scan_pds, await scan_parts(kit))
+        store = RegistryStore(kit.registry, clock, owner(clock), lease(config))
+        discovered = asyncio.Event()
+        sources = wanted(config, workspace)
+        rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
+        rota = Rota(config.batch, config.scan_interval, config.once, config.skip_relay_connected)
+        source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
+        try:
+            yield Parts(
+                source,
+                store,
+                ScanHandler(kit.registry, scan, clock, config.scan_timeout),
+                NoItems(),
+                kit.gate,
+                clock,
+                companions=[rounds.run] if sources.any and not config.once else [],
+            )
+        finally:
+            await store.close()
+
+
+async def _nothing() -> None:
+    return None
+
+
+def owner(clock: Clock) -> str:
+    """A name that no other process has, nor this one after a restart."""
+    return f"{socket.gethostname()}:{os.getpid()}:{clock.now():.6f}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanHandler:
+    """One due PDS in, one scan out; what it means for the registry is in the news."""
+
+    registry: Registry
+    scan: Scan
+    clock: Clock
+    timeout: float
+
+    async def __call__(self, task: Task) -> Outcome:
+        row = await self.registry.get(task.key)
+        if row is None:
+            return Outcome(Reason.NOT_FOUND, detail="no longer in the registry")
+        result = await self.scan(row, self.clock.now() + self.timeout)
+        return Outcome(result.reason, detail=result.detail, news=result)
+
+
+class NoItems:
+    """Scans store their records as they go, page by page."""
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        return None

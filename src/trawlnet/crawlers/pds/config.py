@@ -1,0 +1,113 @@
+"""What the pds crawler can be told: a section of trawlnet.yaml, variables and flags."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from trawlnet.crawlers.units import Seconds
+from trawlnet.engine.crawl import Limits
+from trawlnet.engine.rules import Manners, RetryPolicy
+
+PLC_DIRECTORY = "https://plc.directory"
+
+
+class PdsConfig(BaseModel):
+    """Field names are the YAML keys; with dashes they are the flags."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    registry: str = Field(
+        "",
+        description="The registry: a file, or postgresql://USER:PASSWORD@HOST/NAME; without it, "
+        "state/pds/registry.db.",
+    )
+    plc: bool = Field(
+        False, description="Look for PDSes in the PLC directory: in its mirror, else its export."
+    )
+    plc_url: str = Field(
+        "", description=f"The PLC directory, also to look for PDSes [{PLC_DIRECTORY}]."
+    )
+    plc_rps: float = Field(
+        5.0, gt=0, le=1000, description="Requests per second to the PLC directory."
+    )
+    relay: tuple[str, ...] = Field((), description="Relays to ask for PDSes (wss:// or https://).")
+    dids: str = Field("", description="File with one DID per line, to look for their PDSes.")
+    discovery_interval: Seconds = Field(
+        86_400.0, gt=0, description="Look for PDSes again after so long, while crawling."
+    )
+    domain_budget: int = Field(
+        100, ge=1, description="PDSes below one domain that may wait for their first whole scan."
+    )
+    collections: tuple[str, ...] = Field(
+        ("pub.chive.*",), description="Collections to look for (globs such as pub.chive.*)."
+    )
+    index_tags: bool = Field(False, description="Index tags, too, instead of only keeping them.")
+    scan_interval: Seconds = Field(900.0, gt=0, description="Scan a batch of PDSes so often.")
+    batch: int = Field(5, ge=1, le=10_000, description="PDSes in one batch.")
+    concurrency: int = Field(2, ge=1, le=1000, description="PDSes scanned at the same time.")
+    requests_per_minute: float = Field(
+        10.0, gt=0, le=60_000, description="Requests to one PDS, whoever asks."
+    )
+    scan_timeout: Seconds = Field(
+        60.0, gt=0, description="Seconds for one scan; the next one goes on."
+    )
+    max_records_per_pds: int = Field(
+        1000, ge=1, description="Records read in one scan; the next one goes on."
+    )
+    skip_relay_connected: bool = Field(
+        False, description="Do not scan PDSes that a relay reads from anyway."
+    )
+    once: bool = Field(
+        False, description="Look for PDSes, scan all that are due without pauses, and end."
+    )
+    clickhouse_address: str = Field(
+        "", description="ClickHouse server with a mirror of the directory (HOST:PORT or URL)."
+    )
+    clickhouse_username: str = Field("default", description="User of the ClickHouse server.")
+    clickhouse_password: str = Field("", description="Password of that user.")
+    clickhouse_database: str = Field("default", description="Database on the ClickHouse server.")
+    allow_private_hosts: bool = Field(
+        False, description="Open loopback and private addresses, any port, plain http."
+    )
+    contact: str = Field("", description="Mail address or URL that the User-Agent names.")
+    metrics_address: str = Field(
+        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+    )
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many scans.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+
+    @field_validator("relay", "collections", mode="before")
+    @classmethod
+    def _one_is_a_list_of_one(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @property
+    def enumerates_plc(self) -> bool:
+        return self.plc or bool(self.plc_url)
+
+    @property
+    def directory(self) -> str:
+        return self.plc_url or PLC_DIRECTORY
+
+
+def manners(config: PdsConfig) -> Manners:
+    """How a PDS is treated. When to ask again after trouble is the registry's to say."""
+    return Manners(rate=config.requests_per_minute / 60.0, concurrency=1, steered=True)
+
+
+_SHORTEST_LEASE = 120.0  # Seconds that a PDS stays claimed after its scanner has died.
+
+
+def lease(config: PdsConfig) -> float:
+    """Longer than any scan: one that was stopped and woken up has also run out of time."""
+    return max(_SHORTEST_LEASE, 2 * config.scan_timeout)
+
+
+def limits(config: PdsConfig) -> Limits:
+    return Limits(
+        lease=lease(config),
+        high_water=0,  # The next batch is claimed when the last one is done: they never overlap.
+        retry=RetryPolicy(attempts=1, patience=0),  # The registry says when to try again.
+        most_tasks=config.max_tasks,
+        most_seconds=config.max_seconds,
+    )

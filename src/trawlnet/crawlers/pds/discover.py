@@ -1,0 +1,128 @@
+"""One cycle of discovery over every source that was configured, now or again and again."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from asyncio import Event
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trawlnet.crawlers.atproto.didfile import check_dids, dids_in
+from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.enumerate_plc import from_plc
+from trawlnet.crawlers.pds.finding import Finder, Tally
+from trawlnet.crawlers.pds.mentions import from_dids
+from trawlnet.crawlers.pds.relay import from_relay, relay_url
+from trawlnet.engine.control import Control
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.tables.errors import TablesError
+from trawlnet.tables.registry import Source
+from trawlnet.tables.server import Server
+
+log = logging.getLogger(__name__)
+
+_AFTER_TROUBLE = 60.0  # Seconds until a cycle that could not begin is tried again.
+TABLES = "tables"  # Folder of the workspace, where `repos plc` leaves its mirror.
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where PDSes are to be looked for."""
+
+    directory: str  # Origin of the PLC directory, in any case for looking up DIDs.
+    enumerates_plc: bool
+    mirror: Path | Server
+    relays: Sequence[str] = ()  # Origins.
+    dids: Path | None = None
+
+    @property
+    def any(self) -> bool:
+        return bool(self.enumerates_plc or self.relays or self.dids)
+
+    @property
+    def name(self) -> str:
+        """Another for other sources: what was looked for there says nothing about these."""
+        told = f"{self.enumerates_plc and self.directory} {sorted(self.relays)} {self.dids}"
+        return f"discovered {zlib.crc32(told.encode()):08x}"
+
+
+def wanted(config: PdsConfig, workspace: Path) -> Wanted:
+    """Raises NotReady for what is written wrongly."""
+    private = config.allow_private_hosts
+    directory = canonical_origin(config.directory, allow_private=private)
+    if not directory.url:
+        raise NotReady(
+            f"{config.directory!r} is not the URL of a PLC directory: {directory.refused}",
+            "write it like --plc-url https://plc.directory",
+        )
+    dids = Path(config.dids) if config.dids else None
+    if dids is not None:
+        check_dids(dids)
+    relays = [relay_url(relay, allow_private=private) for relay in config.relay]
+    return Wanted(directory.url, config.enumerates_plc, _mirror(config, workspace), relays, dids)
+
+
+def _mirror(config: PdsConfig, workspace: Path) -> Path | Server:
+    if not config.clickhouse_address:
+        return workspace / TABLES
+    return Server(
+        config.clickhouse_address,
+        config.clickhouse_username,
+        config.clickhouse_password,
+        config.clickhouse_database,
+    )
+
+
+async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:
+    """What each source named, and what became of it. One that fails stops no other."""
+    tallies: dict[Source, Tally] = {}
+    if sources.relays:
+        tally = tallies[Source.RELAY] = Tally()
+        for relay in sources.relays:
+            await from_relay(finder, relay, tally)
+    if sources.dids is not None:
+        tally = tallies[Source.DID] = Tally()
+        await from_dids(finder, dids_in(sources.dids), sources.directory, tally)
+    if sources.enumerates_plc:
+        tally = tallies[Source.PLC] = Tally()
+        try:
+            await from_plc(finder, sources.directory, sources.mirror, tally)
+        except Unanswered as error:
+            tally.error = error.message
+    return tallies
+
+
+class Rounds:
+    """Discovery beside a crawl, on an interval of its own that restarts do not shorten."""
+
+    def __init__(self, finder: Finder, sources: Wanted, interval: float, discovered: Event) -> None:
+        self._finder = finder
+        self._sources = sources
+        self._interval = interval
+        self._discovered = discovered  # Set after each round.
+
+    async def run(self, control: Control) -> None:
+        clock = self._finder.clock
+        while True:
+            try:
+                await clock.sleep(await self._next_at() - clock.now())
+                await self.once()
+            except (TablesError, NotReady) as error:
+                log.warning("discovery failed", extra={"error": str(error)})
+                await clock.sleep(_AFTER_TROUBLE)
+
+    async def once(self) -> None:
+        if not self._sources.any:
+            return
+        # Noted first: of several processes on one registry, one asks.
+        await self._finder.registry.notes.put(self._sources.name, f"{self._finder.clock.now()}")
+        for source, tally in (await discover(self._finder, self._sources)).items():
+            log.info("discovered", extra={"source": source, **tally.row()})
+        self._discovered.set()
+
+    async def _next_at(self) -> float:
+        last = await self._finder.registry.notes.get(self._sources.name)
+        return 0.0 if last is None else float(last) + self._interval

@@ -1,0 +1,48 @@
+"""The registry in the words that every crawl is described in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Counts, Failure
+from trawlnet.net.lane import lane_of
+from trawlnet.tables.registry import PdsRow, Registry, Status
+
+_PAGE = 500  # Rows read at once.
+
+
+async def counts_of(registry: Registry, now: float) -> Counts:
+    """Open is what is due or being scanned, settled is what was given up, and all else will be
+    visited again."""
+    stats = await registry.stats(now)
+    scanning = stats.by_status[Status.SCANNING]
+    given_up = sum(stats.given_up.values())
+    open_ = min(stats.due + scanning, stats.total - given_up)
+    return Counts(
+        open=open_,
+        leased=scanning,
+        scheduled=stats.total - given_up - open_,
+        known=stats.total,
+        attempts=stats.attempts,
+        settled=stats.given_up,
+    )
+
+
+async def failures_of(registry: Registry, reason: Reason | None) -> AsyncIterator[Failure]:
+    after = ""
+    while rows := await registry.failures(reason, after, _PAGE):
+        for row in rows:
+            yield _failure(row)
+        after = rows[-1].pds_url
+
+
+def _failure(row: PdsRow) -> Failure:
+    return Failure(
+        key=row.pds_url,
+        lane=lane_of(row.pds_url),
+        reason=row.last_reason or Reason.UNKNOWN,
+        detail=row.last_error or "",
+        attempt=row.consecutive_failures,
+        at=row.last_try_at or 0.0,
+    )

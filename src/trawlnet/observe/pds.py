@@ -1,0 +1,62 @@
+"""The figures of PDS scans under the names that their users know."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+from trawlnet.observe import metrics as names
+from trawlnet.observe.metrics import Metrics
+
+# Ten requests a minute make a scan of any size fill its minute, and a user may allow an hour.
+_SCAN_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+_INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class PdsMeter:
+    """Told by scans. Collections come as labels out of a closed set."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        registry = metrics.registry
+        self._yields = metrics.yields
+        self._yields |= {"scans": 0, "records": 0}
+        self._durations = Histogram(
+            names.PDS_SCAN_DURATION,
+            "Seconds of one scan of a PDS, by how it ended.",
+            ["status"],
+            buckets=_SCAN_BUCKETS,
+            registry=registry,
+        )
+        self._scans = Counter(
+            names.PDS_SCANS, "Scans of PDSes by how they ended.", ["status"], registry=registry
+        )
+        self._scanned = Counter(
+            names.PDS_RECORDS_SCANNED, "Records read.", ["collection"], registry=registry
+        )
+        self._indexed = Counter(
+            names.PDS_RECORDS_INDEXED,
+            "Records by what became of them: success, error or skipped.",
+            ["collection", "status"],
+            registry=registry,
+        )
+        self._index_durations = Histogram(
+            names.PDS_INDEX_DURATION,
+            "Seconds to check and store a page of records.",
+            ["collection"],
+            buckets=_INDEX_BUCKETS,
+            registry=registry,
+        )
+
+    def scan_ended(self, status: str, seconds: float) -> None:
+        self._yields["scans"] += 1
+        self._scans.labels(status).inc()
+        self._durations.labels(status).observe(seconds)
+
+    def records_scanned(self, collection: str, count: int) -> None:
+        self._yields["records"] += count
+        self._scanned.labels(collection).inc(count)
+
+    def records_indexed(self, collection: str, status: str, count: int) -> None:
+        self._indexed.labels(collection, status).inc(count)
+
+    def index_took(self, collection: str, seconds: float) -> None:
+        self._index_durations.labels(collection).observe(seconds)
