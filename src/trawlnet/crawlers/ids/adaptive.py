@@ -1,0 +1,334 @@
+"""The adaptive law: how far, how fast, how many at once and what again are four questions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from trawlnet.crawlers.ids.ceiling import Ceiling, Pace
+from trawlnet.crawlers.ids.concurrency import Concurrency
+from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.embargo import Embargo
+from trawlnet.crawlers.ids.head import Head
+from trawlnet.crawlers.ids.lookout import Lookout
+from trawlnet.crawlers.ids.outage import Outage
+from trawlnet.crawlers.ids.retries import (
+    AFTER_ERROR,
+    AFTER_NOT_FOUND,
+    AFTER_THROTTLE,
+    Tries,
+    Waiting,
+    jittered,
+)
+from trawlnet.crawlers.ids.walk import Walk
+from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+
+_AHEAD = 1.15  # The rate is this much more than ids come at ...
+_CATCH_UP = 15.0  # ... and what is left behind is to be made up in so many seconds.
+_SPARE_RATE = 5.0
+_AT_HEAD = 2.0  # Closer to the head than so many seconds' worth of ids counts as being there.
+_LEAST_WAKE = 0.05  # Seconds between two looks at the head: several ids leave together.
+_REPORT_EVERY = 10.0
+
+
+class AdaptivePilot:
+    """Begins at `first`, or goes on at `beyond` and asks again for the `pending` ranges."""
+
+    def __init__(
+        self,
+        controls: Controls,
+        first: int,
+        pending: Iterable[tuple[int, int]] = (),
+        beyond: int | None = None,
+        embargoed: Iterable[int] = (),
+    ) -> None:
+        cursor = first if beyond is None else max(first, beyond)
+        self._controls = controls
+        self._head = Head(controls.freshness)
+        self._ceiling = Ceiling(controls.max_rps)
+        self._pace = Pace(controls.max_rps)
+        self._crew = Concurrency(controls)
+        self._walk = Walk(cursor, controls.step, pending)
+        self._waiting = Waiting()
+        self._lookout = Lookout(self._head, self._walk)
+        self._outage = Outage()
+        self._embargo = Embargo(embargoed)
+        self._settled = self._sent = 0
+        self._sent_before: deque[tuple[float, int]] = deque(maxlen=3)
+        self._report_at = float("-inf")
+        self._free_rate = 2.0 * controls.workers  # Only for ids without times.
+        self._said = ""
+
+    @property
+    def workers(self) -> int:
+        return self._crew.size
+
+    # --- What to ask for ---
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]:
+        count = min(room, self._pace.ready(now))
+        if count <= 0 or now < self._ceiling.held_until:
+            return ()
+        made = self._canary(now) if self._outage.on else self._gather(now, count)
+        self._pace.spend(len(made))
+        self._sent += len(made)
+        return made
+
+    def _canary(self, now: float) -> list[Ask]:
+        if not self._outage.take_canary(now):
+            return []
+        i = next(self._waiting.take(float("inf")), None)
+        if i is None:
+            i = self._walk.next_new()
+        return [Ask(i, Purpose.CANARY, self._waiting.tries(i).total)]
+
+    def _gather(self, now: float, count: int) -> list[Ask]:
+        """What matters most first; the order is the whole of the priorities."""
+        made = [Ask(i, Purpose.PROBE) for i in self._lookout.probes(now, count)]
+        if self._waiting.next_at() <= now:
+            self._again(now, count, made)
+        if len(made) < count and self._walk.behind:
+            made.extend(self._retry(i) for i in self._walk.old(count - len(made)))
+        if self._lookout.stalled:
+            made.extend(self._retry(i) for i in self._lookout.sentinels(now, count - len(made)))
+        elif len(made) < count:
+            fresh = self._walk.new(count - len(made), self._head.newest(now))
+            made.extend(Ask(i, Purpose.FIRST) for i in fresh)
+        if len(made) < count and len(self._embargo):
+            made.extend(self._retry(i) for i in self._embargo.take(now, count - len(made)))
+        return made
+
+    def _again(self, now: float, count: int, made: list[Ask]) -> None:
+        if len(made) >= count:
+            return
+        for i in self._waiting.take(now):
+            if not self._lookout.holds(i):
+                made.append(self._retry(i))
+                if len(made) >= count:
+                    return
+
+    def _retry(self, i: int) -> Ask:
+        return Ask(i, Purpose.RETRY, self._waiting.tries(i).total)
+
+    def wake_at(self, now: float) -> float:
+        if self._outage.on:
+            return max(self._outage.canary_at, self._pace.next_at(now), self._ceiling.held_until)
+        at = min(self._waiting.next_at(), self._lookout.next_at(now), self._embargo.next_at(now))
+        if self._walk.behind:
+            at = now
+        elif not self._lookout.stalled:
+            at = min(at, max(self._head.due(self._walk.cursor), now + _LEAST_WAKE))
+        return max(at, self._pace.next_at(now), self._ceiling.held_until)
+
+    def anchor_wanted(self) -> bool:
+        """Whether an id that is known to exist, the higher the better, would help now."""
+        return self._lookout.anchor_wanted()
+
+    def anchored(self, newest: int) -> None:
+        self._lookout.anchored(newest)
+
+    # --- What was answered ---
+
+    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+        ask, verdict = answer.ask, answer.verdict
+        self._crew.took(answer.took)
+        if verdict is Verdict.DISABLED:
+            self._outage.disabled(now)
+            return self._put_back(now, ask, now)
+        if verdict is Verdict.THROTTLED:
+            return self._throttled(now, answer)
+        if verdict is Verdict.FAILED:
+            self._outage.failed(now)
+        else:
+            self._outage.answered(now - answer.took)
+        if ask.purpose is Purpose.PROBE:
+            return self._probed(now, answer)
+        if ask.purpose is Purpose.FIRST:
+            self._learn(now, answer)
+        elif (left := self._walk.walked(ask.id, missing=verdict is Verdict.NOT_FOUND)) is not None:
+            self._lookout.crossings.cross(*left)
+        if verdict.exists:
+            return self._exists(now, answer)
+        if verdict is Verdict.NOT_FOUND:
+            return self._not_found(now, ask.id)
+        return self._went_wrong(now, ask.id)
+
+    def _learn(self, now: float, answer: Answer) -> None:
+        """First asks tell where the head is; retries are too few and too old for that."""
+        missing = answer.verdict is Verdict.NOT_FOUND
+        self._lookout.first_ask(now, missing=missing)
+        rate = self._head.rate
+        if rate and not self._lookout.stalled:
+            left = self._head.newest(now) - self._walk.cursor
+            if left < _AT_HEAD * rate or not self._head.timed:
+                self._head.first_ask(early=missing)
+
+    def _exists(self, now: float, answer: Answer) -> Sequence[Entry]:
+        i = answer.ask.id
+        self._waiting.forget(i)
+        self._lookout.exists(now, i)
+        self._free(now)
+        if answer.verdict in _SEEN:
+            self._head.saw(i, now, answer.happened_at)
+        if answer.verdict is Verdict.EMBARGOED:
+            again = i in self._embargo
+            self._embargo.hold(now, i)
+            return () if again else (Entry(i, i + 1, Mark.EMBARGOED),)
+        if i in self._embargo:
+            self._embargo.let_go(now, i)
+        self._settled += 1
+        return self._entries(i, Mark.DONE)
+
+    def _entries(self, i: int, mark: Mark) -> Sequence[Entry]:
+        entry = Entry(i, i + 1, mark)
+        if self._controls.step == 1:
+            return (entry,)
+        return (entry, Entry(i + 1, i + self._controls.step, Mark.GAP, "left out on purpose"))
+
+    def _not_found(self, now: float, i: int) -> Sequence[Entry]:
+        if i in self._embargo:
+            self._embargo.again(i)
+            return ()
+        tries = self._waiting.tries(i)
+        if self._lookout.missing(now, i):
+            self._free(now)
+            return ()
+        if tries.not_found < len(AFTER_NOT_FOUND):
+            wait = jittered(AFTER_NOT_FOUND[tries.not_found], i, tries.total)
+            self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
+            return ()
+        if i < self._lookout.highest:
+            self._waiting.forget(i)
+            return self._entries(i, Mark.HOLE)
+        # Nothing is known behind it: it may still come, however long it takes.
+        self._waiting.put(i, now + jittered(AFTER_NOT_FOUND[-1], i, tries.total), tries)
+        return ()
+
+    def _went_wrong(self, now: float, i: int) -> Sequence[Entry]:
+        if i in self._embargo:
+            self._embargo.again(i)
+            return ()
+        self._lookout.untold(now, i)
+        self._free(now)
+        tries = self._waiting.tries(i)
+        if tries.errors >= len(AFTER_ERROR):
+            self._waiting.forget(i)
+            return (Entry(i, i + 1, Mark.MISSED, "errors used up its tries"),)
+        wait = jittered(AFTER_ERROR[tries.errors], i, tries.total)
+        self._waiting.put(i, now + wait, Tries(tries.not_found, tries.errors + 1))
+        return ()
+
+    def _throttled(self, now: float, answer: Answer) -> Sequence[Entry]:
+        sent = now - answer.took
+        if self._ceiling.refused(now, sent=sent, rate=self._sending(now), wait=answer.wait):
+            self._pace.retune(now, min(self._pace.rate, self._ceiling.value(now)))
+        return self._put_back(now, answer.ask, now + jittered(AFTER_THROTTLE, answer.ask.id, 0))
+
+    def _put_back(self, now: float, ask: Ask, due: float) -> Sequence[Entry]:
+        """The answer says nothing about the id: ask again, and count no try."""
+        i = ask.id
+        if ask.purpose is Purpose.PROBE:
+            self._lookout.probed(now, i, None, None)
+        elif i in self._embargo:
+            self._embargo.again(i)
+        else:
+            self._lookout.untold(now, i)
+            self._free(now)
+            self._waiting.put(i, due, self._waiting.tries(i))
+        return ()
+
+    def _probed(self, now: float, answer: Answer) -> Sequence[Entry]:
+        i, verdict = answer.ask.id, answer.verdict
+        exists = True if verdict.exists else False if verdict is Verdict.NOT_FOUND else None
+        fetched = exists is True and self._walk.fetched_ahead(i)
+        self._lookout.probed(now, i, exists, answer.happened_at)
+        self._free(now)
+        gaps = self._lookout.crossings.gaps
+        entries = [Entry(*gap, Mark.GAP, "skipped by the counter") for gap in gaps]
+        gaps.clear()
+        if fetched and verdict is Verdict.EMBARGOED:
+            self._embargo.hold(now, i)
+            entries.append(Entry(i, i + 1, Mark.EMBARGOED))
+        elif fetched:
+            self._settled += 1
+            entries.append(Entry(i, i + 1, Mark.DONE))
+        return entries
+
+    def _free(self, now: float) -> None:
+        """What was held back during a stall may be asked for again."""
+        if self._lookout.freed:
+            for i in self._lookout.freed:
+                self._waiting.put(i, now, self._waiting.tries(i))
+            self._lookout.freed.clear()
+
+    # --- Once a second ---
+
+    def decide(self, now: float) -> Decision | None:
+        self._head.refresh()
+        rate = min(self._wanted(now), self._ceiling.value(now))
+        self._pace.retune(now, rate)
+        self._sent_before.append((now, self._sent))
+        state = self._state(now)
+        if state != self._said:
+            self._crew.forget()
+        measured = self._crew.measure(now, self._settled)
+        frozen = measured is not None and state in _PREDICTABLE and self._crew.judge(now)
+        changed = False if self._outage.on else self._crew.fit(now, rate)
+        predicted = self._predicted(state, rate)
+        self._crew.predict(now, predicted, self._settled)
+        if not (changed or frozen or state != self._said or now >= self._report_at):
+            return None
+        self._said, self._report_at = state, now + _REPORT_EVERY
+        why = f"{state}; prediction was off, crew kept" if frozen else state
+        return Decision(now, "adaptive", self._crew.size, rate, predicted, measured, why)
+
+    def _wanted(self, now: float) -> float:
+        come = self._head.rate
+        if come is None:
+            return min(_BLIND * self._controls.workers, self._controls.max_rps)
+        if self._lookout.stalled:
+            return _STALLED * come + _STALLED_LEAST
+        if not self._head.timed:
+            return self._untimed(come)
+        left = max(0.0, self._head.newest(now) - self._walk.cursor)
+        return _AHEAD * come + left / _CATCH_UP + _SPARE_RATE + len(self._embargo) / _EMBARGO_SHARE
+
+    def _untimed(self, come: float) -> float:
+        """Without times only early asks tell how close the head is."""
+        share = self._head.early_share()
+        if share is not None:
+            over = share - self._controls.freshness
+            change = _GROWTH if over <= 0.0 else max(0.5, 1.0 - 2.0 * over)
+            rate = max(change * self._free_rate, _SPARE_RATE, 0.5 * come)
+            self._free_rate = min(rate, self._controls.max_rps)
+        return self._free_rate
+
+    def _state(self, now: float) -> str:
+        if self._outage.on:
+            return "outage: one canary every ten seconds"
+        if self._lookout.stalled:
+            return "nothing new: a stall or a gap"
+        if self._head.rate is None:
+            return "starting"
+        left = self._head.newest(now) - self._walk.cursor
+        return "at the head" if left < _AT_HEAD * self._head.rate + 1.0 else "catching up"
+
+    def _predicted(self, state: str, rate: float) -> float:
+        if state == "at the head":
+            return min(rate, self._head.rate or rate)
+        return rate if state in _PREDICTABLE else 0.0
+
+    def _sending(self, now: float) -> float:
+        """Requests a second that were sent of late."""
+        if not self._sent_before or now <= self._sent_before[0][0]:
+            return self._pace.rate
+        at, sent = self._sent_before[0]
+        return min(self._pace.rate, max(1.0, (self._sent - sent) / (now - at)))
+
+
+_SEEN = (Verdict.STORED, Verdict.FILTERED)
+_PREDICTABLE = ("at the head", "catching up")
+_BLIND = 4.0  # Requests a second for each worker, while nothing is known of the ids.
+_STALLED, _STALLED_LEAST = 2.0, 10.0
+_EMBARGO_SHARE = 600.0  # Seconds over which embargoed ids are spread once they open.
+_GROWTH = 1.15

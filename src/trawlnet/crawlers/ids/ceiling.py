@@ -1,0 +1,95 @@
+"""How many requests a second: a ceiling that a throttling server pushes down, and even pacing."""
+
+from __future__ import annotations
+
+from collections import deque
+
+_CUT = 0.15  # The share that a cut takes away.
+_BACK = 20.0  # Seconds until the rate of the last cut is tried again.
+_SETTLE = 0.5  # Answers to what was sent before this long after a cut tell nothing new.
+_WINDOW = 1.0
+_LONE = 2  # So many refusals within the window are more than a blemish ...
+_LONE_SHARE = 0.01  # ... if they are also this share of what was sent.
+_LONGEST_WAIT = 300.0
+_BURST = 0.05  # Seconds' worth of requests that may leave together.
+
+
+class Ceiling:
+    """After a cut the rate comes back along a cubic: fast at first, flat where the server
+    refused the last time, then ever faster, so that a limit that is gone is forgotten soon."""
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._top = most
+        self._cut_at = float("-inf")
+        self._refusals: deque[float] = deque()
+        self.held_until = float("-inf")
+
+    def value(self, now: float) -> float:
+        gone = now - self._cut_at
+        if gone > 100.0 * _BACK:
+            return self._most
+        rate = self._top * (1.0 + _CUT * (gone / _BACK - 1.0) ** 3)
+        return min(self._most, max(rate, min(1.0, self._most)))
+
+    def refused(self, now: float, *, sent: float, rate: float, wait: float | None) -> bool:
+        """The server throttled a request that was sent then, while so many a second went out.
+        Returns whether the ceiling came down."""
+        if wait is not None and wait > 0.0:
+            self.held_until = max(self.held_until, now + min(wait, _LONGEST_WAIT))
+        self._refusals.append(now)
+        while self._refusals[0] < now - _WINDOW:
+            self._refusals.popleft()
+        if sent < self._cut_at + _SETTLE:
+            return False
+        if len(self._refusals) < max(_LONE, _LONE_SHARE * rate * _WINDOW):
+            return False
+        self._top = max(min(self.value(now), rate), min(1.0, self._most))
+        self._cut_at = now
+        self._refusals.clear()
+        return True
+
+
+class Pace:
+    """Spreads requests evenly; the rate may change at any time."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._tokens = 1.0
+        self._filled_at: float | None = None
+
+    @property
+    def rate(self) -> float:
+        return self._rate
+
+    def retune(self, now: float, rate: float) -> None:
+        self._fill(now)
+        self._rate = rate
+
+    def ready(self, now: float) -> int:
+        """How many may leave now."""
+        self._fill(now)
+        return int(self._tokens + _ROUNDING)
+
+    def spend(self, count: int) -> None:
+        self._tokens -= count
+
+    def next_at(self, now: float) -> float:
+        """When one may leave; a few together are worth waiting for when they are close."""
+        self._fill(now)
+        if self._tokens >= 1.0:
+            return now
+        whole = max(1.0, self._rate * _BURST * 0.5)
+        return now + (whole - self._tokens) / self._rate
+
+    def _fill(self, now: float) -> None:
+        if self._filled_at is None:
+            self._filled_at = now
+        gone = now - self._filled_at
+        if gone > 0.0:
+            most = max(1.0, self._rate * _BURST)
+            self._tokens = min(most, self._tokens + gone * self._rate)
+            self._filled_at = now
+
+
+_ROUNDING = 1e-9

@@ -1,0 +1,24 @@
+"""What a person sets before a crawl of ids, whichever law steers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    workers: int = 25  # To begin with.
+    min_workers: int = 5
+    max_workers: int = 250
+    max_rps: float = 25.0  # Requests a second, whatever they are for.
+    freshness: float = 0.02  # The share of first asks that may come too early (adaptive only).
+    step: int = 1  # From one id to the next; above 1 the ids between are left out.
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_workers <= self.max_workers:
+            raise ValueError("min_workers must be at least 1 and at most max_workers")
+        if self.max_rps <= 0.0 or not 0.0 < self.freshness < 1.0 or self.step < 1:
+            raise ValueError("max_rps above 0, freshness between 0 and 1, step at least 1")
+
+    def bounded(self, workers: float) -> int:
+        return int(min(max(workers, self.min_workers), self.max_workers))

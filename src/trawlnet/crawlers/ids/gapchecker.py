@@ -1,0 +1,106 @@
+"""The classic gap checker: every five minutes it looks, calls in many workers, searches, skips."""
+
+from __future__ import annotations
+
+from trawlnet.crawlers.ids.classic import Reading
+from trawlnet.crawlers.ids.counters import Counters
+from trawlnet.crawlers.ids.crossings import Crossings
+from trawlnet.crawlers.ids.gapsearch import GapSearch
+from trawlnet.crawlers.ids.walk import Walk
+from trawlnet.crawlers.ids.words import Answer, Purpose, Verdict
+
+EVERY = 300.0
+WINDOW = 240.0
+SUSPECT_FRACTION, SUSPECT_COUNT = 0.8, 50
+SUPER_WORKERS, SUPER_IDS = 500, 10_000
+GAP_FRACTION = 0.99
+_TOOTH = 0.45
+_PUBLISHED_AFTER = 45.0  # Seconds that are not counted on when a block behind a gap is reckoned.
+_COMB_LEAST, _COMB_MOST = 64, 4096
+_REACH = 50_000_000
+
+
+class GapChecker:
+    """The spec's halving finds a block only if it happens to step into it. Here a comb, dense
+    enough for the ids that must have come since, finds any block within reach; if there is none
+    it was a stall, and the crawl stays where it is."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.crossings = Crossings(walk)
+        self.left = 0  # Ids that the workers called in have still to take.
+        self.crew = 0
+        self._walk = walk
+        self._check_at = float("inf")
+        self._search: GapSearch | None = None
+        self._rate = 0.0
+        self._found_at = 0.0
+
+    def begin(self, now: float) -> None:
+        self._check_at = now + EVERY
+        self._found_at = now
+
+    def knows(self, reading: Reading) -> None:
+        """How fast ids come, when they come."""
+        if reading.fraction_404 < 0.5 and reading.pgcr_rate > 0.0:
+            self._rate = reading.pgcr_rate
+
+    def check(self, now: float, counters: Counters, *, idle: bool) -> str:
+        """Called every second; what happened, in words, or nothing."""
+        if self._search is not None:
+            return self._searched(now)
+        if self.crew:
+            return self._supercharged(now, counters) if self.left <= 0 and idle else ""
+        if now < self._check_at:
+            return ""
+        self._check_at = now + EVERY
+        reading = counters.reading(now, WINDOW)
+        if reading.fraction_404 <= SUSPECT_FRACTION or reading.count_404 <= SUSPECT_COUNT:
+            return ""
+        self.crew, self.left = SUPER_WORKERS, SUPER_IDS
+        return f"gap suspected: {SUPER_WORKERS} more workers for {SUPER_IDS} ids"
+
+    def _supercharged(self, now: float, counters: Counters) -> str:
+        self.crew = 0
+        self._check_at = now + EVERY
+        if counters.reading(now, WINDOW).fraction_404 <= GAP_FRACTION:
+            return "no gap: ids are coming again"
+        beyond = max(1.0, self._rate) * max(1.0, now - self._found_at - _PUBLISHED_AFTER)
+        step = max(1, int(_TOOTH * beyond))
+        count = min(_COMB_MOST, max(_COMB_LEAST, _REACH // step))
+        self._search = GapSearch(self._walk.cursor)
+        self._search.comb(self._walk.cursor, step, count)
+        return f"gap: searching with {count} probes, {step} ids apart"
+
+    def _searched(self, now: float) -> str:
+        search = self._search
+        assert search is not None
+        if search.searching:
+            return ""
+        self._search = None
+        self._check_at = now + EVERY
+        if search.first is None:
+            return "runaway: nothing within reach; staying here"
+        self._walk.jump(search.first)
+        self.crossings.confirm(search)
+        return f"gap crossed: [{search.start}, {search.first})"
+
+    def probes(self, now: float, most: int) -> list[int]:
+        taken = self._search.take(now, most) if self._search is not None else []
+        return taken + self.crossings.take(now, most - len(taken))
+
+    def next_at(self, now: float) -> float:
+        at = self._search.next_at(now) if self._search is not None else float("inf")
+        return min(at, self.crossings.next_at(now))
+
+    def heard(self, now: float, i: int, answer: Answer) -> None:
+        """Every answer goes past here."""
+        verdict = answer.verdict
+        if answer.ask.purpose is not Purpose.PROBE:
+            if verdict.exists and answer.ask.purpose is Purpose.FIRST:
+                self._found_at = now
+            return
+        exists = True if verdict.exists else False if verdict is Verdict.NOT_FOUND else None
+        if self._search is not None and i in self._search:
+            self._search.answered(now, i, exists)
+        else:
+            self.crossings.answered(now, i, exists)

@@ -1,0 +1,109 @@
+"""Where the newest published id is by now: a line through recent ids and their times."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median
+
+_RECENT = 400  # Successes; the newest quarter of them is where the line begins ...
+_SPARSE = 8  # ... and every so many are kept for longer, for its slope.
+_LONG = 500
+_LEAST = 24  # Successes before a slope means anything.
+_LEAST_SPAN = 2.0
+_SMOOTHING = 0.2  # The share of each new slope, once a second.
+_FIRST_DELAY = 30.0
+_CHECK = 30  # First asks between two corrections of the delay.
+_GAIN = 4.0  # Seconds of delay for each unit of share that is too much.
+_DELAY_DOWN, _DELAY_UP = 0.5, 2.0
+_DELAY_MOST = 3600.0
+
+
+class Head:
+    """Ids and the times at which the things behind them happened go in; what may be asked for
+    comes out. The delay from happening to being published is learnt from first asks that came
+    too early, so that their share becomes `freshness`."""
+
+    def __init__(self, freshness: float) -> None:
+        self.rate: float | None = None  # Ids a second, as they are handed out.
+        self.delay = _FIRST_DELAY
+        self.timed = True  # Whether ids come with times.
+        self._freshness = freshness
+        self._recent: deque[tuple[int, float]] = deque(maxlen=_RECENT)
+        self._long: deque[tuple[int, float]] = deque(maxlen=_LONG)
+        self._seen = 0
+        self._base_id, self._base_at = 0.0, 0.0
+        self._firsts = self._early = 0
+
+    def saw(self, i: int, now: float, happened_at: float | None) -> None:
+        """Without times, those of the answers must do: the slope is then that of our own crawl,
+        which at the head is that of the ids."""
+        if happened_at is None:
+            self.timed, self.delay, happened_at = False, 0.0, now
+        self._recent.append((i, happened_at))
+        self._seen += 1
+        if self._seen % _SPARSE == 0:
+            self._long.append((i, happened_at))
+
+    def first_ask(self, *, early: bool) -> None:
+        """The answer to the first ask for an id at the head."""
+        self._firsts += 1
+        self._early += early
+        if self._firsts >= _CHECK and self.timed:
+            over = _GAIN * (self._early / self._firsts - self._freshness)
+            delay = self.delay + min(max(over, -_DELAY_DOWN), _DELAY_UP)
+            self.delay = min(max(delay, 0.0), _DELAY_MOST)
+            self._firsts = self._early = 0
+
+    def early_share(self) -> float | None:
+        """The share of first asks that came too early since the last call; for ids without
+        times, which have no delay to correct. None when there were too few."""
+        if self._firsts < _CHECK:
+            return None
+        share = self._early / self._firsts
+        self._firsts = self._early = 0
+        return share
+
+    def refresh(self) -> None:
+        """Draw the line anew; once a second is enough."""
+        if len(self._recent) < _LEAST:
+            return
+        newest = sorted(self._recent)[-max(_LEAST // 2, len(self._recent) // 4) :]
+        # Medians, because some ids are handed out long after the thing had happened.
+        self._base_id = median(i for i, _ in newest)
+        self._base_at = median(at for _, at in newest)
+        oldest = self._oldest()
+        span = self._base_at - median(at for _, at in oldest)
+        if span < _LEAST_SPAN:
+            return
+        slope = max(0.0, (self._base_id - median(i for i, _ in oldest)) / span)
+        self.rate = slope if self.rate is None else self.rate + _SMOOTHING * (slope - self.rate)
+
+    def _oldest(self) -> list[tuple[int, float]]:
+        kept = self._long if len(self._long) > _LEAST else self._recent
+        return sorted(kept)[: max(_LEAST // 2, len(kept) // 8)]
+
+    def newest(self, now: float) -> float:
+        """The newest id that is worth asking for; infinity while nothing is known."""
+        if not self.rate or not self.timed:
+            return float("inf")
+        return self._base_id + self.rate * (now - self.delay - self._base_at)
+
+    def due(self, i: int) -> float:
+        """When this id is worth asking for."""
+        if not self.rate or not self.timed:
+            return 0.0
+        return self._base_at + self.delay + (i - self._base_id) / self.rate
+
+    def happened(self, i: int) -> float:
+        """When the thing behind this id happened, by the line."""
+        return self._base_at + (i - self._base_id) / self.rate if self.rate else self._base_at
+
+    def unseen(self, now: float, last_at: float) -> float:
+        """How many ids must be out by now that came after the one that happened at `last_at`."""
+        return (self.rate or 0.0) * max(0.0, now - self.delay - last_at)
+
+    def jumped(self, i: int, happened_at: float) -> None:
+        """The counter has leapt: the line goes on from here with the same slope."""
+        self._recent.clear()
+        self._long.clear()
+        self._base_id, self._base_at = float(i), happened_at

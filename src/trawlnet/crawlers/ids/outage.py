@@ -1,0 +1,42 @@
+"""An API that is off, or only fails: one request now and then finds out when it is back."""
+
+from __future__ import annotations
+
+_CANARY_EVERY = 10.0
+_FAILURES = 20  # So many in a row ...
+_FAILING = 5.0  # ... over so many seconds are an outage, whatever the API calls it.
+
+
+class Outage:
+    def __init__(self) -> None:
+        self.on = False
+        self.canary_at = float("inf")
+        self._began = float("-inf")
+        self._failures = 0
+        self._failing_since = 0.0
+
+    def disabled(self, now: float) -> None:
+        if not self.on:
+            self.on, self._began = True, now
+        self.canary_at = now + _CANARY_EVERY
+
+    def failed(self, now: float) -> None:
+        if self._failures == 0:
+            self._failing_since = now
+        self._failures += 1
+        if self.on or (self._failures >= _FAILURES and now - self._failing_since >= _FAILING):
+            self.disabled(now)
+
+    def answered(self, sent: float) -> None:
+        """A request that was sent then has got a real answer."""
+        self._failures = 0
+        # Answers that were under way when it was switched off do not count.
+        if self.on and sent > self._began:
+            self.on, self.canary_at = False, float("inf")
+
+    def take_canary(self, now: float) -> bool:
+        """Whether a canary may be sent now; the next waits for this one's answer."""
+        if now < self.canary_at:
+            return False
+        self.canary_at = float("inf")
+        return True

@@ -1,0 +1,67 @@
+"""Ids that are to be asked for again, each at its time: no worker waits with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+# Seconds from one 404 to the next ask. Most ids that came too early are there at the second;
+# the last ones tell a late id from one that never comes.
+AFTER_NOT_FOUND = (12.0, 35.0, 120.0, 400.0, 1200.0)
+AFTER_ERROR = (2.0, 10.0, 40.0, 160.0, 640.0)
+AFTER_THROTTLE = 3.0
+_JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What has become of the asks for one id so far."""
+
+    not_found: int = 0
+    errors: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.not_found + self.errors
+
+
+UNTRIED = Tries()
+
+
+class Waiting:
+    """A delay queue; it also remembers the tries of ids that were taken out and not forgotten."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int]] = []
+        self._tries: dict[int, Tries] = {}
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def tries(self, i: int) -> Tries:
+        return self._tries.get(i, UNTRIED)
+
+    def put(self, i: int, due: float, tries: Tries) -> None:
+        if tries.total:
+            self._tries[i] = tries
+        heappush(self._heap, (due, i))
+
+    def forget(self, i: int) -> None:
+        """The id has its last word."""
+        self._tries.pop(i, None)
+
+    def take(self, now: float) -> Iterator[int]:
+        """Those that are due, the longest due first."""
+        while self._heap and self._heap[0][0] <= now:
+            yield heappop(self._heap)[1]
+
+    def next_at(self) -> float:
+        return self._heap[0][0] if self._heap else float("inf")
+
+
+def jittered(seconds: float, i: int, tries: int) -> float:
+    """Up to a fifth more or less, always the same for this id and try: ids that failed together
+    do not come back together, and a run can be repeated."""
+    draw = (i * 0x9E3779B97F4A7C15 + tries * 0xD1B54A32D192ED03 >> 13) & 0xFFFF
+    return seconds * (1.0 + _JITTER * (draw / 32768.0 - 1.0))
