@@ -59,6 +59,10 @@ def make_app(site: Site) -> ASGIApp:
 
 
 async def _unknown_method(request: Request) -> Response:
+    # This route fits all methods of HTTP, so the router takes it for a known path as well.
+    allowed = {path: method for path, method, _ in _ROUTES}.get(request.url.path)
+    if allowed is not None:
+        raise HTTPException(405, "Method Not Allowed", {"Allow": allowed})
     raise HTTPException(501, "There is no such method here.")
 
 
