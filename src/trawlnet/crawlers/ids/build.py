@@ -17,11 +17,11 @@ from trawlnet.crawlers.ids.handler import IdsHandler, Server
 from trawlnet.crawlers.ids.helm import Helm
 from trawlnet.crawlers.ids.ledger import IdsLedger
 from trawlnet.crawlers.ids.notes import DECISIONS, MISSED_LOG, DecisionFile, MissedLog
-from trawlnet.crawlers.ids.pilots import pilot_for
 from trawlnet.crawlers.ids.places import instances_place, queue_place
 from trawlnet.crawlers.ids.presets import api_of, base_of
 from trawlnet.crawlers.ids.publish import QueueingSink
 from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.setout import pilot_for
 from trawlnet.crawlers.ids.source import NoPages
 from trawlnet.crawlers.ids.start import Scout, first_id
 from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
@@ -198,5 +198,10 @@ def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:
         helm.alerts.tell(Alert(CRAWLER, title, text, helm.clock.now()))
 
     where = f"at {helm.ledger.watermark}, {config.scaling}, {helm.askers.pilot.workers} workers"
+
+    def good_bye() -> None:
+        helm.leave_figures(helm.clock.now())
+        tell("crawl ended", f"at {helm.ledger.watermark}")
+
     tell("crawl began", where)
-    stack.callback(lambda: tell("crawl ended", f"at {helm.ledger.watermark}"))
+    stack.callback(good_bye)

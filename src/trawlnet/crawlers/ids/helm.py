@@ -65,9 +65,8 @@ class Helm:
             self.decisions.keep(decision)
         if control.workers != self.askers.pilot.workers:
             control.workers = self.askers.pilot.workers
-        figures = self.figures(now)
-        self._tell(self.watchman.looked(now, figures))
-        self.leave_figures(now, figures)
+        self._tell(self.watchman.looked(now, self.figures(now)))
+        self.leave_figures(now)
 
     async def look_for_anchor(self, control: Control) -> None:
         """Runs beside the crawl, for an API that tells its newest id: a gap is crossed with it."""
@@ -107,9 +106,9 @@ class Helm:
             self.ledger.watermark,
         )
 
-    def leave_figures(self, now: float, figures: Figures) -> None:
+    def leave_figures(self, now: float) -> None:
         try:
-            write_now(self.folder, self._row(now, figures))
+            write_now(self.folder, self._row(now, self.figures(now)))
         except OSError as error:
             log.warning("figures not written", extra={"error": str(error)})
 
