@@ -94,11 +94,12 @@ def named(folder: str, name: str, dialect: Dialect) -> Statement:
 async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
     """Bring the tables of a folder up to the version that this program knows. Each step is one
     transaction, so a step is made whole or not at all, by one of several programs."""
-    await db.run(_CREATE_VERSIONS)
     for number, step in enumerate(steps, start=1):
         async with db.transaction() as transaction:
-            await transaction.run(_LOCK_VERSIONS[db.dialect])
-            ((version,),) = await transaction.rows(_VERSION, {"folder": folder})
+            await transaction.rows(named(_VERSIONS, "lock", db.dialect))
+            await transaction.run(named(_VERSIONS, "create", db.dialect))
+            current = named(_VERSIONS, "current", db.dialect)
+            ((version,),) = await transaction.rows(current, {"folder": folder})
             if version > len(steps):
                 raise TablesError(
                     f"the tables of {folder} have schema version {version},"
@@ -109,27 +110,11 @@ async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
                 continue
             for name in step:
                 await transaction.run(named(folder, name, db.dialect))
-            await transaction.run(_NOTE_VERSION, {"folder": folder, "version": number})
+            note = named(_VERSIONS, "note", db.dialect)
+            await transaction.run(note, {"folder": folder, "version": number})
 
 
-_CREATE_VERSIONS = Statement(
-    "create_schema_versions",
-    "CREATE TABLE IF NOT EXISTS schema_versions"
-    " (folder TEXT NOT NULL, version INTEGER NOT NULL, PRIMARY KEY (folder, version))",
-)
-_LOCK_VERSIONS: Mapping[Dialect, Statement] = {
-    # A transaction of SQLite is alone from its beginning.
-    "sqlite": Statement("lock_schema_versions", "DELETE FROM schema_versions WHERE version < 0"),
-    "postgresql": Statement("lock_schema_versions", "LOCK TABLE schema_versions"),
-}
-_VERSION = Statement(
-    "schema_version",
-    "SELECT COALESCE(MAX(version), 0) FROM schema_versions WHERE folder = :folder",
-)
-_NOTE_VERSION = Statement(
-    "note_schema_version",
-    "INSERT INTO schema_versions (folder, version) VALUES (:folder, :version)",
-)
+_VERSIONS = "versions"
 
 
 def to_db(dialect: Dialect, seconds: float | None) -> Value:

@@ -1,0 +1,2 @@
+-- A transaction of SQLite is alone from its beginning.
+SELECT 1

@@ -1,0 +1,2 @@
+-- A step was made.
+INSERT INTO schema_versions (folder, version) VALUES (:folder, :version)
