@@ -7,8 +7,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -279,3 +281,61 @@ def postgres_server() -> Iterator[PostgresServer]:
             yield server
         finally:
             server.kill()
+
+
+@dataclass
+class S3Server:
+    """moto's server: the S3 protocol over HTTP, and all objects in its memory."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {
+            "endpoint": f"http://127.0.0.1:{self.port}",
+            "region": "us-east-1",
+            "access_key_id": "someone",
+            "secret_access_key": "a secret that nobody may read",
+        }
+
+    @property
+    def environ(self) -> dict[str, str]:
+        names = {"endpoint": "AWS_ENDPOINT_URL"}
+        return {names.get(key, f"AWS_{key.upper()}"): value for key, value in self.options.items()}
+
+    def make_bucket(self, name: str) -> str:
+        """Gives its URL."""
+        address = f"http://127.0.0.1:{self.port}/{name}"
+        urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=10).close()
+        return f"s3://{name}"
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    pytest.importorskip("moto")
+    port = free_port()
+    command = [sys.executable, "-c", "from moto.server import main; main()"]
+    process = subprocess.Popen(
+        [*command, "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _listens(port):
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise RuntimeError("moto's server does not start")
+            time.sleep(0.05)
+        yield S3Server(port, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "tables": {"engine", "formats"},
     "sim": {"engine", "formats", "net"},
     "crawlers": _BELOW_CRAWLERS,
-    "cli": _BELOW_CRAWLERS | {"crawlers", "sim"},
+    "fleet": _BELOW_CRAWLERS | {"crawlers"},
+    "cli": _BELOW_CRAWLERS | {"crawlers", "fleet", "sim"},
 }
 
 # Third-party packages that only one file may know, so that they stay optional or replaceable.
@@ -40,6 +41,8 @@ ONLY_IN = {
     "chdb": "tables/chdb.py",
     "clickhouse_connect": "tables/server.py",
     "prometheus_client": "observe/",
+    "obstore": "archive/objects.py",
+    "ray": "fleet/ray.py",
 }
 
 

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+from trawlnet.archive.remote import RangeFile
 from trawlnet.formats import rca
 from trawlnet.formats.syntax import is_did
+
+File = int | RangeFile  # A file descriptor, or an object that is read by ranges.
 
 CHUNK = 1 << 20
 _HEAD = 4096  # Enough for the table of contents of most repositories.
@@ -46,7 +49,7 @@ Starts = Callable[[], "array[int] | None"]  # Where blocks start, in order, as a
 
 
 def walk(
-    fd: int, start: int, end: int, *, check: bool, starts: Starts | None = None
+    fd: File, start: int, end: int, *, check: bool, starts: Starts | None = None
 ) -> Iterator[FoundBlock | Gap]:
     """Every block between two offsets. Without `check` only their tables of contents are read.
 
@@ -73,14 +76,18 @@ def walk(
             at = block.end
 
 
-def read_block(fd: int, offset: int, end: int, *, check: bool) -> FoundBlock:
+def read_block(fd: File, offset: int, end: int, *, check: bool) -> FoundBlock:
     """The block at an offset. Raises RcaError, its places counted from the start of the file."""
     return _read_block(_Patience(fd, 0), offset, end, check)
 
 
-def read_exactly(fd: int, size: int, offset: int) -> bytes:
-    data = os.pread(fd, size, offset)
-    while len(data) < size and (more := os.pread(fd, size - len(data), offset + len(data))):
+def pread(file: File, size: int, offset: int) -> bytes:
+    return os.pread(file, size, offset) if isinstance(file, int) else file.pread(size, offset)
+
+
+def read_exactly(fd: File, size: int, offset: int) -> bytes:
+    data = pread(fd, size, offset)
+    while len(data) < size and (more := pread(fd, size - len(data), offset + len(data))):
         data += more
     if len(data) < size:
         raise rca.RcaCut(offset, f"{size} bytes expected where {len(data)} are left")
@@ -98,7 +105,7 @@ def check_names(head: rca.BlockHead) -> None:
 class _Patience:
     """A file, and how many bytes of it were read for nothing."""
 
-    def __init__(self, fd: int, futile: int) -> None:
+    def __init__(self, fd: File, futile: int) -> None:
         self._fd = fd
         self._futile = futile
         self._read = 0
@@ -109,7 +116,7 @@ class _Patience:
 
     def read(self, size: int, offset: int) -> bytes:
         self._read += size
-        return os.pread(self._fd, size, offset)
+        return pread(self._fd, size, offset)
 
     def useful(self) -> None:
         self._read = 0

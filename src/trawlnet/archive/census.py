@@ -7,11 +7,10 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import NamedTuple
 
 from trawlnet.archive.entries import Entry
-from trawlnet.archive.segment import Damage, Segment, read_entry
+from trawlnet.archive.segment import Damage, Place, Segment, read_entry
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
 from trawlnet.formats import rca
 
@@ -29,11 +28,11 @@ class Census:
     """The blocks that do not count, by segment, their offsets in order. They take 8 bytes each;
     the others take nothing."""
 
-    superseded: Mapping[Path, array[int]]
-    tombstoned: Mapping[Path, array[int]]
+    superseded: Mapping[Place, array[int]]
+    tombstoned: Mapping[Place, array[int]]
     damage: Sequence[Damage] = ()
 
-    def dead(self, path: Path) -> frozenset[int]:
+    def dead(self, path: Place) -> frozenset[int]:
         return frozenset(self.superseded.get(path, ())) | frozenset(self.tombstoned.get(path, ()))
 
 
@@ -42,15 +41,15 @@ class _Taking:
     segments: Sequence[Segment]
     stones: Mapping[str, Tombstone]
     check: bool
-    superseded: dict[Path, array[int]] = field(default_factory=dict)
-    tombstoned: dict[Path, array[int]] = field(default_factory=dict)
+    superseded: dict[Place, array[int]] = field(default_factory=dict)
+    tombstoned: dict[Place, array[int]] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
 
 
-def load_tombstones(place: Path) -> dict[str, Tombstone]:
+def load_tombstones(place: Place) -> dict[str, Tombstone]:
     """The latest of each DID, from the folder of the segments. All are held in memory."""
     stones: dict[str, Tombstone] = {}
-    for stone in read_tombstones(place if place.is_dir() else place.parent):
+    for stone in read_tombstones(place):
         before = stones.get(stone.did)
         if before is None or before.at_us <= stone.at_us:
             stones[stone.did] = stone
@@ -108,5 +107,5 @@ def _version(taking: _Taking, number: int, entry: Entry) -> Version | None:
     return Version(block.head.crawled_at_us, number, entry.offset)
 
 
-def _in_order(offsets: Mapping[Path, array[int]]) -> dict[Path, array[int]]:
+def _in_order(offsets: Mapping[Place, array[int]]) -> dict[Place, array[int]]:
     return {path: array("q", sorted(found)) for path, found in offsets.items()}

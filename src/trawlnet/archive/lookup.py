@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.census import Version
-from trawlnet.archive.segment import Damage, Segment, find_segments, read_collection, read_entry
+from trawlnet.archive.segment import (
+    Damage,
+    Place,
+    Segment,
+    find_segments,
+    read_collection,
+    read_entry,
+)
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
 from trawlnet.formats import rca
@@ -35,7 +41,7 @@ class Lookup:
     damage: list[Damage] = field(default_factory=list)
 
 
-def look_up(place: Path, did: str) -> Lookup:
+def look_up(place: Place, did: str) -> Lookup:
     """By CrawledAt, then by place. A damaged block is passed over, and told."""
     found, best = Lookup(), Version(-(1 << 63), -1, 0)
     for number, segment in enumerate(open_all(find_segments(place), found.damage)):
@@ -84,9 +90,8 @@ def is_json(data: bytes) -> bool:
     return data.startswith(b"{")
 
 
-def _covering(place: Path, did: str, crawled_at_us: int) -> Tombstone | None:
-    folder = place if place.is_dir() else place.parent
-    stones = (stone for stone in read_tombstones(folder) if stone.did == did)
+def _covering(place: Place, did: str, crawled_at_us: int) -> Tombstone | None:
+    stones = (stone for stone in read_tombstones(place) if stone.did == did)
     return max(
         (stone for stone in stones if stone.at_us >= crawled_at_us),
         key=lambda stone: stone.at_us,

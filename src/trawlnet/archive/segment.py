@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trawlnet.archive.blocks import FoundBlock, Gap, read_block, read_exactly, walk
+from trawlnet.archive.blocks import File, FoundBlock, Gap, pread, read_block, read_exactly, walk
 from trawlnet.archive.entries import COUNT, Entry, EntryLog, crc_of, read_entries
+from trawlnet.archive.remote import Remote
 from trawlnet.formats import rca
 from trawlnet.formats.rcaindex import find_entries
 
+Place = Path | Remote  # A folder of segments, or one of them.
+
 SUFFIX = ".rca"
+MANIFEST = "manifest"  # Folder that names the segments which count, where many write.
 _NAME = re.compile(r"segment_([0-9]{4,12})\.rca")
 
 
@@ -31,7 +35,7 @@ class NoArchive(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    path: Path
+    path: Place
     offset: int
     what: str
 
@@ -44,20 +48,26 @@ class Segment:
     """What its ends say. It holds no file open: an archive may have more segments than a process
     may have files."""
 
-    path: Path
+    path: Place
     size: int
     header: rca.Header
     footer: rca.Footer | None  # None: not finalised, or its index cannot be used.
     blocks_end: int
     damage: Damage | None  # Why a finalised segment has no usable index.
-    identity: tuple[int, int, int]
+    identity: tuple[object, ...]
 
     @property
     def finalised(self) -> bool:
         return self.header.index_offset != 0
 
+    @property
+    def file(self) -> Path:
+        """Where it is, for those who change it: they are never given a remote one."""
+        assert isinstance(self.path, Path)
+        return self.path
+
     @contextmanager
-    def open(self) -> Iterator[int]:
+    def open(self) -> Iterator[File]:
         """The file, if it is still the one that was looked at."""
         with _opened(self.path) as fd:
             # An unfinalised one may have grown; a finalised one can only be replaced.
@@ -65,7 +75,7 @@ class Segment:
                 raise ArchiveChanged(f"{self.path} was replaced while it was read")
             yield fd
 
-    def blocks(self, fd: int, *, check: bool) -> Iterator[FoundBlock | Gap]:
+    def blocks(self, fd: File, *, check: bool) -> Iterator[FoundBlock | Gap]:
         return walk(fd, rca.HEADER_SIZE, self.blocks_end, check=check, starts=self._starts)
 
     def entries(self) -> Iterator[Entry]:
@@ -94,12 +104,10 @@ class Segment:
         page = start - start % mmap.ALLOCATIONGRANULARITY
         # A finalised segment never shrinks, so that the mapping cannot lose its file.
         with self.open() as fd:
+            if not isinstance(fd, int):
+                return _entries_in(read_exactly(fd, end - start, start), did)
             mapped = mmap.mmap(fd, end - page, access=mmap.ACCESS_READ, offset=page)
-        try:
-            found = find_entries(memoryview(mapped)[start - page :], did)
-        except rca.RcaError:
-            return []
-        return [Entry(one.did.encode(), one.offset, one.size, one.crc) for one in found]
+        return _entries_in(memoryview(mapped)[start - page :], did)
 
     def _index_range(self, footer: rca.Footer) -> tuple[int, int]:
         return footer.index_offset, footer.index_offset + footer.index_size
@@ -117,11 +125,11 @@ class Segment:
             return None
 
 
-def open_segment(path: Path) -> Segment:
+def open_segment(path: Place) -> Segment:
     """Look at both ends of a file. Raises RcaError if it is no archive, OSError if unreadable."""
     with _opened(path) as fd:
-        size = os.fstat(fd).st_size
-        header = rca.parse_header(os.pread(fd, rca.HEADER_SIZE, 0))
+        size = os.fstat(fd).st_size if isinstance(fd, int) else fd.size
+        header = rca.parse_header(pread(fd, rca.HEADER_SIZE, 0))
         footer, damage = None, None
         try:
             footer = _footer(fd, size, header) if header.index_offset else _early_footer(fd, size)
@@ -132,19 +140,39 @@ def open_segment(path: Path) -> Segment:
         return Segment(path, size, header, footer, blocks_end, damage, _identity(fd))
 
 
-def find_segments(place: Path) -> list[Path]:
+def find_segments(place: Place) -> list[Place]:
     """The segments of a folder in the order written, or the one file that was named."""
-    if place.is_file():
+    if place.name.endswith(SUFFIX) if isinstance(place, Remote) else place.is_file():
         return [place]
-    if not place.is_dir():
-        raise NoArchive(f"there is no {place}")
-    found = sorted(place.glob(f"*{SUFFIX}"), key=lambda path: (number_of(path) or 0, path.name))
+    found = sorted(_listed(place), key=lambda path: (number_of(path) or 0, path.name))
     if not found:
         raise NoArchive(f"there are no segments (*{SUFFIX}) in {place}")
     return found
 
 
-def number_of(path: Path) -> int | None:
+def size_of(path: Place) -> int:
+    return path.open().size if isinstance(path, Remote) else path.stat().st_size
+
+
+def _listed(place: Place) -> list[Place]:
+    """Where there is a manifest, a segment that is not in it was never published."""
+    if isinstance(place, Remote):
+        lines = place.sizes(MANIFEST)
+        names = [_named_by(line) for line in lines] if lines else list(place.sizes())
+        return [place / name for name in names if name.endswith(SUFFIX)]
+    if not place.is_dir():
+        raise NoArchive(f"there is no {place}")
+    if (place / MANIFEST).is_dir():
+        lines_here = (place / MANIFEST).glob("*.json")
+        return [place / _named_by(line.name) for line in lines_here]
+    return list(place.glob(f"*{SUFFIX}"))
+
+
+def _named_by(line: str) -> str:
+    return line.removesuffix(".json") + SUFFIX
+
+
+def number_of(path: Place) -> int | None:
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else None
 
@@ -167,7 +195,7 @@ def entry_of(block: FoundBlock) -> Entry:
     return Entry(block.head.did.encode(), block.offset, block.head.size, block.crc)
 
 
-def read_entry(fd: int, segment: Segment, entry: Entry, *, check: bool) -> FoundBlock:
+def read_entry(fd: File, segment: Segment, entry: Entry, *, check: bool) -> FoundBlock:
     """The block that an index entry points to. Raises RcaError when it is not that block."""
     if not rca.HEADER_SIZE <= entry.offset < segment.blocks_end:
         raise rca.RcaError(entry.offset, "an index entry that points outside of the blocks")
@@ -181,7 +209,7 @@ def read_entry(fd: int, segment: Segment, entry: Entry, *, check: bool) -> Found
     return block
 
 
-def read_collection(fd: int, block: FoundBlock, collection: rca.CollectionEntry) -> bytes:
+def read_collection(fd: File, block: FoundBlock, collection: rca.CollectionEntry) -> bytes:
     """The decompressed records of one collection. Raises RcaError."""
     start, size = block.offset + collection.start, collection.end - collection.start
     data = read_exactly(fd, size, start)
@@ -191,8 +219,19 @@ def read_collection(fd: int, block: FoundBlock, collection: rca.CollectionEntry)
         raise rca.RcaError(start, error.what) from None
 
 
+def _entries_in(index: memoryview | bytes, did: str) -> list[Entry]:
+    try:
+        found = find_entries(index, did)
+    except rca.RcaError:
+        return []
+    return [Entry(one.did.encode(), one.offset, one.size, one.crc) for one in found]
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _opened(path: Place) -> Iterator[File]:
+    if isinstance(path, Remote):
+        yield path.open()
+        return
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield fd
@@ -200,17 +239,19 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def _identity(fd: int) -> tuple[int, int, int]:
+def _identity(fd: File) -> tuple[object, ...]:
+    if not isinstance(fd, int):
+        return fd.version, fd.size
     status = os.fstat(fd)
     return status.st_dev, status.st_ino, status.st_size
 
 
-def _footer(fd: int, size: int, header: rca.Header) -> rca.Footer:
+def _footer(fd: File, size: int, header: rca.Header) -> rca.Footer:
     start = size - rca.FOOTER_SIZE
     if header.index_offset > start:
         raise rca.RcaError(24, f"an index at {header.index_offset} in a file of {size} bytes")
     try:
-        footer = rca.parse_footer(os.pread(fd, rca.FOOTER_SIZE, start))
+        footer = rca.parse_footer(pread(fd, rca.FOOTER_SIZE, start))
     except rca.RcaError as error:
         raise rca.RcaError(start + error.offset, error.what) from None
     if footer.index_offset != header.index_offset:
@@ -222,13 +263,13 @@ def _footer(fd: int, size: int, header: rca.Header) -> rca.Footer:
     return footer
 
 
-def _early_footer(fd: int, size: int) -> rca.Footer | None:
+def _early_footer(fd: File, size: int) -> rca.Footer | None:
     """The footer of a segment whose writer was killed before it could rewrite the header."""
     if size < rca.HEADER_SIZE + rca.FOOTER_SIZE:
         return None
     start = size - rca.FOOTER_SIZE
     try:
-        footer = rca.parse_footer(os.pread(fd, rca.FOOTER_SIZE, start))
+        footer = rca.parse_footer(pread(fd, rca.FOOTER_SIZE, start))
     except rca.RcaError:
         return None
     if footer.index_offset + footer.index_size != start or footer.index_size < COUNT.size:

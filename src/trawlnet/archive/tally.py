@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from trawlnet.archive.blocks import FoundBlock, Gap
+from trawlnet.archive.blocks import File, FoundBlock, Gap
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.segment import (
     Damage,
+    Place,
     Segment,
     find_segments,
     open_segment,
@@ -53,7 +53,7 @@ class Tally:
             self.records += records
 
 
-def tally(place: Path, progress: Progress = lambda done: None) -> Tally:
+def tally(place: Place, progress: Progress = lambda done: None) -> Tally:
     """Each DID once, with its latest block, unless a tombstone covers it."""
     counts = Tally()
     segments = open_all(find_segments(place), counts.damage)
@@ -72,7 +72,7 @@ def tally(place: Path, progress: Progress = lambda done: None) -> Tally:
     return counts
 
 
-def inspect(path: Path, progress: Progress = lambda done: None) -> tuple[Segment, Tally]:
+def inspect(path: Place, progress: Progress = lambda done: None) -> tuple[Segment, Tally]:
     """Everything in one segment, each block of it, unpacked. Raises RcaError for no archive."""
     segment, counts = open_segment(path), Tally()
     _add_file(counts, segment)
@@ -93,7 +93,7 @@ def inspect(path: Path, progress: Progress = lambda done: None) -> tuple[Segment
     return segment, counts
 
 
-def open_all(paths: Sequence[Path], damage: list[Damage]) -> list[Segment]:
+def open_all(paths: Sequence[Place], damage: list[Damage]) -> list[Segment]:
     """The segments that can be read; of the others, why not."""
     segments = []
     for path in paths:
@@ -108,7 +108,7 @@ def open_all(paths: Sequence[Path], damage: list[Damage]) -> list[Segment]:
     return segments
 
 
-def sound_blocks(segment: Segment, fd: int, counts: Tally) -> Iterator[FoundBlock]:
+def sound_blocks(segment: Segment, fd: File, counts: Tally) -> Iterator[FoundBlock]:
     """The blocks; what lies between them goes to the damage, or is the torn end."""
     last: Gap | None = None
     for found in segment.blocks(fd, check=False):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from trawlnet.archive.remote import Remote
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.syntax import is_did
 
@@ -54,10 +55,12 @@ def append_tombstones(archive: Path, stones: Iterable[Tombstone]) -> None:
         _sync_directory(archive)
 
 
-def read_tombstones(archive: Path) -> Iterator[Tombstone]:
+def read_tombstones(archive: Path | Remote) -> Iterator[Tombstone]:
     """In the order in which they were written; none where there is no file. A line that is no
     tombstone was left by a crash before anybody relied on it, and is passed over."""
-    path = archive / NAME
+    if isinstance(archive, Remote):
+        return  # A crawl into an object store writes none.
+    path = (archive if archive.is_dir() else archive.parent) / NAME
     if not path.exists():
         return
     with path.open("rb") as file:

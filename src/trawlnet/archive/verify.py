@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import heapq
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from pathlib import Path
 
-from trawlnet.archive.blocks import FoundBlock, Gap
+from trawlnet.archive.blocks import File, FoundBlock, Gap, pread
 from trawlnet.archive.entries import Entry, EntryLog
 from trawlnet.archive.lookup import is_json
-from trawlnet.archive.segment import Damage, Segment, entry_of, open_segment, read_collection
+from trawlnet.archive.segment import (
+    Damage,
+    Place,
+    Segment,
+    entry_of,
+    open_segment,
+    read_collection,
+)
 from trawlnet.archive.tally import Progress
 from trawlnet.formats import rca
 
@@ -22,7 +27,7 @@ _TOLD = 1000  # Damages of one segment that are told one by one.
 
 @dataclass(slots=True)
 class Verdict:
-    path: Path
+    path: Place
     finalised: bool = False
     bytes: int = 0
     blocks: int = 0
@@ -42,7 +47,7 @@ class Verdict:
             self.untold += 1
 
 
-def verify_segment(path: Path, progress: Progress = lambda done: None) -> Verdict:
+def verify_segment(path: Place, progress: Progress = lambda done: None) -> Verdict:
     verdict = Verdict(path)
     try:
         segment = open_segment(path)
@@ -61,15 +66,15 @@ def verify_segment(path: Path, progress: Progress = lambda done: None) -> Verdic
     return verdict
 
 
-def _check_ends(verdict: Verdict, segment: Segment, fd: int) -> None:
+def _check_ends(verdict: Verdict, segment: Segment, fd: File) -> None:
     """Flags and padding are zero: what is written again from its fields must be the same."""
-    header = os.pread(fd, rca.HEADER_SIZE, 0)
+    header = pread(fd, rca.HEADER_SIZE, 0)
     if at := _difference(header, rca.encode_header(segment.header)):
         verdict.found(at - 1, "a header whose reserved bytes are not zero")
     if segment.footer is None:
         return
     start = segment.size - rca.FOOTER_SIZE
-    footer = os.pread(fd, rca.FOOTER_SIZE, start)
+    footer = pread(fd, rca.FOOTER_SIZE, start)
     if at := _difference(footer, rca.encode_footer(segment.footer)):
         verdict.found(start + at - 1, "a footer whose reserved bytes are not zero")
     if segment.finalised and segment.header.repo_count != segment.footer.repo_count:
@@ -83,7 +88,7 @@ def _difference(one: bytes, other: bytes) -> int:
 
 
 def _check_blocks(
-    verdict: Verdict, segment: Segment, fd: int, progress: Progress
+    verdict: Verdict, segment: Segment, fd: File, progress: Progress
 ) -> tuple[EntryLog, list[Gap]]:
     log = EntryLog()
     gaps: list[Gap] = []
@@ -106,7 +111,7 @@ def _check_blocks(
     return log, gaps
 
 
-def _block_damage(fd: int, block: FoundBlock) -> Iterator[tuple[int, str]]:
+def _block_damage(fd: File, block: FoundBlock) -> Iterator[tuple[int, str]]:
     names = [collection.name.encode() for collection in block.head.collections]
     if any(one >= other for one, other in pairwise(names)):
         yield block.offset + block.head.crc_end, "collections that are not sorted by name"

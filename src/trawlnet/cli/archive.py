@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,18 +14,29 @@ from trawlnet.cli.archive_tables import collection_rows, collection_table, inspe
 from trawlnet.cli.bar import progress_bar
 from trawlnet.cli.errors import CliError
 from trawlnet.cli.flags import Json, variables
+from trawlnet.cli.place import parse_place, place_shown, reading, total_size
 from trawlnet.cli.talk import emit, say
-from trawlnet.cli.workspace import shown
 
 if TYPE_CHECKING:  # Only the commands themselves pay for the import.
     from trawlnet.archive.segment import Damage
 
 Where = Annotated[
-    Path,
-    typer.Argument(metavar="DIR", show_default=False, help="Folder of segments, or one of them."),
+    Any,
+    typer.Argument(
+        metavar="DIR",
+        show_default=False,
+        parser=parse_place,
+        help="Folder of segments, or one of them; s3://BUCKET/FOLDER is one, too.",
+    ),
 ]
 OneFile = Annotated[
-    Path, typer.Argument(metavar="FILE", show_default=False, help="A segment (.rca).")
+    Any,
+    typer.Argument(
+        metavar="FILE", show_default=False, parser=parse_place, help="A segment (.rca)."
+    ),
+]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", show_default=False, help="Folder of segments.")
 ]
 Did = Annotated[
     str, typer.Option("--did", metavar="DID", show_envvar=False, help="Whose repository.")
@@ -62,9 +71,9 @@ def inspect(file: OneFile, json: Json = False) -> int:
     from trawlnet.archive.tally import inspect as look
     from trawlnet.formats.rca import RcaError
 
-    with _reading(file):
+    with reading(file):
         try:
-            with progress_bar("unpacking", file.stat().st_size) as progress:
+            with progress_bar("unpacking", total_size(file)) as progress:
                 segment, counts = look(file, progress)
         except RcaError as error:
             raise CliError(f"{file}@{error.offset}: {error.what}", _TRY_VERIFY) from None
@@ -85,7 +94,7 @@ def tally(place: Where, json: Json = False) -> int:
     """
     from trawlnet.archive.tally import tally as count
 
-    with _reading(place), progress_bar("counting", _total(place)) as progress:
+    with reading(place), progress_bar("counting", total_size(place)) as progress:
         counts = count(place, progress)
     fields = ("segments", "unfinalised", "bytes", "repos", "records", "superseded", "tombstoned")
     row = {name: getattr(counts, name) for name in (*fields, "torn")}
@@ -113,7 +122,7 @@ def verify(place: Where, json: Json = False) -> int:
 
     names = ("segments", "unfinalised", "bytes", "blocks", "records", "torn", "damaged")
     total: dict[str, int] = dict.fromkeys(names, 0)
-    with _reading(place), progress_bar("verifying", _total(place)) as progress:
+    with reading(place), progress_bar("verifying", total_size(place)) as progress:
         for path in find_segments(place):
             verdict = verify_segment(path, progress)
             total["segments"] += 1
@@ -149,12 +158,14 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
     from trawlnet.archive.lookup import look_up, records
     from trawlnet.archive.segment import Damage
 
-    with _reading(place):
+    with reading(place):
         found = look_up(place, did)
         for damage in found.damage:
             say(str(damage))
         if found.block is None or found.segment is None:
-            raise CliError(f"{did} is not in {shown(place)}", "see what is: trawlnet repos tally")
+            raise CliError(
+                f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"
+            )
         if found.tombstone is not None:
             raise CliError(
                 f"{did} is gone: {found.tombstone.reason}",
@@ -174,7 +185,7 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
     return 1 if broken else 0
 
 
-def compact(folder: Where, dry_run: DryRun = False, json: Json = False) -> int:
+def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     """Drop blocks that later ones replace or that tombstones cover.
 
     Each segment is written anew and then swapped in; a kill at any instant loses nothing.
@@ -184,11 +195,11 @@ def compact(folder: Where, dry_run: DryRun = False, json: Json = False) -> int:
     from trawlnet.net.clock import SystemClock
 
     _only_warnings()
-    with _reading(folder):
+    with reading(folder):
         if dry_run:
             done = plan_compaction(folder)
         else:
-            with progress_bar("compacting", _total(folder)) as progress:
+            with progress_bar("compacting", total_size(folder)) as progress:
                 done = act(folder, SystemClock().now, progress)
     if json:
         row: dict[str, Any] = asdict(done) | _damage(done)
@@ -215,26 +226,6 @@ def _only_warnings() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-
-@contextmanager
-def _reading(place: Path) -> Iterator[None]:
-    from trawlnet.archive.segment import ArchiveChanged, NoArchive
-
-    try:
-        yield
-    except NoArchive as error:
-        inner = place / "archive"
-        hint = f"try {shown(inner)}" if inner.is_dir() else "name the folder of segment_0001.rca"
-        raise CliError(str(error), hint) from None
-    except ArchiveChanged as error:
-        raise CliError(str(error), "run the same command again") from None
-
-
-def _total(place: Path) -> int:
-    from trawlnet.archive.segment import find_segments
-
-    return sum(path.stat().st_size for path in find_segments(place))
 
 
 def _damage(counts: Any) -> dict[str, Any]:

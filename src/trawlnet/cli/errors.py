@@ -66,6 +66,7 @@ _UsageError = typer.BadParameter.__base__ or typer.BadParameter
 def explain(error: BaseException) -> Told | None:
     """What to tell the user; None when only a bug can be behind it."""
     # Imported here: a command that goes well does not pay for them.
+    from trawlnet.archive.objects import ObjectsError
     from trawlnet.crawlers.errors import NotReady, Unanswered
     from trawlnet.sink.errors import SinkBusy, SinkError, SinkUnreachable
     from trawlnet.store.errors import StoreError, StoreUnreachable
@@ -77,6 +78,8 @@ def explain(error: BaseException) -> Told | None:
         case NotReady():
             return Told(error.message, error.hint, Exit.USAGE)
         case StoreUnreachable() | SinkUnreachable() | TablesUnreachable() | Unanswered():
+            return Told(error.message, error.hint, Exit.UNREACHABLE)
+        case ObjectsError():
             return Told(error.message, error.hint, Exit.UNREACHABLE)
         case TablesMissing():
             return Told(error.message, error.hint, Exit.USAGE)

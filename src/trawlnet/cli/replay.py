@@ -13,6 +13,7 @@ import typer
 from trawlnet.cli.bar import progress_bar
 from trawlnet.cli.errors import CliError, Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.place import parse_place, reading, total_size
 from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say
@@ -20,17 +21,19 @@ from trawlnet.cli.workspace import Workspace, create, find, shown
 from trawlnet.crawlers.repos.config import ReposConfig
 
 if TYPE_CHECKING:  # Only a replay that runs pays for the import.
+    from trawlnet.archive.segment import Place
     from trawlnet.crawlers.repos.replay import Replayed
 
 _ARCHIVE = "archive"  # Folder of the workspace.
 
 InputDir = Annotated[
-    Path | None,
+    Any,
     typer.Option(
         "--input-dir",
         metavar="DIR",
+        parser=parse_place,
         show_envvar=False,
-        help="Folder of segments, or one of them [archive in the workspace].",
+        help="Folder of segments, one of them, or s3://BUCKET/FOLDER [archive in the workspace].",
     ),
 ]
 Globs = Annotated[
@@ -100,13 +103,12 @@ def replay(
 async def _replay(
     config: ReposConfig,
     workspace: Path,
-    place: Path,
+    place: Place,
     globs: tuple[str, ...],
     workers: int,
     truncate: bool,
     as_json: bool,
 ) -> int:
-    from trawlnet.archive.segment import ArchiveChanged, NoArchive, find_segments
     from trawlnet.crawlers.repos.replay import Replay
     from trawlnet.crawlers.repos.replay_read import Filter
     from trawlnet.crawlers.repos.tabled import tables_place
@@ -116,18 +118,14 @@ async def _replay(
 
     clock = SystemClock()
     begun = clock.now()
-    try:
-        total = sum(path.stat().st_size for path in find_segments(place))
+    with reading(place, "name the folder of segment_0001.rca: --input-dir"):
+        total = total_size(place)
         async with opened(tables_place(config, workspace)) as tables:
             if truncate:
                 await forget_records(tables)
             with stopped_by_signals() as stop, progress_bar("replaying", total) as progress:
                 job = Replay(tables, Filter(globs), stop, progress)
                 await job.run(place, workers)
-    except NoArchive as error:
-        raise CliError(str(error), "name the folder of segment_0001.rca: --input-dir") from None
-    except ArchiveChanged as error:
-        raise CliError(str(error), "run the same command again") from None
     seconds = clock.now() - begun
     code = Exit.ERROR if job.done.damage else Exit.INTERRUPTED if stop.is_set() else Exit.DONE
     _sum_up(job.done, seconds, code, as_json)

@@ -52,10 +52,10 @@ def examine(segment: Segment) -> Findings:
 
 def cut_and_continue(segment: Segment, findings: Findings) -> SegmentFile:
     """The segment without its torn tail, ready for more."""
-    file = SegmentFile(segment.path, segment.header.created_at_us, findings.entries, findings.end)
+    file = SegmentFile(segment.file, segment.header.created_at_us, findings.entries, findings.end)
     try:
-        if segment.path.stat().st_size > findings.end:
-            os.truncate(segment.path, findings.end)
+        if segment.file.stat().st_size > findings.end:
+            os.truncate(segment.file, findings.end)
         # Blocks that a killed writer left in the page cache are not durable yet.
         file.append(())
     except OSError:

@@ -154,20 +154,20 @@ class SegmentWriter:
 
     def _recover_one(self, segment: Segment) -> None:
         if segment.footer is not None:
-            complete_header(segment.path, segment.header.created_at_us, segment.footer)
-            self._tell(Recovered(segment.path, segment.footer.repo_count, cut=0))
+            complete_header(segment.file, segment.header.created_at_us, segment.footer)
+            self._tell(Recovered(segment.file, segment.footer.repo_count, cut=0))
             return
         findings = examine(segment)
         cut, repos = segment.size - findings.end, len(findings.entries)
         if not findings.damage:
             self._segment = cut_and_continue(segment, findings)
-            self._tell(Recovered(segment.path, repos, cut))
+            self._tell(Recovered(segment.file, repos, cut))
             return
         self._copy(segment)
-        aside = segment.path.with_name(segment.path.name + DAMAGED)
-        segment.path.rename(aside)
+        aside = segment.file.with_name(segment.file.name + DAMAGED)
+        segment.file.rename(aside)
         fsync_path(self.folder)
-        self._tell(Recovered(segment.path, repos, cut, findings.damage, aside))
+        self._tell(Recovered(segment.file, repos, cut, findings.damage, aside))
 
     def _copy(self, segment: Segment) -> None:
         self._segment = self._create()

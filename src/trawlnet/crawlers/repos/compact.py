@@ -88,7 +88,7 @@ def _count(done: Compaction, segment: Segment, census: Census) -> None:
 
 def _rewrite(segment: Segment, dead: frozenset[int], done: Compaction) -> int | None:
     """The size of what is left; None for a damaged segment, which is left alone."""
-    temp = segment.path.with_name(f".{segment.path.name}.tmp")
+    temp = segment.file.with_name(f".{segment.file.name}.tmp")
     file = create_segment(temp, segment.header.created_at_us)
     try:
         for batch in _batches(_living(segment, dead)):
@@ -103,13 +103,13 @@ def _rewrite(segment: Segment, dead: frozenset[int], done: Compaction) -> int | 
         file.close()
     if not len(file.entries):
         temp.unlink()
-        segment.path.unlink()
-        fsync_path(segment.path.parent)
+        segment.file.unlink()
+        fsync_path(segment.file.parent)
         done.removed += 1
         return 0
     left = temp.stat().st_size
-    temp.replace(segment.path)
-    fsync_path(segment.path.parent)
+    temp.replace(segment.file)
+    fsync_path(segment.file.parent)
     done.rewritten += 1
     return left
 

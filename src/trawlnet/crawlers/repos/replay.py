@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from trawlnet.archive.census import load_tombstones, take_census
-from trawlnet.archive.segment import Damage, Segment, find_segments
+from trawlnet.archive.segment import Damage, Place, Segment, find_segments
 from trawlnet.archive.tally import open_all
 from trawlnet.crawlers.repos.replay_read import Filter, SegmentReader
 from trawlnet.tables import records
@@ -51,7 +50,7 @@ class Replay:
         self._noting = asyncio.Lock()
         self.done = Replayed()
 
-    async def run(self, place: Path, workers: int) -> None:
+    async def run(self, place: Place, workers: int) -> None:
         """Raises NoArchive, TablesError; damage is noted, and the rest goes on."""
         segments = await asyncio.to_thread(open_all, find_segments(place), self.done.damage)
         stones = await asyncio.to_thread(load_tombstones, place)

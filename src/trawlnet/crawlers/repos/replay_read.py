@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from trawlnet.archive.blocks import FoundBlock, Gap
+from trawlnet.archive.blocks import File, FoundBlock, Gap
 from trawlnet.archive.segment import Damage, Segment, read_collection
 from trawlnet.crawlers.repos.unpack import unpack
 from trawlnet.formats.rca import CollectionEntry, RcaError
@@ -62,7 +62,7 @@ class SegmentReader:
         if batch.repos or batch.rows:
             yield batch
 
-    def _sound_blocks(self, fd: int) -> Iterator[FoundBlock]:
+    def _sound_blocks(self, fd: File) -> Iterator[FoundBlock]:
         last: Gap | None = None
         for found in self.segment.blocks(fd, check=True):
             if last is not None:
@@ -75,7 +75,7 @@ class SegmentReader:
             self._found(last.place, last.what)
 
     def _pieces(
-        self, fd: int, block: FoundBlock, collection: CollectionEntry
+        self, fd: File, block: FoundBlock, collection: CollectionEntry
     ) -> Iterator[TextPairs]:
         try:
             yield from unpack(read_collection(fd, block, collection), collection.records)

@@ -1,0 +1,146 @@
+"""An S3-compatible object store: whole objects in, ranges of them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+SCHEME: Final = "s3://"
+_RETRIES: Final = 8
+_RETRY_SECONDS: Final = 60.0  # In all: a store that restarts goes unnoticed.
+_ANSWER_SECONDS: Final = 60.0
+_CHUNK: Final = 8 << 20  # Of an upload in several requests; S3 wants at least 5 MB.
+_SECRETS: Final = ("access_key_id", "secret_access_key", "session_token")
+_PLAIN: Final = ("region", "default_region", "endpoint", "endpoint_url")
+
+
+class ObjectsError(Exception):
+    """The object store does not do what it was asked; nothing that it confirmed is lost."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def s3_options(environ: Mapping[str, str]) -> dict[str, str]:
+    """How to reach S3, by the usual AWS variables; `<NAME>_FILE` names a file with the value."""
+    found: dict[str, str] = {}
+    for name in (*_SECRETS, *_PLAIN):
+        variable = f"AWS_{name.upper()}"
+        if value := environ.get(variable):
+            found[name] = value
+        elif path := environ.get(f"{variable}_FILE"):
+            found[name] = Path(path).read_text("utf-8").strip()
+    endpoint = found.pop("endpoint_url", found.pop("endpoint", ""))
+    region = found.pop("region", found.pop("default_region", ""))
+    found.pop("endpoint", None)
+    found.pop("default_region", None)
+    return found | ({"endpoint": endpoint} if endpoint else {}) | {"region": region or "us-east-1"}
+
+
+class S3Objects:
+    """Blocking; calls from several threads do not wait for each other."""
+
+    def __init__(
+        self, url: str, options: Mapping[str, str], patience: float = _RETRY_SECONDS
+    ) -> None:
+        """`url` is s3://BUCKET/PREFIX; options as `s3_options` finds them."""
+        bucket, _, prefix = url.removeprefix(SCHEME).strip("/").partition("/")
+        self.url = f"{SCHEME}{bucket}/{prefix}".rstrip("/")
+        if not url.startswith(SCHEME) or not bucket:
+            raise ObjectsError(f"{url!r} names no bucket", "write it like s3://bucket/folder")
+        self._api, self._store = _connected(bucket, prefix, options, patience)
+
+    def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
+        """Durable when this returns, and never there in part."""
+        body = data if isinstance(data, bytes) else iter(data)
+        self._do(lambda: self._api.put(self._store, name, body, chunk_size=_CHUNK), name)
+
+    def get(self, name: str) -> bytes:
+        return bytes(self._do(lambda: self._api.get(self._store, name).bytes(), name))
+
+    def read(self, name: str, size: int, offset: int) -> bytes:
+        """So many bytes from there on; the object must reach that far."""
+        if size <= 0:
+            return b""
+        read = self._api.get_range
+        return bytes(self._do(lambda: read(self._store, name, start=offset, length=size), name))
+
+    def stat(self, name: str) -> tuple[int, str]:
+        """Its size, and a word that changes when it is replaced."""
+        meta = self._do(lambda: self._api.head(self._store, name), name)
+        return int(meta["size"]), str(meta["e_tag"] or meta["last_modified"])
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The objects directly in a folder, by name; an empty folder is the top."""
+        return dict(self._do(lambda: list(self._listed(folder)), folder))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Those that are there."""
+        for name in names:
+            try:
+                self._do(lambda name=name: self._api.delete(self._store, name), name)  # type: ignore[misc]
+            except FileNotFoundError:
+                continue
+
+    def _listed(self, folder: str) -> Iterator[tuple[str, int]]:
+        found = self._api.list_with_delimiter(self._store, folder or None)
+        for meta in found["objects"]:
+            yield str(meta["path"]).rpartition("/")[2], int(meta["size"])
+
+    def _do(self, call: Callable[[], T], name: str) -> T:
+        with _in_words(f"{self.url}/{name}"):
+            return call()
+
+
+def _connected(
+    bucket: str, prefix: str, options: Mapping[str, str], patience: float
+) -> tuple[Any, Any]:
+    try:
+        import obstore
+        from obstore.store import S3Store
+    except ImportError as error:
+        raise ObjectsError(
+            "an s3:// archive needs the S3 client, which is not installed",
+            "pip install 'trawlnet[s3]'",
+        ) from error
+    plain = options.get("endpoint", "").startswith("http://")
+    store = S3Store(
+        bucket,
+        prefix=prefix or None,
+        config=dict(options),  # type: ignore[arg-type]  # Its keys are spelt out in a TypedDict.
+        client_options={"allow_http": plain, "timeout": timedelta(seconds=_ANSWER_SECONDS)},
+        retry_config={
+            "max_retries": _RETRIES,
+            "retry_timeout": timedelta(seconds=patience),
+            "backoff": {
+                "init_backoff": timedelta(seconds=0.2),
+                "max_backoff": timedelta(seconds=5),
+                "base": 2,
+            },
+        },
+    )
+    return obstore, store
+
+
+@contextmanager
+def _in_words(what: str) -> Iterator[None]:
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError) as error:
+        if "NoSuchBucket" in str(error):
+            raise ObjectsError(f"{what}: there is no such bucket", "create it first") from None
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(f"there is no {what}") from None
+        # What the library says goes on over many lines, headers and all.
+        line = str(error).partition("\n")[0][:300]
+        hint = "check the address and the keys (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...)"
+        raise ObjectsError(f"{what}: {line}", hint) from None

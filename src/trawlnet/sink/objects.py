@@ -1,0 +1,72 @@
+"""Objects that many machines write: in S3, or in a folder of a file system that they share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from trawlnet.archive.objects import SCHEME, S3Objects
+from trawlnet.sink.files import disk_errors, fsync_path, make_directory, write_all
+
+
+class Objects(Protocol):
+    """Blocking; names may have folders. Never overwritten: every name is used once."""
+
+    url: str
+
+    def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
+        """Durable when this returns, and never there in part."""
+
+    def get(self, name: str) -> bytes: ...
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The objects directly in a folder, by name; an empty folder is the top."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Those that are there."""
+
+
+def open_objects(where: str, s3: Mapping[str, str]) -> Objects:
+    """`s3://BUCKET/PREFIX` or a folder; `s3` says how to reach the former."""
+    return S3Objects(where, s3) if where.startswith(SCHEME) else FolderObjects(Path(where))
+
+
+class FolderObjects:
+    def __init__(self, folder: Path) -> None:
+        self.url = str(folder)
+        self._folder = folder
+        with disk_errors(f"opening {folder}"):
+            make_directory(folder)
+
+    def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
+        path = self._folder / name
+        # Several processes may write under one name in vain; each has a file of its own.
+        temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with disk_errors(f"writing {path}"):
+            make_directory(path.parent)
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    write_all(fd, piece)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            temp.replace(path)
+            fsync_path(path.parent)
+
+    def get(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        place = self._folder / folder
+        if not place.is_dir():
+            return {}
+        files = [path for path in place.iterdir() if path.is_file() and path.name[0] != "."]
+        return {path.name: path.stat().st_size for path in files}
+
+    def delete(self, names: Iterable[str]) -> None:
+        with disk_errors(f"deleting from {self._folder}"):
+            for name in names:
+                (self._folder / name).unlink(missing_ok=True)

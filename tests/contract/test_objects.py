@@ -1,0 +1,171 @@
+"""Objects in S3 and in a shared folder keep the same promises; segments in S3 read like files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.made_segments import make_block, write
+from tests.program import trawlnet
+from tests.servers import S3Server, free_port, s3_server
+
+from trawlnet.archive.lookup import look_up
+from trawlnet.archive.objects import ObjectsError, S3Objects, s3_options
+from trawlnet.archive.remote import RangeFile, Remote
+from trawlnet.archive.segment import NoArchive, find_segments
+from trawlnet.archive.tally import tally
+from trawlnet.archive.verify import verify_segment
+from trawlnet.sink.objects import FolderObjects, Objects
+
+pytest.importorskip("obstore")
+names = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["s3", "folder"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    if request.param == "folder":
+        return FolderObjects(tmp_path / "shared")
+    return _bucket(request.getfixturevalue("s3"))
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> S3Objects:
+    return _bucket(s3)
+
+
+def _bucket(server: S3Server) -> S3Objects:
+    url = server.make_bucket(f"bucket-{next(names)}")
+    return S3Objects(f"{url}/some/folder", server.options)
+
+
+def test_what_was_put_is_there_whole(objects: Objects) -> None:
+    objects.put("parts/a.part", b"hello")
+    objects.put("parts/b.part", (bytes([n]) * (3 << 20) for n in range(5)))
+    assert objects.get("parts/a.part") == b"hello"
+    assert objects.get("parts/b.part") == b"".join(bytes([n]) * (3 << 20) for n in range(5))
+    assert objects.sizes("parts") == {"a.part": 5, "b.part": 15 << 20}
+    assert objects.sizes("") == {} == objects.sizes("nowhere")
+
+
+def test_what_was_deleted_is_gone_and_may_be_deleted_again(objects: Objects) -> None:
+    objects.put("parts/a", b"1")
+    objects.put("parts/b", b"2")
+    objects.delete(["parts/a", "parts/never"])
+    assert objects.sizes("parts") == {"b": 1}
+    with pytest.raises(FileNotFoundError):
+        objects.get("parts/a")
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(objects: Objects) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"x" * (9 << 20)
+        raise RuntimeError("the reader of the parts failed")
+
+    with pytest.raises((RuntimeError, ObjectsError)):
+        objects.put("segment_0001.rca", pieces())
+    assert objects.sizes("") == {}
+
+
+def test_ranges_are_read_in_few_requests(bucket: S3Objects, monkeypatch) -> None:
+    data = bytes(range(256)) * (40 << 10)
+    bucket.put("big", data)
+    asked: list[tuple[int, int]] = []
+    read = S3Objects.read
+
+    def counted(self: S3Objects, name: str, size: int, offset: int) -> bytes:
+        asked.append((size, offset))
+        return read(self, name, size, offset)
+
+    monkeypatch.setattr(S3Objects, "read", counted)
+    file = RangeFile(bucket, "big")
+    for at in range(0, len(data), 4096):
+        assert file.pread(4096, at) == data[at : at + 4096]
+    assert len(asked) < 10
+    assert file.pread(10, 5) == data[5:15] and file.pread(99, len(data) - 9) == data[-9:]
+    assert file.pread(1, len(data)) == b""
+
+
+def upload(folder: Path, bucket: S3Objects) -> None:
+    for path in folder.glob("*.rca"):
+        bucket.put(path.name, path.read_bytes())
+
+
+def test_a_segment_in_s3_reads_like_a_file(bucket: S3Objects, tmp_path: Path) -> None:
+    dids = [f"did:plc:{n:024d}" for n in range(300)]
+    write(tmp_path, [make_block(did) for did in dids], segment_bytes=20_000)
+    upload(tmp_path, bucket)
+    there, here = Remote(bucket), tmp_path
+    assert [path.name for path in find_segments(there)] == [p.name for p in find_segments(here)]
+    far, near = tally(there), tally(here)
+    assert (far.repos, far.records, far.bytes) == (near.repos, near.records, near.bytes)
+    assert far.repos == 300
+    for path in find_segments(there):
+        assert verify_segment(path).sound and verify_segment(path).finalised
+    found = look_up(there, dids[123])
+    assert found.block is not None and found.block.head.did == dids[123]
+
+
+def test_damage_in_s3_is_named_with_its_url(bucket: S3Objects, tmp_path: Path) -> None:
+    write(tmp_path, [make_block("did:plc:" + "a" * 24), make_block("did:plc:" + "b" * 24)])
+    data = bytearray((tmp_path / "segment_0001.rca").read_bytes())
+    data[150] ^= 1
+    bucket.put("segment_0001.rca", bytes(data))
+    (path,) = find_segments(Remote(bucket))
+    damage = verify_segment(path).damage
+    assert damage and str(damage[0]).startswith(f"{bucket.url}/segment_0001.rca@64: ")
+
+
+@pytest.mark.parametrize("kind", ["s3", "folder"])
+def test_only_segments_in_the_manifest_count(kind: str, bucket: S3Objects, tmp_path: Path) -> None:
+    objects: Objects = bucket if kind == "s3" else FolderObjects(tmp_path / "shared")
+    for name in ("segment_0001", "segment_0002"):
+        objects.put(f"{name}.rca", b"")
+    place = Remote(bucket) if kind == "s3" else tmp_path / "shared"
+    assert len(find_segments(place)) == 2
+    objects.put("manifest/segment_0002.json", b"{}")
+    assert [path.name for path in find_segments(place)] == ["segment_0002.rca"]
+
+
+def test_an_empty_bucket_is_no_archive(bucket: S3Objects) -> None:
+    with pytest.raises(NoArchive, match=bucket.url):
+        find_segments(Remote(bucket))
+
+
+def test_the_verbs_read_s3(s3: S3Server, bucket: S3Objects, tmp_path: Path) -> None:
+    did = "did:plc:" + "c" * 24
+    write(tmp_path, [make_block(did)])
+    upload(tmp_path, bucket)
+    env = s3.environ
+    (row,) = trawlnet("repos", "tally", bucket.url, "--json", **env).rows
+    assert row["repos"] == 1
+    assert trawlnet("repos", "verify", bucket.url, **env).code == 0
+    assert trawlnet("repos", "inspect", f"{bucket.url}/segment_0001.rca", **env).code == 0
+    rows = trawlnet("repos", "cat", bucket.url, "--did", did, **env).rows
+    assert {row["collection"] for row in rows} == {"app.bsky.feed.post", "app.bsky.actor.profile"}
+
+
+def test_a_store_that_does_not_answer_is_told_without_its_keys(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    env = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}",
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY_FILE": str(secret),
+    }
+    assert s3_options(env)["secret_access_key"] == "hush"
+    with pytest.raises(ObjectsError) as trouble:
+        S3Objects("s3://bucket/x", s3_options(env), patience=0.2).get("a")
+    assert "s3://bucket/x/a" in str(trouble.value) and "hush" not in str(trouble.value)
+
+
+def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:
+    with pytest.raises(ObjectsError, match="s3://never/parts: there is no such bucket"):
+        S3Objects("s3://never", s3.options).sizes("parts")
