@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from trawlnet import __version__
-from trawlnet.cli import config, doctor, ids, repos, sim, web
+from trawlnet.cli import config, doctor, ids, pds, repos, sim, web
 from trawlnet.cli.errors import tell
 from trawlnet.cli.talk import mute_stdout
 
@@ -34,6 +34,7 @@ app = typer.Typer(
     epilog="Example: trawlnet repos crawl -w ./net --relay https://relay.example",
 )
 app.add_typer(repos.app)
+app.add_typer(pds.app)
 app.add_typer(ids.app)
 app.add_typer(web.app)
 app.add_typer(sim.app)

@@ -11,10 +11,16 @@ from pydantic import BaseModel
 from trawlnet.cli.settings import C, Settings, load
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.web.config import WebConfig
 
-SECTIONS: Mapping[str, type[BaseModel]] = {"repos": ReposConfig, "ids": IdsConfig, "web": WebConfig}
+SECTIONS: Mapping[str, type[BaseModel]] = {
+    "repos": ReposConfig,
+    "pds": PdsConfig,
+    "ids": IdsConfig,
+    "web": WebConfig,
+}
 
 
 def load_section(

@@ -55,6 +55,8 @@ def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Wor
 def _fact(value: Any) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, Mapping):
+        return listed(value)
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 

@@ -8,7 +8,6 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,12 @@ from trawlnet.crawlers.pds.discover import Rounds, wanted
 from trawlnet.crawlers.pds.finding import Finder
 from trawlnet.crawlers.pds.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.routing import Routes
+from trawlnet.crawlers.pds.scan import scan_pds
 from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.dial import Pools
@@ -34,14 +34,14 @@ from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.pds import PdsMeter
-from trawlnet.tables.registry import PdsRow, Registry, Terms, open_registry
+from trawlnet.tables.registry import Registry, Terms, open_registry
 from trawlnet.tables.scanned import Scanned
 
 REGISTRY = "registry.db"  # In the state folder.
 LEXICONS = "lexicons"  # Folder of the workspace with lexicons of the user's own.
 _DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
 
-Scan = Callable[[PdsRow, float], Awaitable[ScanResult]]
+Scan = Callable[[str, float], Awaitable[ScanResult]]  # A PDS, and until when.
 
 
 def registry_place(config: PdsConfig, workspace: Path) -> Path | str:
@@ -126,10 +126,8 @@ async def open_parts(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
-    from trawlnet.crawlers.pds.scan import scan_pds
-
     async with open_kit(config, workspace, clock, metrics) as kit:
-        scan = partial(scan_pds, await scan_parts(kit))
+        scan = scanning(await scan_parts(kit))
         store = RegistryStore(kit.registry, clock, owner(clock), lease(config))
         discovered = asyncio.Event()
         sources = wanted(config, workspace)
@@ -140,7 +138,7 @@ async def open_parts(
             yield Parts(
                 source,
                 store,
-                ScanHandler(kit.registry, scan, clock, config.scan_timeout),
+                ScanHandler(scan, clock, config.scan_timeout),
                 NoItems(),
                 kit.gate,
                 clock,
@@ -148,6 +146,13 @@ async def open_parts(
             )
         finally:
             await store.close()
+
+
+def scanning(parts: ScanParts) -> Scan:
+    async def scan(pds: str, deadline: float) -> ScanResult:
+        return await scan_pds(parts, pds, deadline=deadline)
+
+    return scan
 
 
 async def _nothing() -> None:
@@ -163,16 +168,12 @@ def owner(clock: Clock) -> str:
 class ScanHandler:
     """One due PDS in, one scan out; what it means for the registry is in the news."""
 
-    registry: Registry
     scan: Scan
     clock: Clock
     timeout: float
 
     async def __call__(self, task: Task) -> Outcome:
-        row = await self.registry.get(task.key)
-        if row is None:
-            return Outcome(Reason.NOT_FOUND, detail="no longer in the registry")
-        result = await self.scan(row, self.clock.now() + self.timeout)
+        result = await self.scan(task.key, self.clock.now() + self.timeout)
         return Outcome(result.reason, detail=result.detail, news=result)
 
 

@@ -1,0 +1,117 @@
+"""`trawlnet pds`: every PDS, when it was last scanned, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.pds_discover import add_discovery_verbs
+from trawlnet.cli.pds_list import add_list_verb
+from trawlnet.cli.pds_scan import add_scan_verb
+from trawlnet.cli.talk import without_passwords
+from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock, Ledger
+
+if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
+    from trawlnet.observe.metrics import Metrics
+
+app = typer.Typer(
+    name="pds",
+    help="Find every PDS, and scan it for chosen collections.",
+    rich_markup_mode=None,
+    epilog="Example: trawlnet pds discover -w ./net --relay wss://relay.example",
+)
+
+
+def _plan(config: PdsConfig) -> Plan:
+    return Plan(config.concurrency, manners(config), limits(config), config.metrics_address)
+
+
+def _open(
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts]:
+    from trawlnet.crawlers.pds.build import open_parts  # Heavy: only a crawl needs it.
+
+    return open_parts(config, workspace, clock, metrics)
+
+
+@asynccontextmanager
+async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
+    from trawlnet.crawlers.pds.build import opened_registry, registry_place
+    from trawlnet.crawlers.pds.schedule import RegistryStore
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.store.memory import MemoryStore
+
+    workspace = state.parents[1]
+    # Looking at a registry that never was must not make one.
+    place = registry_place(config, workspace)
+    if isinstance(place, Path) and not place.exists():
+        yield MemoryStore()
+        return
+    async with opened_registry(config, workspace) as registry:
+        yield RegistryStore(registry, SystemClock())
+
+
+def _remote(config: PdsConfig) -> str:
+    if "://" not in config.registry:
+        return ""
+    return f"the registry in {without_passwords(config.registry)}"
+
+
+async def _forget(config: PdsConfig) -> None:
+    from trawlnet.crawlers.pds.build import opened_registry
+
+    if config.registry:
+        async with opened_registry(config, Path()) as registry:
+            await registry.forget()
+
+
+async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
+    from trawlnet.crawlers.pds.build import opened_registry, registry_place
+    from trawlnet.net.clock import SystemClock
+
+    place = registry_place(config, workspace)
+    if isinstance(place, Path) and not place.exists():
+        return {}
+    async with opened_registry(config, workspace) as registry:
+        stats = await registry.stats(SystemClock().now())
+    return {
+        "total": stats.total,
+        "due": stats.due,
+        "active": stats.active,
+        "with_chive_records": stats.with_chive_records,
+        "unreachable": stats.unreachable,
+        "chive_records": stats.chive_records,
+        "indexed_records": stats.indexed_records,
+        "by_status": {str(name): count for name, count in stats.by_status.items()},
+        "by_source": {str(name): count for name, count in stats.by_source.items()},
+        "failures": {str(name): count for name, count in stats.failures.items()},
+    }
+
+
+PDS = Crawler(
+    name="pds",
+    config=PdsConfig,
+    plan=_plan,
+    open=_open,
+    ledger=_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=(),
+    public_key=str,
+    example="--relay wss://relay.example --contact you@example.org",
+    located_by=("registry",),
+    live=frozenset(("concurrency", "requests_per_minute")),
+    facts=_facts,
+)
+add_discovery_verbs(app)
+add_list_verb(app)
+add_scan_verb(app)
+add_shared_verbs(app, PDS)

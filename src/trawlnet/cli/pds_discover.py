@@ -1,0 +1,119 @@
+"""`trawlnet pds discover` and `register`: how PDSes come into the registry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.signals import until_signal
+from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.pds.config import PdsConfig
+
+if TYPE_CHECKING:  # Only a discovery that runs pays for the import.
+    from trawlnet.crawlers.pds.finding import Tally
+    from trawlnet.tables.registry import Registered
+
+_CLICKHOUSE = tuple(name for name in PdsConfig.model_fields if name.startswith("clickhouse_"))
+_DISCOVER = (
+    *("plc", "plc_url", "relay", "dids", "registry", "domain_budget", "plc_rps"),
+    *_CLICKHOUSE,
+    *("allow_private_hosts", "contact"),
+)
+_REGISTER = ("registry", "domain_budget", "allow_private_hosts")
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
+
+
+def add_discovery_verbs(app: typer.Typer) -> None:
+    app.command(
+        "discover",
+        epilog="Example: trawlnet pds discover -w ./net --relay wss://relay.example "
+        "--contact you@example.org",
+        context_settings=variables("pds"),
+    )(with_flags(PdsConfig, _DISCOVER, discover))
+    app.command(
+        "register",
+        epilog="Example: trawlnet pds register -w ./net https://pds.example",
+        context_settings=variables("pds"),
+    )(with_flags(PdsConfig, _REGISTER, register))
+
+
+def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """Look for PDSes in every source that is configured.
+
+    The PLC directory's export is read on from where the last run stopped; a mirror that
+    `repos plc` has left in the workspace is read instead.
+    """
+    config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
+    if not (config.enumerates_plc or config.relay or config.dids):
+        raise NotReady(
+            "no source to look for PDSes in",
+            "name one: --plc, --relay wss://relay.example or --dids FILE",
+        )
+    create(workspace, "pds")
+    return until_signal(_discover(config, workspace, json))
+
+
+async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
+    from trawlnet.crawlers.pds.build import open_kit
+    from trawlnet.crawlers.pds.discover import discover, wanted
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.observe.metrics import Metrics
+
+    clock = SystemClock()
+    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        tallies = await discover(kit.finder, wanted(config, path))
+    if as_json:
+        emit({str(source): tally.row() for source, tally in tallies.items()})
+    for source, tally in tallies.items():
+        if not as_json:
+            say(f"{source}: {_told(tally)}")
+        if tally.error:
+            say(f"{source}: not read to its end: {tally.error}")
+    failed = [tally for tally in tallies.values() if tally.error]
+    if not failed:
+        return Exit.DONE
+    return Exit.UNREACHABLE if len(failed) == len(tallies) else Exit.GIVEN_UP
+
+
+def _told(tally: Tally) -> str:
+    words = f"{tally.found:,} found, {tally.new:,} new, {tally.known:,} known"
+    if tally.revived:
+        words += f" ({tally.revived:,} due again)"
+    if tally.refused:
+        words += f", {tally.refused.total():,} refused ({listed(tally.refused)})"
+    if tally.unresolved:
+        words += f"; DIDs that lead nowhere: {listed(tally.unresolved)}"
+    return words
+
+
+def register(*, url: Url, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """Add one PDS, or make it due again if it was given up."""
+    config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
+    create(workspace, "pds")
+    done = asyncio.run(_register(config, workspace, url))
+    if json:
+        row = {"pds_url": done.url or url, "registered": done.reason == ""}
+        emit(row | {"result": done.verdict, "reason": done.reason})
+    else:
+        why = f": {done.reason}" if done.reason else ""
+        say(f"{done.verdict}{why}: {done.url or url}")
+    return Exit.ERROR if done.reason else Exit.DONE
+
+
+async def _register(config: PdsConfig, path: Path, url: str) -> Registered:
+    from trawlnet.crawlers.pds.build import opened_registry
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.tables.registry import Source
+
+    async with opened_registry(config, path) as registry:
+        return await registry.register(url, Source.USER, now=SystemClock().now())
