@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -46,7 +45,7 @@ class Record:
     collection: str
     raw_json: str
     is_indexed: bool
-    columns: Mapping[str, Value] = MappingProxyType({})
+    columns: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
