@@ -69,11 +69,12 @@ class Sqlite:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         async with self._turn:
-            await self._do(self._connection.execute, "BEGIN IMMEDIATE")
             try:
+                await self._do(self._connection.execute, "BEGIN IMMEDIATE")
                 yield _Transaction(self)
             except BaseException:
-                await self._do(self._connection.execute, "ROLLBACK")
+                # Who is cancelled while beginning may have begun all the same.
+                await self._do(self._roll_back)
                 raise
             await self._do(self._commit)
 
@@ -87,9 +88,12 @@ class Sqlite:
             self._connection.execute("COMMIT")
         except sqlite3.Error:
             # A commit that failed leaves the transaction open, and the next could not begin.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._roll_back()
             raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     async def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """In the connection's thread; a caller who is cancelled waits for the end of it, since
