@@ -17,6 +17,9 @@ _FIRST_INTERVAL = 86_400.0  # Seconds, within what the config allows.
 _MS = 0.001
 # Seconds. Pages of polite hosts come one by one: together they cost a fraction of the syncing.
 _LINGER = 0.05
+# Pages written together, and pages that wait meanwhile: all are in memory, with their links.
+_BATCH = 96
+_BACKLOG = 64
 
 
 def manners_of(config: WebConfig) -> Manners:
@@ -44,7 +47,11 @@ def retry_of(config: WebConfig) -> RetryPolicy:
 
 def engine_limits(config: WebConfig) -> crawl.Limits:
     return crawl.Limits(
-        linger=_LINGER, retry=retry_of(config), most_seconds=config.caps.max_seconds
+        batch=_BATCH,
+        backlog=_BACKLOG,
+        linger=_LINGER,
+        retry=retry_of(config),
+        most_seconds=config.caps.max_seconds,
     )
 
 
