@@ -13,6 +13,7 @@ from trawlnet.cli.archive import add_archive_verbs
 from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.plc import add_plc_verb
 from trawlnet.cli.replay import add_table_verbs
+from trawlnet.cli.report import add_repos_report
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
@@ -94,3 +95,4 @@ add_shared_verbs(app, REPOS)
 add_archive_verbs(app)
 add_plc_verb(app)
 add_table_verbs(app)
+add_repos_report(app)

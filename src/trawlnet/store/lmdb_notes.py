@@ -72,6 +72,19 @@ def count_notes(path: Path, table: str) -> int:
         return 0
 
 
+def note_values(path: Path, table: str) -> Iterator[bytes]:
+    """Everything that a table holds, without making a notebook where there is none."""
+    if not (path / "data.mdb").exists():
+        return
+    try:
+        with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
+            found = environment.open_db(table.encode(), create=False)
+            with environment.begin(db=found) as txn:
+                yield from txn.cursor().iternext(keys=False, values=True)
+    except lmdb.NotFoundError:
+        return  # Older than the table.
+
+
 def _open(path: Path) -> Any:
     return lmdb.open(str(path), map_size=_MAP_BYTES, max_dbs=_TABLES, max_readers=64)
 

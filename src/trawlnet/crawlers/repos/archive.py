@@ -44,7 +44,7 @@ class ArchiveSink:
             await asyncio.to_thread(self._bury, stones)
         changes = {stone.did: "" for stone in stones}
         changes |= {one.made.did: one.made.rev for one in fetched}
-        await self._archived.note(changes)
+        await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
         for one in fetched:
             one.ticket.close()
         await self._tell(fetched)

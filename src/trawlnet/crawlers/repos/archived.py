@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -19,13 +21,15 @@ from trawlnet.archive.blocks import FoundBlock, walk
 from trawlnet.archive.tombstones import NAME, read_tombstones
 from trawlnet.formats import rca
 from trawlnet.store.errors import StoreError
-from trawlnet.store.lmdb_notes import KEY_MAX, Notes
+from trawlnet.store.lmdb_notes import KEY_MAX, Notes, note_values
 
 log = logging.getLogger(__name__)
 
+_NOTHING: Mapping[str, Mapping[str, int]] = MappingProxyType({})
 _PENDING = 4096  # Changes that are written down together.
 _LOOKUPS_AT_ONCE = 2000  # Then others may run: a page of DIDs is long.
 TABLE = "revs"
+DROPS = "drops"
 
 
 class Archived:
@@ -36,7 +40,9 @@ class Archived:
         self._archive = archive
         self._revs = notes.table(TABLE)
         self._segments = notes.table("segments")
+        self._drops = notes.table(DROPS)
         self._pending: dict[str, str] = {}  # Empty: gone.
+        self._left_out: dict[str, Mapping[str, int]] = {}
         self._writing: dict[str, str] = {}
 
         self._catch_up()
@@ -68,9 +74,13 @@ class Archived:
                     yield did
                 found = cursor.next()
 
-    async def note(self, changes: Mapping[str, str]) -> None:
-        """Repositories that were written, by their rev; an empty rev for one that is gone."""
+    async def note(
+        self, changes: Mapping[str, str], left_out: Mapping[str, Mapping[str, int]] = _NOTHING
+    ) -> None:
+        """Repositories that were written, by their rev; an empty rev for one that is gone. And
+        how many records of them were left out, by reason, for the report."""
         self._pending.update(changes)
+        self._left_out.update(left_out)
         if len(self._pending) >= _PENDING and not self._writing:
             await asyncio.to_thread(self._write_down)
 
@@ -92,6 +102,7 @@ class Archived:
 
     def _write_down(self) -> None:
         self._writing, self._pending = self._pending, {}
+        left_out, self._left_out = self._left_out, {}
         # Measured before: what is written to them meanwhile is read again after a crash.
         ends: dict[str, Any] = {
             path.name: _end_of_blocks(path) for path in self._archive.glob("*.rca")
@@ -100,6 +111,11 @@ class Archived:
             ends[NAME] = stones.stat().st_size
         with self._notes.writing(self._revs) as txn:
             self._apply(txn, self._writing)
+            for did in filter(_fits, self._writing):
+                txn.delete(did.encode(), db=self._drops)
+            for did, reasons in left_out.items():
+                if reasons and _fits(did):
+                    txn.put(did.encode(), msgspec.msgpack.encode(dict(reasons)), db=self._drops)
             for name, seen in ends.items():
                 txn.put(name.encode(), msgspec.msgpack.encode(seen), db=self._segments)
         self._writing = {}
@@ -144,6 +160,18 @@ class Archived:
                 del stones[head.did]
         txn.put(path.name.encode(), msgspec.msgpack.encode((created, end)), db=self._segments)
         return revs
+
+
+def _fits(did: str) -> bool:
+    return len(did.encode()) <= KEY_MAX
+
+
+def left_out(workspace: Path) -> Counter[str]:
+    """Records that the crawl of a workspace left out, by reason."""
+    totals: Counter[str] = Counter()
+    for packed in note_values(workspace / "state" / "repos" / "notes", DROPS):
+        totals.update(msgspec.msgpack.decode(packed, type=dict[str, int]))
+    return totals
 
 
 def _end_of_blocks(path: Path) -> tuple[int, int]:

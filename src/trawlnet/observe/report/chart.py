@@ -1,0 +1,245 @@
+"""Pictures as inline SVG, each a figure with its unit and the table of what it shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from trawlnet.observe.report.html import Html, joined, tag, text
+
+Rows = Sequence[tuple[str, float]]
+
+_WIDTH, _HEIGHT = 720, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 14, 28
+_GROUND = _HEIGHT - _BOTTOM
+_LINES = 4
+_WIDEST = 90.0  # A single column is no wall.
+_NAMES = 8  # Places named below a picture, at most.
+_THINNEST = 1.5  # What is not nothing must not look so.
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One table column that can stand beside a chart's own."""
+
+    name: str
+    unit: str = ""
+
+
+def bars(title: str, rows: Rows, column: Column, *, first: str, note: str = "") -> Html:
+    """A bar beside each word, longest first as given."""
+    most = max((value for _, value in rows), default=0.0)
+    total = sum(value for _, value in rows)
+    body = [
+        tag(
+            "tr",
+            tag("th", name, scope="row"),
+            tag("td", _bar(value, most), class_="bar"),
+            tag("td", number(value), class_="number"),
+            tag("td", f"{value / total:.1%}" if total else "", class_="number soft"),
+        )
+        for name, value in rows
+    ]
+    head = tag(
+        "tr",
+        tag("th", first, scope="col"),
+        tag("th", tag("span", "as a bar", class_="hidden"), scope="col"),
+        tag("th", _with_unit(column), scope="col", class_="number"),
+        tag("th", "share", scope="col", class_="number"),
+    )
+    table = tag("table", tag("thead", head), tag("tbody", *body), class_="bars")
+    return _figure(title, note, tag("div", table, class_="scroll") if rows else _nothing())
+
+
+def columns(title: str, rows: Rows, column: Column, *, first: str, note: str = "") -> Html:
+    """Upright bars in their given order: over time, or over sizes."""
+    if not rows:
+        return _figure(title, note, _nothing())
+    axis = _axis(max(value for _, value in rows))
+    wide = min((_WIDTH - _LEFT - _RIGHT) / len(rows), _WIDEST)
+    drawn = [
+        tag(
+            "rect",
+            tag("title", f"{name}: {number(value)}{_suffix(column)}"),
+            x=_round(_LEFT + n * wide + wide * 0.12),
+            width=_round(max(wide * 0.76, 0.5)),
+            y=_round(axis.y(value) if not value else min(axis.y(value), _GROUND - _THINNEST)),
+            height=_round(max(_GROUND - axis.y(value), _THINNEST if value else 0.0)),
+        )
+        for n, (name, value) in enumerate(rows)
+    ]
+    every = max(1, math.ceil(len(rows) / _NAMES))
+    names = [
+        tag("text", name, x=_round(_LEFT + (n + 0.5) * wide), y=_HEIGHT - 8, class_="name")
+        for n, (name, _) in enumerate(rows)
+        if n % every == 0
+    ]
+    picture = _svg(title, joined(axis.grid(), tag("g", *drawn, class_="fill"), *names))
+    return _figure(title, _noted(note, column), picture, _table(first, [column], _cells(rows)))
+
+
+def lines(
+    title: str,
+    places: Sequence[str],
+    series: Mapping[str, Sequence[float | None]],
+    unit: str,
+    *,
+    first: str = "time",
+    note: str = "",
+) -> Html:
+    """One line for each series over the same places; None leaves a gap."""
+    values = [value for line in series.values() for value in line if value is not None]
+    if not places or not values:
+        return _figure(title, note, _nothing())
+    axis = _axis(max(values))
+    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(places) - 1)
+    if len(places) == 1:
+        places, series = [*places, ""], {name: [*line, *line] for name, line in series.items()}
+    drawn = [
+        tag("path", d=_path(line, axis, step), class_=f"line line{n}")
+        for n, line in enumerate(series.values())
+    ]
+    every = max(1, math.ceil(len(places) / _NAMES))
+    names = [
+        tag("text", name, x=_round(_LEFT + n * step), y=_HEIGHT - 8, class_="name")
+        for n, name in enumerate(places)
+        if n % every == 0 and n + every / 2 < len(places)
+    ]
+    picture = _svg(title, joined(axis.grid(), *drawn, *names))
+    cells = [
+        (places[n], *(line[n] for line in series.values()))
+        for n in range(max(0, len(places) - _TABLE), len(places))
+    ]
+    table = _table(first, [Column(name, unit) for name in series], cells)
+    return _figure(title, _noted(note, Column("", unit)), _legend(series), picture, table)
+
+
+def number(value: float | None) -> str:
+    """Whole with commas; a fraction with three figures."""
+    if value is None:
+        return "–"  # noqa: RUF001 - a dash for "not known" is wider than a hyphen.
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+_TABLE = 500  # Rows of a table behind a picture.
+_LEAST = 1e-9  # Less than this is nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    step: float
+    count: int
+
+    def y(self, value: float) -> float:
+        return _GROUND - value / (self.step * self.count) * (_GROUND - _TOP)
+
+    def grid(self) -> Html:
+        marks = []
+        for n in range(self.count + 1):
+            y = _round(self.y(n * self.step))
+            marks.append(tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y))
+            marks.append(tag("text", short(n * self.step), x=_LEFT - 8, y=y, dy="0.32em"))
+        return tag("g", *marks, class_="grid")
+
+
+def _axis(most: float) -> _Axis:
+    """Round distances between lines, of which about `_LINES` are needed."""
+    rough = (most if most > _LEAST else 1.0) / _LINES
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough * 0.999)
+    return _Axis(step, max(1, math.ceil(most / step - 1e-9)))
+
+
+def short(value: float) -> str:
+    """A number for an axis: 1.5 M, 20 k, 0.25."""
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def _bar(value: float, most: float) -> Html:
+    wide = max(200.0 * value / most, 2.0 if value else 0.0) if most else 0.0
+    inner = tag("rect", width=_round(wide), height=10, rx=2)
+    return tag(
+        "svg",
+        inner,
+        viewBox="0 0 200 10",
+        class_="fill",
+        aria_hidden="true",
+        preserveAspectRatio="none",
+    )
+
+
+def _path(line: Sequence[float | None], axis: _Axis, step: float) -> str:
+    parts, pen_up = [], True
+    for n, value in enumerate(line):
+        if value is None:
+            pen_up = True
+            continue
+        parts.append(f"{'M' if pen_up else 'L'}{_round(_LEFT + n * step)} {_round(axis.y(value))}")
+        pen_up = False
+    return "".join(parts)
+
+
+def _svg(title: str, inner: Html) -> Html:
+    return tag("svg", inner, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=title)
+
+
+def _legend(series: Mapping[str, Sequence[float | None]]) -> Html:
+    if len(series) < 2:
+        return Html("")
+    keys = [tag("li", tag("span", class_=f"key line{n}"), name) for n, name in enumerate(series)]
+    return tag("ul", *keys, class_="legend")
+
+
+def _table(first: str, heads: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Html:
+    head = tag(
+        "tr",
+        tag("th", first, scope="col"),
+        *(tag("th", _with_unit(column), scope="col", class_="number") for column in heads),
+    )
+    table = tag("table", tag("thead", head), tag("tbody", *map(_row, rows)))
+    summary = tag("summary", "The figures as a table")
+    return tag("details", summary, tag("div", table, class_="scroll"))
+
+
+def _row(row: tuple[object, ...]) -> Html:
+    values = (tag("td", _shown(value), class_="number") for value in row[1:])
+    return tag("tr", tag("th", row[0], scope="row"), *values)
+
+
+def _cells(rows: Rows) -> list[tuple[object, ...]]:
+    return [(name, value) for name, value in rows]
+
+
+def _shown(value: object) -> str:
+    return number(value) if isinstance(value, int | float) or value is None else str(value)
+
+
+def _figure(title: str, note: str, *parts: Html) -> Html:
+    caption = tag("figcaption", tag("h2", title), tag("p", note) if note else "")
+    return tag("figure", caption, *parts)
+
+
+def _nothing() -> Html:
+    return tag("p", "Nothing to show.", class_="soft")
+
+
+def _noted(note: str, column: Column) -> str:
+    return note or (f"{column.name}, {column.unit}".strip(", ") if column.unit else column.name)
+
+
+def _with_unit(column: Column) -> Html:
+    return text(f"{column.name}, {column.unit}" if column.unit and column.name else column.name)
+
+
+def _suffix(column: Column) -> str:
+    return f" {column.unit or column.name}".rstrip()
+
+
+def _round(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
