@@ -17,22 +17,27 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
+from trawlnet.crawlers.pds.build import open_kit, scan_parts
+from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.web.app import make_app
 from trawlnet.crawlers.pds.web.server import listening, server_for
-from trawlnet.crawlers.pds.web.serving import Terms, open_outlet, open_site
+from trawlnet.crawlers.pds.web.serving import Door, open_site
 from trawlnet.crawlers.pds.web.site import Site
 from trawlnet.formats.keys import Curve, PrivateKey
-from trawlnet.net.agent import user_agent
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
 from trawlnet.sim.serve import Call, bind_ports, serve
-from trawlnet.tables.registry import Registry, open_registry
-from trawlnet.tables.registry import Terms as EntryTerms
+from trawlnet.tables.registry import Registry
 
 T = TypeVar("T")
 METHOD = "pub.chive.sync.registerPDS"
 SERVICE = "did:web:registry.test"
-AGENT = user_agent("nobody@private.invalid")
+WIDE_OPEN: Mapping[str, Any] = {
+    "service_did": SERVICE,
+    "registrations_per_minute": 10_000,
+    "hosts_per_hour": 1000,
+    "visits_per_minute": 100_000,
+}
 KINDS = (
     "pds",
     "other_pds",
@@ -133,13 +138,17 @@ def serving(
     scan: Scan | None = None,
     proxies: tuple[str, ...] = (),
     seed: Callable[[Registry, float], Awaitable[None]] | None = None,
-    **terms: Any,
+    allow_private: bool = True,
+    **door: Any,
 ) -> Iterator[Running]:
     """The whole service in a thread of its own: real sockets, a real registry."""
     ready: Future[Running] = Future()
     over = threading.Event()
+    opened = Door(**{**WIDE_OPEN, **door})
     thread = threading.Thread(
-        target=lambda: asyncio.run(_serve(where, scan, proxies, seed, terms, ready, over))
+        target=lambda: asyncio.run(
+            _serve(where, scan, proxies, seed, allow_private, opened, ready, over)
+        )
     )
     thread.start()
     try:
@@ -155,7 +164,8 @@ async def _serve(
     scan: Scan | None,
     proxies: tuple[str, ...],
     seed: Callable[[Registry, float], Awaitable[None]] | None,
-    terms: Mapping[str, Any],
+    allow_private: bool,
+    door: Door,
     ready: Future[Running],
     over: threading.Event,
 ) -> None:
@@ -163,30 +173,32 @@ async def _serve(
         async with AsyncExitStack() as stack:
             clock = SystemClock()
             world = await _open_world(stack, clock)
-            told = {"allow_private": True, "service_did": SERVICE, "plc_url": world.urls["plc"]}
-            told |= {"requests_per_minute": 6000.0, "hosts_per_hour": 1000}
-            told |= {"registrations_per_minute": 10_000, "visits_per_minute": 100_000}
-            made = Terms(AGENT, **{**told, **terms})
-            registry = await open_registry(where, EntryTerms(allow_private=made.allow_private))
-            stack.push_async_callback(registry.close)
-            if seed is not None:
-                await seed(registry, clock.now())
+            config = PdsConfig(
+                registry=str(where),
+                # Who may not ask loopback needs a directory by a name, if one that leads nowhere.
+                plc_url=world.urls["plc"] if allow_private else "https://plc.atproto.garden",
+                allow_private_hosts=allow_private,
+                requests_per_minute=6000,
+                contact="nobody@private.invalid",
+            )
             metrics = Metrics("pds", clock)
-            outlet = await stack.enter_async_context(open_outlet(made, clock, metrics))
+            kit = await stack.enter_async_context(open_kit(config, Path(), clock, metrics))
+            if seed is not None:
+                await seed(kit.registry, clock.now())
             scans: list[tuple[str, str]] = []
 
-            async def noted(url: str, did: str) -> int:
+            async def noted(url: str, did: str, deadline: float) -> int:
                 scans.append((url, did))
                 return await scan(url, did) if scan else 0
 
-            site = open_site(made, outlet, registry, noted, clock, metrics)
+            site = open_site(kit, await scan_parts(kit), door, noted)
             sock = listening("127.0.0.1", 0)
             port = sock.getsockname()[1]
             server = server_for(make_app(site), proxies)
             task = asyncio.create_task(server.serve([sock]))
             loop = asyncio.get_running_loop()
             ready.set_result(
-                Running(f"http://127.0.0.1:{port}", port, world, site, registry, loop, scans)
+                Running(f"http://127.0.0.1:{port}", port, world, site, kit.registry, loop, scans)
             )
             await asyncio.to_thread(over.wait)
             server.should_exit = True

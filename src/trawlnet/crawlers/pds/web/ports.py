@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from trawlnet.tables.registry_rules import PdsRow, Registered, Source, Status
 from trawlnet.tables.registry_stats import Stats
+
+T = TypeVar("T")
+Answering: TypeAlias = Coroutine[Any, Any, T]
 
 
 class Books(Protocol):
     """The registry. Every method raises TablesError when it is away."""
 
-    async def get(self, url: str) -> PdsRow | None: ...
+    def get(self, url: str) -> Answering[PdsRow | None]: ...
 
-    async def register(self, url: str, source: Source, *, now: float) -> Registered: ...
+    def register(self, url: str, source: Source, *, now: float) -> Answering[Registered]: ...
 
-    async def listing(
+    def listing(
         self,
         *,
         status: Status | None = None,
@@ -24,13 +27,13 @@ class Books(Protocol):
         contains: str | None = None,
         after: str | None = None,
         limit: int = 100,
-    ) -> Sequence[PdsRow]:
+    ) -> Answering[Sequence[PdsRow]]:
         """In the order of URLs, beyond the URL `after`."""
 
-    async def largest(self, limit: int = 10) -> Sequence[PdsRow]: ...
+    def largest(self, limit: int = 10) -> Answering[Sequence[PdsRow]]: ...
 
-    async def stats(self, now: float) -> Stats: ...
+    def stats(self, now: float) -> Answering[Stats]: ...
 
 
-# Scans one account on a PDS now; gives the number of records that were indexed.
-ScanAccount = Callable[[str, str], Awaitable[int]]
+# Scans an account of a PDS until an instant; gives the number of records that were indexed.
+ScanAccount = Callable[[str, str, float], Awaitable[int]]

@@ -132,11 +132,11 @@ async def _scan(desk: Desk, url: str, caller: Identity | None) -> _Scanned:
     if caller is None:
         return _NOTHING
     try:
-        async with asyncio.timeout(desk.patience):
-            if not await _lives_at(desk, caller, url):
-                return _Scanned(note=" Your account lives on another PDS, so it was not scanned.")
-            return _Scanned(await desk.scan(url, caller.did))
-    except (TimeoutError, LaneParked, TablesError) as trouble:
+        if not await _lives_at(desk, caller, url):
+            return _Scanned(note=" Your account lives on another PDS, so it was not scanned.")
+        deadline = desk.clock.now() + desk.patience
+        return _Scanned(await desk.scan(url, caller.did, deadline))
+    except (LaneParked, TablesError) as trouble:
         # The PDS is entered by now, and its turn will come.
         log.warning("caller not scanned", extra={"url": url, "error": str(trouble)})
         return _Scanned(note=" Your account will be scanned with the rest of it.")

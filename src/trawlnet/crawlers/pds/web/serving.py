@@ -2,88 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from trawlnet.crawlers.atproto.identities import Identities
-from trawlnet.crawlers.atproto.identity import Identity, resolve
 from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
-from trawlnet.crawlers.metered import Getter, MeteredHttp
+from trawlnet.crawlers.pds.build import Kit
+from trawlnet.crawlers.pds.config import manners
+from trawlnet.crawlers.pds.scan import scan_did
+from trawlnet.crawlers.pds.scan_parts import ScanParts
 from trawlnet.crawlers.pds.web.buckets import Buckets
 from trawlnet.crawlers.pds.web.examine import examine
-from trawlnet.crawlers.pds.web.ports import Books, ScanAccount
+from trawlnet.crawlers.pds.web.ports import ScanAccount
+from trawlnet.crawlers.pds.web.prompt import PromptBooks
 from trawlnet.crawlers.pds.web.register import Desk
 from trawlnet.crawlers.pds.web.site import FigureBoard, Site
-from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome
-from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
-from trawlnet.net.guard import Guard
-from trawlnet.net.http import Http
-from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.registry import RegistryMeter
 from trawlnet.tables.errors import TablesError
 
-_HOUR = 3600.0
-_PLC_RATE = 5.0  # Requests per second.
+_MINUTE, _HOUR = 60.0, 3600.0
+_AT_ONCE = 0.8  # Of a minute's requests to one PDS.
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How the site treats those who come, and those whom it asks on their behalf."""
+class Door:
+    """How the site treats those who come."""
 
-    agent: str  # The User-Agent.
     service_did: str = ""  # Whom tokens must be meant for; without one there are no tokens.
-    plc_url: str = "https://plc.directory"
-    allow_private: bool = False
-    requests_per_minute: float = 10.0  # To one PDS.
     registrations_per_minute: int = 10  # From one address.
-    hosts_per_hour: int = 20  # Of one registrable domain.
+    hosts_per_hour: int = 20  # Of one registrable domain, asked because somebody named them.
     visits_per_minute: int = 300  # All requests of one address.
+    registry_seconds: float = 5.0  # That the registry has for an answer.
 
 
-@dataclass(frozen=True, slots=True)
-class Outlet:
-    """The way out, for the desk and for whoever scans on its behalf: one gate for both."""
-
-    http: Getter
-    gate: Gate
-    identities: Identities
-
-
-@asynccontextmanager
-async def open_outlet(terms: Terms, clock: Clock, metrics: Metrics) -> AsyncIterator[Outlet]:
-    per_minute = terms.requests_per_minute
-    # A minute's requests may go at once: somebody waits for the answer.
-    manners = Manners(rate=per_minute / 60.0, burst=max(2, int(per_minute)), concurrency=2)
-    gate = Gate(clock, manners)
-    gate.treat(lane_of(terms.plc_url), replace(manners, rate=_PLC_RATE))
-    guard = Guard(allow_private=terms.allow_private)
-    async with Http(gate, clock, terms.agent, guard=guard) as http:
-        metered = MeteredHttp(http, metrics.http)
-        yield Outlet(metered, gate, Identities(partial(_resolve, metered, terms), clock))
-
-
-async def _resolve(http: Getter, terms: Terms, did: str) -> Identity | Outcome:
-    return await resolve(http, did, terms.plc_url, allow_private=terms.allow_private)
-
-
-def open_site(
-    terms: Terms, outlet: Outlet, books: Books, scan: ScanAccount, clock: Clock, metrics: Metrics
-) -> Site:
+def open_site(kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None = None) -> Site:
+    """Scans on behalf of callers use the parts, unless there is another way to scan."""
+    kit.gate.retune(desk_manners(manners(kit.config)))
     desk = Desk(
-        books=books,
-        examine=partial(examine, outlet.http),
-        scan=scan,
-        identities=outlet.identities,
-        domains=Buckets(terms.hosts_per_hour, _HOUR),
-        clock=clock,
-        allow_private=terms.allow_private,
+        books=PromptBooks(kit.registry, door.registry_seconds),
+        examine=partial(examine, kit.http),
+        scan=scan or partial(_scan_account, parts),
+        identities=parts.identities,
+        domains=Buckets(door.hosts_per_hour, _HOUR),
+        clock=kit.clock,
+        allow_private=kit.config.allow_private_hosts,
     )
-    meter, board = RegistryMeter(metrics.registry), FigureBoard()
+    meter, board = RegistryMeter(kit.metrics.registry), FigureBoard()
 
     async def scrape() -> bytes:
         try:
@@ -96,10 +60,24 @@ def open_site(
 
     return Site(
         desk=desk,
-        auth=ServiceAuth(terms.service_did, outlet.identities, clock),
-        callers=Buckets(terms.registrations_per_minute, 60.0),
-        visitors=Buckets(terms.visits_per_minute, 60.0),
+        auth=ServiceAuth(door.service_did, parts.identities, kit.clock),
+        callers=Buckets(door.registrations_per_minute, _MINUTE),
+        visitors=Buckets(door.visits_per_minute, _MINUTE),
         meter=meter,
         scrape=scrape,
         board=board,
     )
+
+
+async def _scan_account(parts: ScanParts, url: str, did: str, deadline: float) -> int:
+    return (await scan_did(parts, url, did, deadline=deadline)).indexed
+
+
+def desk_manners(usual: Manners) -> Manners:
+    """Most of a minute's requests may go at once, since somebody waits for the answer; the rest
+    is spread over the minute, so that no minute has more than it should."""
+    per_minute = usual.rate * _MINUTE
+    burst = int(per_minute * _AT_ONCE)
+    if burst < 1:
+        return usual
+    return replace(usual, burst=burst, rate=(per_minute - burst) / _MINUTE)
