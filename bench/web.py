@@ -1,11 +1,12 @@
 """A crawl of one site, durable and with robots.txt: `trawlnet web crawl` beside its peers.
 
-    .venv/bin/python bench/web.py [--pages 2000] [--rounds 3] [--only ours,...] [--no-profile]
+    .venv/bin/python bench/web.py [--pages 5000] [--rounds 5] [--only ours,...] [--no-profile]
 
 nginx serves the same generated tree to all, from a core of its own; each crawler has the other
-one, 32 requests under way, no delay and no gzip. Ours is the command as people run it, with bodies
-in files, the page and edge CSVs, the discovery spool and a synced store. The peers keep their
-queue as they can (JOBDIR, SQLite) and append each body to one file that nobody syncs. Runs are
+one, 32 requests under way, no delay and no gzip. Each leaves the bodies in files by sha256, a
+record for each page and one for each link. Ours is the command as people run it, synced before it
+forgets; `scrapy_tuned` is as fast as we can make it without syncing anything, `scrapy_durable` is
+the same with what Scrapy has for a queue that survives, `crawlee_sqlite` keeps its own. Runs are
 interleaved. nginx logs every run alike, and no run counts whose log is not each page once, none
 that robots.txt denies. CPU seconds are of the crawler with its start, not of nginx. Peers live in
 .bench-venv, which is made when it is missing.
@@ -36,9 +37,23 @@ from web_site import Site, made_site, nginx
 VENV = ROOT / ".bench-venv"
 PEER_PACKAGES = ("scrapy", "selectolax", "crawlee[parsel,sql-sqlite]", "matplotlib")
 PEERS = ROOT / "bench" / "web_peers"
-PEER_NEEDS = {"scrapy_tuned": "scrapy", "scrapy_usual": "scrapy", "crawlee_sqlite": "crawlee"}
 OURS = "trawlnet"
-TARGETS = {"scrapy_tuned": 4.0, "scrapy_usual": 8.0, "crawlee_sqlite": 8.0}
+
+
+@dataclass(frozen=True)
+class Peer:
+    needs: str
+    script: str
+    target: float  # How many times its pages per CPU second ours is to reach.
+    flags: tuple[str, ...] = ()
+
+
+PEERS_BY_NAME = {
+    "scrapy_tuned": Peer("scrapy", "scrapy_tuned.py", 4.0),
+    "scrapy_durable": Peer("scrapy", "scrapy_tuned.py", 4.0, ("durable",)),
+    "scrapy_usual": Peer("scrapy", "scrapy_usual.py", 8.0),
+    "crawlee_sqlite": Peer("crawlee", "crawlee_sqlite.py", 8.0),
+}
 CRAWLER_CORE, NGINX_CORE = 0, 1
 MB = 1 << 20
 LONGEST = 900.0  # Seconds of one crawl.
@@ -62,7 +77,9 @@ class Run:
 
 def command_of(name: str, seed: str, folder: Path) -> list[str]:
     if name != OURS:
-        return [str(VENV / "bin" / "python"), str(PEERS / f"{name}.py"), seed, str(folder)]
+        peer = PEERS_BY_NAME[name]
+        python, script = str(VENV / "bin" / "python"), str(PEERS / peer.script)
+        return [python, script, seed, str(folder), *peer.flags]
     command = [sys.executable, "-m", "trawlnet", "web", "crawl", "-w", str(folder), seed]
     command += ["--allow-private-hosts", "--max-depth", "1000", "--req-per-sec", "0"]
     return [*command, "--concurrency", "32", "--set", "limits.per_host_concurrency=32"]
@@ -115,7 +132,7 @@ def _footprint(folder: Path) -> tuple[int, int]:
 
 def present(only: Sequence[str]) -> list[str]:
     """The contestants; a peer that cannot be installed is left out aloud."""
-    names = [OURS, *PEER_NEEDS]
+    names = [OURS, *PEERS_BY_NAME]
     if only:
         names = [name for name in names if name in only]
     if set(names) - {OURS} and not (VENV / "bin" / "python").exists():
@@ -123,8 +140,9 @@ def present(only: Sequence[str]) -> list[str]:
         for package in PEER_PACKAGES:
             subprocess.run([str(VENV / "bin" / "pip"), "install", "-q", package], check=False)
     for name in set(names) - {OURS}:
-        if not _imports(PEER_NEEDS[name]):
-            print(f"!!! SKIPPED {name}: {PEER_NEEDS[name]} could not be installed in {VENV}")
+        needed = PEERS_BY_NAME[name].needs
+        if not _imports(needed):
+            print(f"!!! SKIPPED {name}: {needed} could not be installed in {VENV}")
             names.remove(name)
     return names
 
@@ -144,8 +162,8 @@ def table(runs: dict[str, list[Run]]) -> str:
         row = f"{name:16}{those[0].pages:7}{_middle(those, 'cpu_s'):8.2f}{_speed(those):13.1f}"
         row += f"{spread:>14}{_middle(those, 'wall_s'):8.2f}{_middle(those, 'rss_mb'):8.1f}"
         row += f"{_middle(those, 'disk_mb'):9.1f}{those[0].inodes:8}"
-        if name in TARGETS and ours:
-            row += f"{ours / _speed(those):8.1f}x{TARGETS[name]:7.0f}x"
+        if name in PEERS_BY_NAME and ours:
+            row += f"{ours / _speed(those):8.1f}x{PEERS_BY_NAME[name].target:7.0f}x"
         lines.append(row)
     return "\n".join(lines)
 
@@ -169,8 +187,8 @@ def plotted(runs: dict[str, list[Run]], file: Path) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--pages", type=int, default=2000)
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--pages", type=int, default=5000)
+    options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--only", default="", help="names, with commas")
     options.add_argument("--plot", type=Path, default=ROOT / "docs" / "img" / "web-bench.png")

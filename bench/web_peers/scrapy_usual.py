@@ -1,7 +1,11 @@
-"""Scrapy as people usually write it: CrawlSpider, LinkExtractor, JOBDIR. `SEED FOLDER`."""
+"""Scrapy as people usually write it: CrawlSpider, LinkExtractor, JOBDIR, a feed. `SEED FOLDER`.
+
+Items name the page, its body's sha256 and its links; bodies are files by sha256.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,29 +25,37 @@ class Usual(CrawlSpider):
     allowed_domains = ("127.0.0.1",)
     rules = (Rule(LinkExtractor(), callback="keep", follow=True),)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.bodies = (FOLDER / "bodies").open("ab")
-
     async def start(self) -> AsyncIterator[Request]:
         """Not by start_urls: those are asked for again when a page leads to them."""
         yield Request(SEED)
 
     def parse_start_url(self, response: Response, **kwargs: Any) -> Any:
-        self.keep(response)
-        return ()
+        return [self.keep(response)]
 
-    def keep(self, response: Response) -> None:
-        self.bodies.write(b"%s %d\n" % (response.url.encode(), len(response.body)))
-        self.bodies.write(response.body)
-
-    def closed(self, reason: str) -> None:
-        self.bodies.close()
+    def keep(self, response: Response) -> dict[str, Any]:
+        sha256 = hashlib.sha256(response.body).hexdigest()
+        file = FOLDER / "store" / sha256[:2] / sha256[2:4] / f"{sha256}.html"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(response.body)
+        return {
+            "url": response.url,
+            "status": response.status,
+            "depth": response.meta["depth"],
+            "content_type": response.headers.get("Content-Type", b"").decode(),
+            "etag": response.headers.get("ETag", b"").decode(),
+            "sha256": sha256,
+            "bytes": len(response.body),
+            "links": [
+                (response.urljoin(one.attrib["href"]), one.css("::text").get(""))
+                for one in response.css("a[href]")
+            ],
+        }
 
 
 process = CrawlerProcess(
     {
         "JOBDIR": str(FOLDER / "job"),
+        "FEEDS": {str(FOLDER / "pages.jsonl"): {"format": "jsonlines"}},
         "USER_AGENT": "bench/1.0 (+http://bench.invalid/)",
         "ROBOTSTXT_OBEY": True,
         "CONCURRENT_REQUESTS": 32,
