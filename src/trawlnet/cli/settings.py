@@ -20,7 +20,14 @@ C = TypeVar("C", bound=BaseModel)
 DEFAULT = "default"
 # Flags that are no config keys, yet have a variable too.
 PLAIN_FLAGS = ("workspace", "json", "reason", "limit", "yes")
-_OWN_FLAGS = {"repos": ("follow", "input_dir", "truncate"), "ids": ("drain",)}
+_OWN_FLAGS = {
+    "repos": ("follow", "input_dir", "truncate"),
+    "ids": ("drain",),
+    "pds": (
+        *("did", "status", "source", "contains", "host", "port", "service_did", "behind_proxy"),
+        *("registrations_per_minute", "hosts_per_hour", "visits_per_minute"),
+    ),
+}
 _SHARED = ("clickhouse_",)
 
 

@@ -1,0 +1,175 @@
+"""`trawlnet pds serve`: the registry on the web, for programs and for people."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.formats.syntax import is_did
+
+if TYPE_CHECKING:  # Only a server that runs pays for the import.
+    from trawlnet.crawlers.pds.web.serving import Door
+
+_KEYS = (
+    *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags"),
+    *("requests_per_minute", "max_records_per_pds", "allow_private_hosts", "contact"),
+)
+
+Host = Annotated[str, typer.Option(metavar="ADDRESS", show_envvar=False, help="Where to listen.")]
+Port = Annotated[
+    int,
+    typer.Option(metavar="N", min=0, max=65535, show_envvar=False, help="0 picks a free one."),
+]
+ServiceDid = Annotated[
+    str,
+    typer.Option(
+        metavar="DID",
+        show_envvar=False,
+        show_default=False,
+        help="Whom the tokens of callers must be meant for, like did:web:pds.example.",
+    ),
+]
+BehindProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        show_envvar=False,
+        help="A proxy that is believed about whom it speaks for; may be repeated.",
+    ),
+]
+PerAddress = Annotated[
+    int, typer.Option(metavar="N", min=1, show_envvar=False, help="From one address.")
+]
+PerDomain = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, show_envvar=False, help="Hosts of one domain that are asked."),
+]
+Visits = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, show_envvar=False, help="All requests from one address."),
+]
+
+
+def add_serve_verb(app: typer.Typer) -> None:
+    app.command(
+        "serve",
+        epilog="Example: trawlnet pds serve -w ./net --port 8080 --contact you@example.org",
+        context_settings=variables("pds"),
+    )(with_flags(PdsConfig, _KEYS, serve))
+
+
+def serve(
+    *,
+    workspace: Folder,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    service_did: ServiceDid = "",
+    behind_proxy: BehindProxy = None,
+    registrations_per_minute: PerAddress = 10,
+    hosts_per_hour: PerDomain = 20,
+    visits_per_minute: Visits = 300,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Serve the registry: a page, its rows as JSON, and an endpoint to register a PDS.
+
+    Runs beside a crawl of the same workspace, until SIGTERM.
+    """
+    from trawlnet.crawlers.pds.web.serving import Door
+
+    config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
+    if service_did and not is_did(service_did.partition("#")[0]):
+        raise UsageTrouble(f"{service_did} is not a DID", "--service-did did:web:pds.example")
+    proxies = [_proxy(one) for one in behind_proxy or ()]
+    door = Door(service_did, registrations_per_minute, hosts_per_hour, visits_per_minute)
+    return _run(config, create(workspace, "pds"), (host, port), door, proxies, json)
+
+
+def _proxy(text: str) -> str:
+    try:
+        return str(ip_network(text)) if "/" in text else str(ip_network(text).network_address)
+    except ValueError:
+        raise UsageTrouble(
+            f"--behind-proxy {text}: not an address", "write it like 127.0.0.1 or 10.0.0.0/8"
+        ) from None
+
+
+def _run(
+    config: PdsConfig,
+    workspace: Workspace,
+    at: tuple[str, int],
+    door: Door,
+    proxies: Sequence[str],
+    as_json: bool,
+) -> int:
+    import uvloop
+
+    from trawlnet.observe.logs import logging_to
+
+    name = f"registry-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    with (
+        _listening(*at) as sock,
+        logging_to(workspace.logs, name, say),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        runner.run(_serve(config, workspace.path, sock, door, proxies, as_json))
+    return Exit.DONE
+
+
+async def _serve(
+    config: PdsConfig,
+    path: Path,
+    sock: socket.socket,
+    door: Door,
+    proxies: Sequence[str],
+    as_json: bool,
+) -> None:
+    from trawlnet.crawlers.pds.build import open_kit, scan_parts
+    from trawlnet.crawlers.pds.web.app import make_app
+    from trawlnet.crawlers.pds.web.server import server_for
+    from trawlnet.crawlers.pds.web.serving import open_site
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.observe.metrics import Metrics
+
+    clock = SystemClock()
+    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        site = open_site(kit, await scan_parts(kit), door)
+        url = _url(sock)
+        if as_json:
+            emit({"url": url})
+        say(f"serving the registry on {url}")
+        # The server ends on a signal, and hands it on when it has: there is nothing left to do.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        await server_for(make_app(site), proxies).serve([sock])
+    say("stopped")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    from trawlnet.crawlers.pds.web.server import listening
+
+    try:
+        return listening(host, port)
+    except socket.gaierror:
+        raise UsageTrouble(
+            f"--host {host}: no such address", "name one of this machine, such as 127.0.0.1"
+        ) from None
+
+
+def _url(sock: socket.socket) -> str:
+    host, port, *_ = sock.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
