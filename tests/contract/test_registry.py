@@ -1,0 +1,518 @@
+"""One contract of the PDS registry, on SQLite and on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.servers import PostgresServer, postgres_server
+
+from trawlnet.engine.outcome import Reason
+from trawlnet.tables.registry import (
+    Found,
+    PdsRow,
+    Registered,
+    Registry,
+    Source,
+    Status,
+    Terms,
+    Verdict,
+    open_registry,
+)
+from trawlnet.tables.registry_notes import Lookup
+from trawlnet.tables.registry_rules import DAY, HIGH, HOUR, LOW, MEDIUM
+
+NOW = 1_800_000_000.0
+LEASE = 60.0
+PUBLIC = Terms()
+A, B, C = (f"https://{name}.pds-world.net" for name in "abc")
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    if request.param == "sqlite":
+        return tmp_path / "registry.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.url
+
+
+def on(
+    where: Path | str, body: Callable[[Registry], Awaitable[None]], terms: Terms = PUBLIC
+) -> None:
+    async def run() -> None:
+        registry = await open_registry(where, terms)
+        try:
+            await registry.forget()
+            await body(registry)
+        finally:
+            await registry.close()
+
+    asyncio.run(run())
+
+
+async def filled(registry: Registry, *urls: str) -> None:
+    for url in urls:
+        await registry.register(url, Source.USER, now=NOW)
+
+
+async def claimed(registry: Registry, url: str, now: float = NOW, owner: str = "me") -> PdsRow:
+    row = await registry.claim_one(url, now, LEASE, owner)
+    assert row is not None
+    return row
+
+
+async def known(registry: Registry, url: str) -> PdsRow:
+    row = await registry.get(url)
+    assert row is not None
+    return row
+
+
+async def fail(registry: Registry, url: str, now: float, times: int = 1) -> PdsRow:
+    for _ in range(times):
+        await claimed(registry, url, now)
+        assert await registry.failed(url, "me", "no answer", Reason.TIMEOUT, now)
+    return await known(registry, url)
+
+
+def test_one_server_has_one_row_however_it_is_written(where: Path | str) -> None:
+    spellings = (
+        "https://pds.pds-world.net",
+        "HTTPS://PDS.PDS-WORLD.NET/",
+        "pds.pds-world.net",
+        "https://pds.pds-world.net:443/xrpc/thing?a=b#c",
+        "https://user:secret@pds.pds-world.net//",
+        "https://pds.pds-world.net.",
+    )
+
+    async def body(registry: Registry) -> None:
+        for number, url in enumerate(spellings):
+            entered = await registry.register(url, Source.DID, now=NOW + number)
+            wanted = Verdict.KNOWN if number else Verdict.NEW
+            assert entered == Registered(wanted, "https://pds.pds-world.net")
+        idn = await registry.register("https://bücher.pds-world.net", Source.DID, now=NOW)
+        assert idn.url == "https://xn--bcher-kva.pds-world.net"
+        assert len(await registry.listing()) == 2
+        row = await known(registry, spellings[1])
+        assert (row.discovered_at, row.discovery_source) == (NOW, Source.DID)
+
+    on(where, body)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://127.0.0.1", "address"),
+        ("https://2130706433", "address"),
+        ("https://[::1]", "address"),
+        ("https://169.254.169.254/latest", "address"),
+        ("https://localhost", "private_name"),
+        ("https://pds.internal", "private_name"),
+        ("ftp://pds.pds-world.net", "scheme"),
+        ("http://pds.pds-world.net", "scheme"),
+        ("https://pds.pds-world.net:8443", "port"),
+        ("https://pds.example", "example"),
+        ("", "empty"),
+        ("https://" + "a" * 3000, "too_long"),
+    ],
+)
+def test_what_nobody_could_visit_is_refused_by_name(
+    where: Path | str, url: str, reason: str
+) -> None:
+    async def body(registry: Registry) -> None:
+        entered = await registry.register(url, Source.PLC, now=NOW)
+        assert (entered.verdict, entered.reason) == (Verdict.REFUSED, reason)
+        assert await registry.listing() == []
+
+    on(where, body)
+
+
+def test_a_private_world_lets_its_own_servers_in(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        entered = await registry.register("http://127.0.0.1:8080", Source.PLC, now=NOW)
+        assert entered == Registered(Verdict.NEW, "http://127.0.0.1:8080")
+
+    on(where, body, Terms(allow_private=True))
+
+
+def test_a_domain_has_a_budget_of_hosts_that_never_answered(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        founds = [Found(f"https://agent-{n}.crab.co.uk", Source.PLC) for n in range(5)]
+        founds.append(Found("https://other.co.uk", Source.PLC))
+        entered = await registry.register_many(founds, NOW)
+        assert [one.reason for one in entered] == ["", "", "", *["domain_budget"] * 2, ""]
+        # One that turns out to be a PDS makes room for the next.
+        await claimed(registry, founds[0].url)
+        await registry.completed(founds[0].url, "me", found=0, indexed=0, now=NOW)
+        again = await registry.register_many(founds, NOW)
+        assert [one.verdict for one in again][3:] == [
+            Verdict.NEW,
+            Verdict.REFUSED,
+            Verdict.KNOWN,
+        ]
+
+    on(where, body, Terms(domain_budget=3))
+
+
+def test_what_relays_say_is_noted_and_repeats_are_one_row(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        found = Found(A, Source.RELAY, accounts=7, connected=True)
+        entered = await registry.register_many([found, found, Found(B, Source.RELAY)], NOW)
+        assert [one.verdict for one in entered] == [Verdict.NEW, Verdict.KNOWN, Verdict.NEW]
+        row = await known(registry, A)
+        assert (row.account_count, row.is_relay_connected) == (7, True)
+        await registry.register_many([Found(A, Source.RELAY, 10**12, connected=False)], NOW)
+        row = await known(registry, A)
+        assert (row.account_count, row.is_relay_connected) == (2**31 - 1, False)
+        await registry.register(A, Source.PLC, now=NOW)
+        assert (await known(registry, A)).account_count == 2**31 - 1
+
+    on(where, body)
+
+
+def test_a_claim_is_one_holders_alone_until_it_runs_out(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        (row,) = await registry.claim(5, NOW, LEASE, "first")
+        assert (row.status, row.lease_owner) == (Status.SCANNING, "first")
+        assert await registry.claim(5, NOW + LEASE - 1, LEASE, "second") == []
+        assert await registry.claim_one(A, NOW + LEASE - 1, LEASE, "second") is None
+        assert await registry.renew(A, "first", NOW + LEASE - 1, LEASE)
+        assert await registry.claim(5, NOW + LEASE + 1, LEASE, "second") == []
+        # The holder has died: its row comes back by itself.
+        (row,) = await registry.claim(5, NOW + 3 * LEASE, LEASE, "second")
+        assert row.lease_owner == "second"
+
+    on(where, body)
+
+
+def test_who_has_lost_a_lease_can_finish_nothing(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A, NOW, "slow")
+        late = NOW + LEASE + 1
+        assert not await registry.completed(A, "slow", found=1, indexed=1, now=late)
+        await claimed(registry, A, late, "fast")
+        before = await known(registry, A)
+        for lost in (
+            registry.completed(A, "slow", found=9, indexed=9, now=late),
+            registry.partial(A, "slow", now=late, again_in=1.0),
+            registry.put_off(A, "slow", Reason.RATE_LIMITED, now=late, again_in=1.0),
+            registry.failed(A, "slow", "x", Reason.TIMEOUT, late),
+            registry.renew(A, "slow", late, LEASE),
+            registry.release(A, "slow", late),
+        ):
+            assert not await lost
+        assert await known(registry, A) == before
+        assert (await registry.stats(late)).attempts == {}
+        assert await registry.completed(A, "fast", found=2, indexed=1, now=late)
+
+    on(where, body)
+
+
+def test_what_was_given_back_is_as_due_as_before(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        assert await registry.release(A, "me", NOW)
+        row = await known(registry, A)
+        assert (row.status, row.lease_owner, row.last_try_at) == (Status.PENDING, None, None)
+        assert [row.pds_url for row in await registry.claim(5, NOW, LEASE, "you")] == [A]
+
+    on(where, body)
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "priority", "again_in"),
+    [(3, Status.ACTIVE, HIGH, DAY), (0, Status.NO_CHIVE_RECORDS, LOW, 7 * DAY)],
+)
+def test_a_whole_scan_says_when_the_next_is_due(
+    where: Path | str, found: int, status: Status, priority: int, again_in: float
+) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        assert await registry.completed(A, "me", found=found, indexed=found, now=NOW)
+        row = await known(registry, A)
+        assert (row.status, row.scan_priority) == (status, priority)
+        assert (row.last_scan_at, row.next_scan_at) == (NOW, NOW + again_in)
+        assert (row.has_chive_records, row.chive_record_count) == (found > 0, found)
+        assert (row.consecutive_failures, row.last_error) == (0, None)
+        assert await registry.claim(5, NOW + again_in - 1, LEASE, "you") == []
+        assert len(await registry.claim(5, NOW + again_in, LEASE, "you")) == 1
+
+    on(where, body)
+
+
+def test_failures_back_off_and_the_fifth_in_a_row_gives_up(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        now = NOW
+        for count, hours in enumerate((1, 2, 4, 8, 16), start=1):
+            row = await fail(registry, A, now)
+            assert (row.consecutive_failures, row.next_scan_at) == (count, now + hours * HOUR)
+            assert row.status is (Status.UNREACHABLE if count == 5 else Status.PENDING)
+            assert await registry.claim(5, now + hours * HOUR - 1, LEASE, "you") == []
+            now += hours * HOUR
+        row = await fail(registry, A, now)
+        assert (row.status, row.next_scan_at) == (Status.UNREACHABLE, now + 30 * DAY)
+        # Rarely is not never, and one success makes up for all.
+        (row,) = await registry.claim(5, now + 30 * DAY, LEASE, "me")
+        assert await registry.completed(A, "me", found=1, indexed=1, now=now + 30 * DAY)
+        row = await known(registry, A)
+        assert (row.status, row.consecutive_failures) == (Status.ACTIVE, 0)
+
+    on(where, body)
+
+
+def test_a_failure_keeps_what_the_last_whole_scan_found(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        await registry.completed(A, "me", found=4, indexed=3, now=NOW)
+        row = await fail(registry, A, NOW + DAY)
+        assert (row.status, row.chive_record_count) == (Status.ACTIVE, 4)
+        assert (row.last_scan_at, row.last_reason) == (NOW, Reason.TIMEOUT)
+
+    on(where, body)
+
+
+def test_a_partial_scan_concludes_nothing_and_goes_on_soon(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await fail(registry, A, NOW, times=5)
+        await claimed(registry, A)
+        assert await registry.partial(A, "me", now=NOW, again_in=60.0)
+        row = await known(registry, A)
+        assert (row.status, row.has_chive_records) == (Status.PENDING, None)
+        assert (row.next_scan_at, row.consecutive_failures) == (NOW + 60.0, 0)
+
+    on(where, body)
+
+
+def test_being_told_to_wait_is_no_failure(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await fail(registry, A, NOW)
+        await claimed(registry, A)
+        assert await registry.put_off(A, "me", Reason.RATE_LIMITED, now=NOW, again_in=HOUR)
+        row = await known(registry, A)
+        assert (row.consecutive_failures, row.next_scan_at) == (1, NOW + HOUR)
+        assert row.last_reason is Reason.RATE_LIMITED
+
+    on(where, body)
+
+
+def test_the_words_of_a_server_are_kept_short_and_harmless(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        await registry.failed(
+            A, "me", "\x1b[31mred\r\n\x00\ud800" + "y" * 9999, Reason.TIMEOUT, NOW
+        )
+        error = (await known(registry, A)).last_error or ""
+        assert error.isprintable() and error.startswith("[31mred y") and len(error) == 300
+
+    on(where, body)
+
+
+def test_a_user_revives_what_was_given_up_and_a_mention_earns_one_try(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await fail(registry, A, NOW, times=6)
+        again = await registry.register(A, Source.DID, now=NOW + HOUR)
+        assert again.verdict is Verdict.KNOWN, "it was asked a moment ago"
+        old_news = [Found(A, Source.PLC, is_news=False)]
+        (again,) = await registry.register_many(old_news, NOW + 2 * DAY)
+        assert again.verdict is Verdict.KNOWN, "a list that names it as ever is no news"
+        again = await registry.register(A, Source.DID, now=NOW + 2 * DAY)
+        assert again.verdict is Verdict.REVIVED
+        row = await fail(registry, A, NOW + 2 * DAY)
+        assert (row.status, row.next_scan_at) == (Status.UNREACHABLE, NOW + 32 * DAY)
+        again = await registry.register(A, Source.USER, now=NOW + 2 * DAY)
+        assert again.verdict is Verdict.REVIVED
+        row = await fail(registry, A, NOW + 2 * DAY)
+        assert (row.consecutive_failures, row.status) == (1, Status.PENDING)
+
+    on(where, body)
+
+
+def test_a_mention_brings_one_without_records_forward(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        await registry.completed(A, "me", found=0, indexed=0, now=NOW)
+        again = await registry.register(A, Source.DID, now=NOW + 2 * DAY)
+        assert again.verdict is Verdict.REVIVED
+        (row,) = await registry.claim(5, NOW + 2 * DAY, LEASE, "you")
+        assert row.scan_priority == MEDIUM
+
+    on(where, body)
+
+
+def test_nobody_being_scanned_is_revived_under_the_holders_hands(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await fail(registry, A, NOW, times=5)
+        await claimed(registry, A)
+        again = await registry.register(A, Source.USER, now=NOW)
+        assert again.verdict is Verdict.KNOWN
+        assert (await known(registry, A)).status is Status.SCANNING
+
+    on(where, body)
+
+
+def test_important_rows_go_first_but_nobody_waits_for_ever(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B)
+        for url, found in ((A, 1), (B, 0)):
+            await claimed(registry, url)
+            await registry.completed(url, "me", found=found, indexed=0, now=NOW)
+        await registry.register(C, Source.PLC, now=NOW + 7 * DAY)
+        # All three are due: the one with records longest, and it is the most important, too.
+        now = NOW + 7 * DAY
+        order = [row.pds_url for row in await registry.claim(9, now, LEASE, "me")]
+        assert order == [A, C, B]
+        # The one with records is back each day, and yet the one without gets its turn.
+        await registry.completed(A, "me", found=1, indexed=0, now=now)
+        for url in (B, C):
+            await registry.release(url, "me", now)
+        turns = []
+        for day in range(1, 4):
+            (row,) = await registry.claim(1, now + day * DAY, LEASE, f"{day}")
+            turns.append(row.pds_url)
+            await registry.completed(row.pds_url, f"{day}", found=1, indexed=0, now=now + day * DAY)
+        assert B in turns
+
+    on(where, body)
+
+
+def test_those_that_a_relay_reads_can_be_left_out(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        founds = [Found(A, Source.RELAY, connected=True), Found(B, Source.PLC)]
+        await registry.register_many(founds, NOW)
+        rows = await registry.claim(9, NOW, LEASE, "me", skip_connected=True)
+        assert [row.pds_url for row in rows] == [B]
+
+    on(where, body)
+
+
+def test_listings_filter_and_page_by_url(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B)
+        await registry.register("https://under_score.pds-world.net", Source.PLC, now=NOW)
+        await claimed(registry, B)
+        await registry.completed(B, "me", found=2, indexed=2, now=NOW)
+        names = [row.pds_url for row in await registry.listing(limit=2)]
+        assert names == [A, B]
+        (rest,) = await registry.listing(after=names[-1])
+        assert rest.pds_url == "https://under_score.pds-world.net"
+        (active,) = await registry.listing(status=Status.ACTIVE)
+        assert active.pds_url == B
+        assert [row.pds_url for row in await registry.listing(source=Source.PLC)] == [rest.pds_url]
+        # What a pattern would mean is taken at its word.
+        assert [row.pds_url for row in await registry.listing(contains="R_S")] == [rest.pds_url]
+        assert await registry.listing(contains="a%net") == []
+        assert [row.pds_url for row in await registry.largest(1)] == [B]
+
+    on(where, body)
+
+
+def test_figures_add_up(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B, C)
+        await claimed(registry, A)
+        await registry.completed(A, "me", found=5, indexed=4, now=NOW)
+        await fail(registry, B, NOW, times=5)
+        await claimed(registry, C)
+        stats = await registry.stats(NOW)
+        assert (stats.total, stats.active, stats.unreachable) == (3, 1, 1)
+        assert (stats.with_chive_records, stats.chive_records, stats.indexed_records) == (1, 5, 4)
+        assert sum(stats.by_status.values()) == sum(stats.by_source.values()) == 3
+        assert (stats.by_status[Status.SCANNING], stats.due) == (1, 0)
+        assert stats.failures == stats.given_up == {Reason.TIMEOUT: 1}
+        assert stats.attempts == {Reason.OK: 1, Reason.TIMEOUT: 5}
+        (hour,) = stats.scans
+        assert (hour.hour, hour.results) == (NOW // HOUR * HOUR, {"completed": 1, "failed": 5})
+        assert (await registry.stats(NOW + 16 * HOUR)).due == 2, "one failed, one holder died"
+
+    on(where, body)
+
+
+def test_failures_can_be_listed_and_put_back_by_reason(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B)
+        await fail(registry, A, NOW, times=5)
+        await claimed(registry, B)
+        await registry.failed(B, "me", "no such host", Reason.DNS_ERROR, NOW)
+        assert [row.pds_url for row in await registry.failures()] == [A, B]
+        assert [row.pds_url for row in await registry.failures(Reason.DNS_ERROR)] == [B]
+        assert await registry.retry(Reason.DNS_ERROR, NOW) == 1
+        assert [row.pds_url for row in await registry.claim(9, NOW, LEASE, "you")] == [B]
+        assert await registry.retry(None, NOW) == 1
+        row = await known(registry, A)
+        assert (row.status, row.consecutive_failures) == (Status.PENDING, 0)
+
+    on(where, body)
+
+
+def test_notes_and_lookups_last(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        notes = registry.notes
+        assert await notes.get("plc") is None
+        await notes.put("plc", "1")
+        await notes.put("plc", "2")
+        assert await notes.get("plc") == "2"
+        first, second = Lookup("did:plc:a", A, "", NOW), Lookup("did:plc:b", "", "not_found", NOW)
+        await notes.save_lookups([second, first])
+        await notes.save_lookups([Lookup("did:plc:a", B, "", NOW + 1)])
+        found = await notes.lookups(["did:plc:a", "did:plc:b", "did:plc:c"])
+        assert {did: one.pds for did, one in found.items()} == {"did:plc:a": B, "did:plc:b": ""}
+        await registry.forget()
+        assert await notes.get("plc") is None and await notes.lookups(["did:plc:a"]) == {}
+
+    on(where, body)
+
+
+def test_many_claims_at_once_share_no_row(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        founds = [Found(f"https://p{n}.pds-world.net", Source.PLC) for n in range(60)]
+        await registry.register_many(founds, NOW)
+        others = [await open_registry(where) for _ in range(3)]
+        try:
+            batches = await asyncio.gather(
+                *(one.claim(7, NOW, LEASE, f"{n}") for n, one in enumerate(others * 5))
+            )
+        finally:
+            for one in others:
+                await one.close()
+        urls = [row.pds_url for batch in batches for row in batch]
+        assert len(urls) == len(set(urls)) == 60
+
+    on(where, body, Terms(domain_budget=100))
+
+
+def test_registering_the_same_at_once_makes_one_row_each(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        founds = [Found(f"https://p{n}.pds-world.net", Source.PLC) for n in range(40)]
+        others = [await open_registry(where) for _ in range(3)]
+        try:
+            told = await asyncio.gather(
+                others[0].register_many(founds, NOW),
+                others[1].register_many(founds[::-1], NOW),
+                others[2].register_many(founds[20:] + founds[:20], NOW),
+            )
+        finally:
+            for one in others:
+                await one.close()
+        verdicts = [one.verdict for batch in told for one in batch]
+        assert verdicts.count(Verdict.NEW) == 40 and verdicts.count(Verdict.KNOWN) == 80
+
+    on(where, body)
