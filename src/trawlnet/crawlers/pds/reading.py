@@ -103,11 +103,10 @@ async def _read_collections(scan: Scan, reading: Reading) -> None:
             return scan.broken(reading, Outcome(Reason.LOOP, detail=why))
         fresh = [record for record in page.records if record.uri.rkey not in seen]
         seen.update(record.uri.rkey for record in fresh)
-        after = _after_page(reading, page)
+        after, begun = _after_page(reading, page), scan.now
         route = scan.parts.routes.route
         routed = [route(record.uri, record.cid, record.value) for record in fresh]
         records = scan.count(reading.todo[0], routed, page.forged)
-        begun = scan.now
         if page.forged:
             await scan.parts.tables.put_records(scan.pds, records, reading, begun)
             detail = f"{page.forged} records that are not what they claim to be"
@@ -116,7 +115,7 @@ async def _read_collections(scan: Scan, reading: Reading) -> None:
             await scan.parts.tables.put_records(scan.pds, records, after, begun)
         else:
             await scan.parts.tables.end_reading(scan.pds, records, after, begun)
-        scan.index_took(reading.todo[0], scan.now - begun, len(records))
+        scan.index_took(reading.todo[0], scan.now - begun)
         if after.todo != reading.todo:
             seen.clear()
         reading = after

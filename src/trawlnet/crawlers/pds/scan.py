@@ -84,6 +84,8 @@ async def _conclusion(scan: Scan) -> Stopped:
     held = await scan.parts.tables.held(scan.pds)
     if not troubles:
         if scan.strangers and not held.records:
+            if scan.lacks_describe:
+                return Stopped(Verdict.FAILED, Reason.REFUSED, "it lists accounts of others only")
             detail = f"{scan.strangers} accounts with records live elsewhere"
             return Stopped(Verdict.COMPLETE, Reason.REFUSED, detail)
         return Stopped(Verdict.COMPLETE, Reason.OK, "")

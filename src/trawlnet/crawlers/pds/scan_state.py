@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -65,10 +66,10 @@ class Scan:
         }
         label = self.parts.routes.label(collection)
         # Strangers name collections: without bounds on names there would be none on the tally.
-        tally.found[label] += sum(figures.values())
-        tally.indexed[label] += figures[Fate.INDEXED]
-        tally.skipped[label] += figures[Fate.SKIPPED]
-        tally.failed[label] += figures[Fate.FAILED]
+        tally.found += Counter({label: sum(figures.values())})
+        tally.indexed += Counter({label: figures[Fate.INDEXED]})
+        tally.skipped += Counter({label: figures[Fate.SKIPPED]})
+        tally.failed += Counter({label: figures[Fate.FAILED]})
         self._meter(label, figures)
         return [one.record for one in routed]
 
@@ -80,7 +81,6 @@ class Scan:
         for fate, count in figures.items():
             meter.records_indexed(label, fate, count)
 
-    def index_took(self, collection: str, seconds: float, records: int) -> None:
+    def index_took(self, collection: str, seconds: float) -> None:
         if self.parts.meter is not None:
-            for _ in range(records):
-                self.parts.meter.index_took(self.parts.routes.label(collection), seconds / records)
+            self.parts.meter.index_took(self.parts.routes.label(collection), seconds)

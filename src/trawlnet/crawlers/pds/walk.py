@@ -20,6 +20,9 @@ from trawlnet.formats.malformed import Malformed
 from trawlnet.tables.scanned_rows import Progress
 
 _BATCH = 100  # Repos between two saves.
+# About one PDS in thirty knows the method: whether this one does is worth a request only where it
+# would save more than thirty.
+_DOUBT = 30
 _NOT_THIS_TIME = -1.0  # Instead of an instant: this walk goes without leads.
 
 
@@ -120,7 +123,8 @@ async def _look_for_leads(scan: Scan) -> None:
     progress, tables = scan.progress, scan.parts.tables
     if progress.leads_at or progress.by_collection == "no" or not scan.names:
         return await _follow_leads(scan)
-    if await tables.count_pending(scan.pds) <= len(scan.names):
+    doubt = 0 if progress.by_collection == "yes" else _DOUBT
+    if await tables.count_pending(scan.pds) <= len(scan.names) + doubt:
         return None
     scan.progress = replace(progress, leads_at=scan.now, leads_todo=scan.names, leads_cursor="")
     await tables.begin_leads(scan.pds, scan.progress, scan.now)

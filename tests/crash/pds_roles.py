@@ -1,0 +1,27 @@
+"""A scanner for the nursery, which a test kills: it scans until every PDS is complete."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.pds_scan import bench_for
+
+from trawlnet.crawlers.pds.scan import scan_pds
+
+
+async def scan(folder: Path) -> None:
+    told = json.loads((folder / "world.json").read_text())
+    async with bench_for(SimpleNamespace(plc=told["plc"]), folder / "registry.db") as made:
+        for url in told["pdses"]:
+            is_complete = False
+            while not is_complete:
+                deadline = made.parts.clock.now() + 60.0
+                is_complete = (await scan_pds(made.parts, url, deadline=deadline)).complete
+
+
+ROLES = {"scan": scan}

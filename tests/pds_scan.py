@@ -1,0 +1,148 @@
+"""Scan simulated PDSes, and look at what the scans leave."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.atproto.identities import Identities
+from trawlnet.crawlers.atproto.identity import resolve
+from trawlnet.crawlers.pds.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.routing import PRESET, Routes
+from trawlnet.crawlers.pds.scan import scan_did, scan_pds
+from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners
+from trawlnet.formats.tid import tid
+from trawlnet.net.agent import user_agent
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
+from trawlnet.sim.habits import DEFAULT_TEMPER, Temper
+from trawlnet.sim.pds import PdsWorld, SimPds, SimRepo, serve_pdses
+from trawlnet.sim.pds.model import about_eprint, eprint
+from trawlnet.sim.serve import loopback_hosts
+from trawlnet.tables.relational import Relational, Statement, open_relational
+from trawlnet.tables.scanned import Scanned
+
+EPRINT = "pub.chive.eprint.submission"
+COMMENT = "pub.chive.review.comment"
+ENDORSEMENT = "pub.chive.review.endorsement"
+TAG = "pub.chive.eprint.userTag"
+LIKE = "app.bsky.feed.like"
+FAST = Manners(rate=10_000.0, burst=100, concurrency=4)
+LIMITS = ScanLimits(request_seconds=5.0)
+LONG = 30.0  # Seconds that no scan of these tests needs.
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything that a scan needs, with a database of its own."""
+
+    world: PdsWorld
+    parts: ScanParts
+    db: Relational
+    gate: Gate
+
+    async def scan(self, pds: SimPds, *, seconds: float = LONG, **limits: Any) -> ScanResult:
+        parts = replace(self.parts, limits=replace(self.parts.limits, **limits))
+        deadline = parts.clock.now() + seconds
+        return await scan_pds(parts, self.world.url(pds), deadline=deadline)
+
+    async def scan_did(self, pds: SimPds, did: str) -> ScanResult:
+        return await scan_did(self.parts, self.world.url(pds), did)
+
+    def looking_for(self, *globs: str, **more: Any) -> Bench:
+        routes = replace(self.parts.routes, globs=globs or PRESET, **more)
+        return replace(self, parts=replace(self.parts, routes=routes))
+
+    async def uris(self, table: str, *, live: bool = True) -> list[str]:
+        rows = await self.db.rows(Statement("all", f"SELECT uri, deleted_at FROM {table}"))
+        return sorted(uri for uri, deleted in rows if not live or deleted is None)
+
+    async def column(self, table: str, column: str) -> list[Any]:
+        return [
+            row[0] for row in await self.db.rows(Statement("c", f"SELECT {column} FROM {table}"))
+        ]
+
+
+@asynccontextmanager
+async def bench(
+    pdses: Sequence[SimPds],
+    where: Path | str,
+    *,
+    manners: Manners = FAST,
+    temper: Temper = DEFAULT_TEMPER,
+    lexicons: Path | None = None,
+    limits: ScanLimits = LIMITS,
+) -> AsyncIterator[Bench]:
+    world = await serve_pdses(pdses, temper=temper)
+    try:
+        async with bench_for(world, where, manners, lexicons, limits) as made:
+            yield made
+    finally:
+        await world.close()
+
+
+@asynccontextmanager
+async def bench_for(
+    world: Any,
+    where: Path | str,
+    manners: Manners = FAST,
+    lexicons: Path | None = None,
+    limits: ScanLimits = LIMITS,
+) -> AsyncIterator[Bench]:
+    """For any world that has a directory at `plc`."""
+    clock: Clock = SystemClock()
+    gate = Gate(clock, manners)
+    db = await open_relational(where)
+    try:
+        tables = Scanned(db)
+        await tables.migrate()
+        async with Http(
+            gate, clock, user_agent("mailto:tests@example.org"), guard=Guard(allow_private=True)
+        ) as http:
+            identities = Identities(
+                lambda did: resolve(http, did, world.plc, allow_private=True), clock
+            )
+            routes = Routes(lexicons=load_lexicons(lexicons))
+            parts = ScanParts(
+                http=http,
+                identities=identities,
+                tables=tables,
+                routes=routes,
+                clock=clock,
+                limits=limits,
+                park=gate.park,
+                allow_private=True,
+            )
+            yield Bench(world, parts, db, gate)
+    finally:
+        await db.close()
+
+
+def pdses_on(count: int, first: int) -> list[SimPds]:
+    """Each test file has addresses of its own, so that tests at the same time do not meet."""
+    return [SimPds(address) for address in loopback_hosts(count, first)]
+
+
+def rkey(number: int) -> str:
+    return tid(1_700_000_000_000_000 + number)
+
+
+def write(repo: SimRepo, collection: str, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        repo.put(collection, rkey(number), _VALUES[collection](repo.did, number))
+
+
+_VALUES: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    EPRINT: eprint,
+    COMMENT: lambda did, _: about_eprint(did, body=[{"type": "text", "content": "Well."}]),
+    ENDORSEMENT: lambda did, _: about_eprint(did, contributions=["empirical"]),
+    TAG: lambda did, number: about_eprint(did, tag=f"tag{number}"),
+    LIKE: lambda did, _: {"subject": {"uri": f"at://{did}"}, "createdAt": "2026-01-02T03:04:05Z"},
+}

@@ -1,0 +1,259 @@
+"""Hostile PDSes: nothing false is indexed, every scan ends in time, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.pds_scan import (
+    COMMENT,
+    EPRINT,
+    LIKE,
+    Bench,
+    bench,
+    pdses_on,
+    rkey,
+    write,
+)
+
+from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanResult, Verdict
+from trawlnet.engine.outcome import Reason
+from trawlnet.sim.habits import Habit, Temper
+from trawlnet.sim.pds import Lie, SimPds
+from trawlnet.sim.pds.answers import VICTIM
+
+FIRST = 3100
+TABLES = ("eprints", "reviews", "endorsements", "tags", "records", "invalid_records")
+# Habits as strong as in life, on a scale that a test can wait for.
+TEMPER = Temper(drip_gap=0.2, drip_size=1, throttle_every=1, throttle_wait=3600, longest=30.0)
+
+
+def hostile(lie: Lie = Lie.NONE, habit: Habit = Habit.GOOD, repos: int = 3) -> SimPds:
+    (pds,) = pdses_on(1, FIRST)
+    pds.lie, pds.habit = lie, habit
+    for number in range(repos):
+        repo = pds.repo(f"hostile/{number}")
+        write(repo, LIKE, 1)
+        write(repo, EPRINT, 2)
+    return pds
+
+
+def scanned(
+    pds: SimPds,
+    folder: Path,
+    check: Callable[[Bench, ScanResult], object] = lambda made, result: None,
+    seconds: float = 20.0,
+) -> ScanResult:
+    async def run() -> ScanResult:
+        limits = ScanLimits(request_seconds=0.5, page_bytes=1 << 20)
+        async with bench([pds], folder / "r.db", temper=TEMPER, limits=limits) as made:
+            begun = time.monotonic()
+            result = await made.scan(pds, seconds=seconds)
+            assert time.monotonic() - begun < seconds + 2.0
+            stored = [uri for table in TABLES for uri in await made.uris(table, live=False)]
+            assert not [uri for uri in stored if VICTIM in uri]
+            assert all(uri.startswith(tuple(f"at://{did}/" for did in pds.repos)) for uri in stored)
+            assert len(stored) == len(set(stored)) <= 2 * len(pds.repos)
+            if pds.lie in (Lie.STOLEN_REPOS, Lie.FORGED_URIS):
+                assert stored == []
+            check(made, result)
+            return result
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("lie", "verdict", "reason"),
+    [
+        (Lie.STOLEN_REPOS, Verdict.COMPLETE, Reason.REFUSED),
+        (Lie.FORGED_URIS, Verdict.FAILED, Reason.PARSE_ERROR),
+        (Lie.ENDLESS_REPOS, Verdict.FAILED, Reason.LOOP),
+        (Lie.ENDLESS_RECORDS, Verdict.FAILED, Reason.LOOP),
+        (Lie.RELAY, Verdict.FAILED, Reason.REFUSED),
+        (Lie.LISTING_ONLY, Verdict.FAILED, Reason.REFUSED),
+        (Lie.BROKEN_JSON, Verdict.FAILED, Reason.PARSE_ERROR),
+    ],
+)
+def test_a_lie_is_seen_through(tmp_path: Path, lie: Lie, verdict: Verdict, reason: Reason) -> None:
+    result = scanned(hostile(lie), tmp_path)
+    assert (result.verdict, result.reason) == (verdict, reason), result.detail
+    assert result.detail
+    assert result.requests < 30
+
+
+@pytest.mark.parametrize(
+    ("habit", "verdict", "reason"),
+    [
+        (Habit.HUGE, Verdict.FAILED, Reason.TOO_LARGE),
+        (Habit.BOMB, Verdict.FAILED, Reason.TOO_LARGE),
+        (Habit.DRIP, Verdict.FAILED, Reason.TIMEOUT),
+        (Habit.STALL, Verdict.FAILED, Reason.TIMEOUT),
+        (Habit.REDIRECT_PRIVATE, Verdict.FAILED, Reason.REFUSED),
+        (Habit.REDIRECT_LOOP, Verdict.FAILED, Reason.REFUSED),
+        (Habit.GARBAGE, Verdict.FAILED, Reason.CONNECTION_ERROR),
+        (Habit.DEAD, Verdict.FAILED, Reason.CONNECTION_ERROR),
+        (Habit.SERVER_ERROR, Verdict.FAILED, Reason.UNAVAILABLE),
+        (Habit.TRUNCATING, Verdict.FAILED, Reason.TRUNCATED),
+        (Habit.LYING, Verdict.FAILED, Reason.PARSE_ERROR),
+    ],
+)
+def test_trouble_on_the_wire_is_a_failure_and_never_an_empty_pds(
+    tmp_path: Path, habit: Habit, verdict: Verdict, reason: Reason
+) -> None:
+    result = scanned(hostile(habit=habit), tmp_path)
+    assert (result.verdict, result.reason) == (verdict, reason), result.detail
+    assert not result.complete and result.held_total == 0
+
+
+def test_an_hour_of_429_is_waited_for_elsewhere_and_by_everybody(tmp_path: Path) -> None:
+    pds = hostile(habit=Habit.THROTTLE_RETRY_AFTER)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db", temper=TEMPER) as made:
+            result = await made.scan(pds)
+            assert (result.verdict, result.reason) == (Verdict.PUT_OFF, Reason.RATE_LIMITED)
+            assert result.again_in == 3600.0
+            did = next(iter(pds.repos))
+            other = await made.scan_did(pds, did)
+            assert (other.verdict, other.reason) == (Verdict.PUT_OFF, Reason.PARKED)
+            assert other.again_in and 3500.0 < other.again_in <= 3600.0
+            assert made.world.requests(pds) == 1
+
+    asyncio.run(run())
+
+
+def test_a_drip_that_outlasts_the_scan_is_the_servers_fault(tmp_path: Path) -> None:
+    result = scanned(hostile(habit=Habit.DRIP), tmp_path, seconds=0.8)
+    assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.TIMEOUT)
+
+
+def test_a_flapping_server_is_scanned_to_its_end(tmp_path: Path) -> None:
+    result = scanned(hostile(habit=Habit.FLAPPING), tmp_path)
+    assert result.complete and result.held == {EPRINT: 6}
+
+
+def test_many_accounts_from_elsewhere_end_the_scan(tmp_path: Path) -> None:
+    pds = hostile(Lie.STOLEN_REPOS, repos=50)
+    result = scanned(pds, tmp_path)
+    assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.REFUSED)
+    assert result.requests < 20 and pds.asked["listRecords"] == 0
+
+
+def test_one_stranger_among_neighbours_spoils_nothing(tmp_path: Path) -> None:
+    pds = hostile()
+    did = next(iter(pds.repos))
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            del made.world.homes[did]
+            result = await made.scan(pds)
+            assert (result.verdict, result.reason) == (Verdict.COMPLETE, Reason.OK)
+            assert result.held == {EPRINT: 4}
+            again = await made.scan(pds)
+            assert again.requests == 1  # Known by now, as long as nothing changes.
+
+    asyncio.run(run())
+
+
+def test_one_broken_repo_forbids_to_say_that_there_is_nothing(tmp_path: Path) -> None:
+    (pds,) = pdses_on(1, FIRST)
+    for number in range(4):
+        write(pds.repo(f"quiet/{number}"), LIKE, 1)
+    broken = pds.repo("quiet/0")
+    broken.records["not an nsid"] = {}
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            # More collections than any repo has: the description is refused.
+            broken.records |= {f"com.example.c{n}": {"k": {}} for n in range(6000)}
+            result = await made.scan(pds)
+            assert result.verdict is Verdict.PARTIAL and "1 of 4 repos" in result.detail
+            for name in list(broken.records):
+                if name != LIKE:
+                    del broken.records[name]
+            result = await made.scan(pds)  # Its rev is the same, and yet it is asked again.
+            assert result.complete and result.held_total == 0
+
+    asyncio.run(run())
+
+
+def test_a_directory_that_is_down_is_no_fault_of_the_pds(tmp_path: Path) -> None:
+    pds = hostile()
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            made.world.is_directory_up = False
+            result = await made.scan(pds)
+            assert (result.verdict, result.reason) == (Verdict.PUT_OFF, Reason.PARKED)
+            assert await made.uris("eprints") == []
+            made.world.is_directory_up = True
+            made.parts.identities._known.clear()
+            result = await made.scan(pds)
+            assert result.complete and result.held == {EPRINT: 6}
+            assert pds.asked["listRepos"] == 2  # The first page is not listed again.
+
+    asyncio.run(run())
+
+
+def test_a_cursor_that_is_refused_later_does_not_stop_scans_for_good(tmp_path: Path) -> None:
+    (pds,) = pdses_on(1, FIRST)
+    pds.largest_page = 2
+    for number in range(5):
+        write(pds.repo(f"upgraded/{number}"), COMMENT, 1)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            assert (await made.scan(pds, records=2)).verdict is Verdict.PARTIAL
+            progress = await made.parts.tables.progress(made.world.url(pds))
+            from dataclasses import replace
+
+            spoilt = replace(progress, cursor="from another version")
+            await made.parts.tables.save(made.world.url(pds), spoilt, (), 0.0)
+            assert (await made.scan(pds)).reason is Reason.HTTP_ERROR
+            result = await made.scan(pds)
+            assert result.complete and result.held == {COMMENT: 5}
+
+    asyncio.run(run())
+
+
+def test_records_that_are_no_data_are_kept_apart(tmp_path: Path) -> None:
+    (pds,) = pdses_on(1, FIRST)
+    repo = pds.repo("odd")
+    deep: dict[str, object] = {}
+    for _ in range(200):
+        deep = {"d": deep}
+    repo.put("pub.chive.odd.thing", rkey(1), deep)
+    repo.put("pub.chive.odd.thing", rkey(2), {"n": 2**64 - 1})
+    repo.put("pub.chive.odd.thing", rkey(3), {"text": "zero \0 inside"})
+    write(repo, EPRINT, 1)
+    repo.records[EPRINT][rkey(0)]["title"] = "zero \0 inside"
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            result = await made.scan(pds)
+            assert (result.indexed, result.failed) == (2, 2)
+            assert sorted(await made.column("invalid_records", "problem")) == [
+                "has a number beyond 64 bits",
+                "is nested deeper than 128 levels",
+            ]
+            assert await made.column("eprints", "title") == ["zero \ufffd inside"]
+
+    asyncio.run(run())
+
+
+def test_records_too_large_for_a_full_page_come_one_by_one(tmp_path: Path) -> None:
+    pds = hostile(repos=1)
+    (repo,) = pds.repos.values()
+    for number in range(12):
+        repo.put("pub.chive.large.text", rkey(number), {"text": "x" * 150_000})
+
+    async def run() -> None:
+        limits = ScanLimits(page_bytes=1 << 20)
+        async with bench([pds], tmp_path / "r.db", limits=limits) as made:
+            result = await made.scan(pds)
+            assert result.complete and result.held["pub.chive.large.text"] == 12
+
+    asyncio.run(run())
