@@ -26,9 +26,11 @@ from trawlnet.cli.talk import Lasting, emit, listed, mute_stdout, say, showable
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
-from trawlnet.engine.ports import Counts
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Counts, Ledger
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
+from trawlnet.observe.live import Live
 from trawlnet.observe.logs import logging_to
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.progress import Progress
@@ -121,21 +123,39 @@ class _Run(Generic[C]):
             return plain_line(await progress.snapshot())
 
         scrape = metrics.watch(parts, self.control)
+        live = self.live(parts, progress)
         style = _style(self.job.as_json)
         out = Lasting(sys.stdout if style is Style.JSON else sys.stderr)
         await self.snapshot(parts)
         try:
             async with (
                 _exporting(scrape.text, self.plan.metrics_address),
-                beside(files.watch(), answering(asked, answer), self.snapshots(parts)),
+                beside(files.watch(), answering(asked, answer), self.snapshots(parts), live.run()),
                 showing(progress, style, cast(TextIO, out)),
             ):
-                return await crawl(parts, self.plan.limits, self.control)
+                ending = await crawl(parts, self.plan.limits, self.control)
+                await live.look(last=True)
+                return ending
         except asyncio.CancelledError:
             # The second signal: the crawl has let go of everything, we only say how it ended.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             return Ending.DRAINED
+
+    def live(self, parts: Parts, progress: Progress) -> Live:
+        async def retry(reason: Reason | None) -> int:
+            reopened = await cast(Ledger, parts.store).retry(reason)
+            self.control.look_again()
+            return reopened
+
+        return Live(
+            self.job.workspace.state,
+            self.clock,
+            progress.snapshot,
+            parts.gate.states,
+            retry,
+            lambda: self.metrics.figures,
+        )
 
     async def snapshots(self, parts: Parts) -> None:
         while True:

@@ -31,6 +31,7 @@ class Control:
         self.window = Window()
         self.fed = 0  # Tasks that the source added in this run.
         self.source_dry = False
+        self.relist = False  # The store's lanes should be read again.
         self.lanes_with_work: Callable[[], int] = lambda: 0  # Set by the crawl.
         # Set by the crawl: a lane may have work now that its last lease did not tell of.
         self.wake: Callable[[str], None] = lambda lane: None
@@ -56,6 +57,11 @@ class Control:
 
     def resume(self) -> None:
         self._paused = False
+        self.changed.set()
+
+    def look_again(self) -> None:
+        """Somebody else has put work back into the store."""
+        self.relist = True
         self.changed.set()
 
     def drain(self, ending: Ending = Ending.DRAINED) -> None:

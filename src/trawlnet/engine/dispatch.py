@@ -19,6 +19,8 @@ async def dispatch(floor: Floor, work: Work) -> None:
     while True:
         # Cleared before looking: whatever happens from here on is not missed by the wait below.
         floor.control.changed.clear()
+        if floor.control.relist:
+            await _list_again(floor)
         if wants := _pick(floor):
             await _start(floor, wants, work)
         elif await _finished(floor):
@@ -117,6 +119,19 @@ async def _forgive_blocked_lanes(floor: Floor) -> None:
             if work.held == math.inf:
                 await floor.parts.store.hold(work.lane, 0.0)
         after = lanes[-1].lane
+    await _list_lanes(floor)
+
+
+async def _list_again(floor: Floor) -> None:
+    """What was put back may be on lanes that this run has given up on."""
+    floor.control.relist = False
+    gate, after = floor.parts.gate, None
+    while lanes := await floor.parts.store.lanes(after, _LANES_AT_ONCE):
+        for work in lanes:
+            if work.held == 0.0 and gate.blocked(work.lane):
+                gate.park(work.lane, 0.0)
+        after = lanes[-1].lane
+    floor.listed = None
     await _list_lanes(floor)
 
 

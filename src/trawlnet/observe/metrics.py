@@ -129,6 +129,7 @@ class Metrics:
         self.http = HttpMeter()
         self.sink_bytes = 0
         self.yields: dict[str, int] = {}  # What the crawl has brought in, for people to look at.
+        self.figures: dict[str, float] = {}  # How it is doing, in a crawler's own terms.
         self.registry = CollectorRegistry()
         self._clock = clock
         self._scrape: Scrape | None = None

@@ -1,0 +1,115 @@
+"""What a crawl has been doing, kept small: fine for the last hour, coarser the longer ago.
+
+Three files of JSON lines, each with its own step; a line is a sample. A file that has grown to
+twice its length is cut to the newer half, so that disk is bounded and a sample costs one append.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Sample(NamedTuple):
+    at: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    name: str
+    step: float  # Seconds between two samples, at least.
+    length: int  # Samples that are kept, at least.
+
+
+TIERS = (
+    Tier("hour", 10.0, 360),
+    Tier("day", 60.0, 1440),
+    Tier("season", 900.0, 5760),
+)
+
+
+class History:
+    """The writer; there is one, whoever holds the lock of the workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._last: dict[str, float] = {}
+        self._lines: dict[str, int] = {}
+        for tier in TIERS:
+            _end_torn_line(self._file(tier))
+            samples = list(_read(self._file(tier)))
+            self._last[tier.name] = samples[-1].at if samples else 0.0
+            self._lines[tier.name] = len(samples)
+
+    def add(self, at: float, values: Mapping[str, float]) -> None:
+        """Takes what each tier wants of it. Raises OSError."""
+        line = json.dumps({"at": round(at, 3), **values}, separators=(",", ":")) + "\n"
+        for tier in TIERS:
+            # A clock that was set back must not stop the history until it has caught up.
+            if 0.0 <= at - self._last[tier.name] < tier.step * _NEARLY:
+                continue
+            self._last[tier.name] = at
+            with self._file(tier).open("ab") as file:
+                file.write(line.encode())
+            self._lines[tier.name] += 1
+            if self._lines[tier.name] >= 2 * tier.length:
+                self._cut(tier)
+
+    def _cut(self, tier: Tier) -> None:
+        path = self._file(tier)
+        kept = path.read_bytes().splitlines(keepends=True)[-tier.length :]
+        fresh = path.with_suffix(".tmp")
+        fresh.write_bytes(b"".join(kept))
+        fresh.replace(path)
+        self._lines[tier.name] = len(kept)
+
+    def _file(self, tier: Tier) -> Path:
+        return self._folder / f"{tier.name}.jsonl"
+
+
+def _end_torn_line(path: Path) -> None:
+    """So that the next sample does not become part of it."""
+    if path.exists() and not path.read_bytes().endswith(b"\n"):
+        with path.open("ab") as file:
+            file.write(b"\n")
+
+
+_NEARLY = 0.9  # Whoever samples every ten seconds is a little early now and then.
+
+
+def read_history(folder: Path, since: float, most: int = 720) -> list[Sample]:
+    """Samples from `since` on, out of the finest tier that reaches back so far; at most so many,
+    evenly left out."""
+    found: Sequence[Sample] = ()
+    for tier in TIERS:
+        samples = list(_read(folder / f"{tier.name}.jsonl"))
+        recent = [sample for sample in samples if sample.at >= since]
+        if len(recent) > len(found) or not found:
+            found = recent
+        if samples and samples[0].at <= since:
+            found = recent
+            break
+    every = -(-len(found) // most) or 1
+    return list(found[::-1][::every][::-1])
+
+
+def _read(path: Path) -> Iterator[Sample]:
+    """A line that was torn by a crash is left out, and so is what is no sample."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            fields = json.loads(line)
+            at = fields.pop("at")
+        except (ValueError, AttributeError, KeyError, TypeError):
+            continue
+        if isinstance(at, int | float):
+            values = {name: v for name, v in fields.items() if isinstance(v, int | float)}
+            yield Sample(at, values)

@@ -1,0 +1,174 @@
+"""A running crawl as other processes see it: written beside the state while somebody looks.
+
+Whoever looks touches the file `watched` every few seconds; while nobody does, a look costs the
+crawl one `stat` a second. What it may do is left in the folder `orders`, and is done in turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trawlnet.engine.gate import LaneState
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.history import History
+from trawlnet.observe.lanes import condition, shown
+from trawlnet.observe.progress import Snapshot
+from trawlnet.observe.render import as_object
+
+log = logging.getLogger(__name__)
+
+LIVE, WATCHED, ORDERS, HISTORY = "live.json", "watched", "orders", "history"
+WATCH_SECONDS = 10.0  # How long after a touch somebody is taken to be looking.
+_LOOK_EVERY = 1.0
+_SAMPLE_EVERY = 10.0
+_MOST_LANES = 5000
+
+Take = Callable[[], Awaitable[Snapshot]]
+Extras = Callable[[], Mapping[str, float]]
+Retry = Callable[[Reason | None], Awaitable[int]]
+
+
+class Live:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        take: Take,
+        lanes: Callable[[], Sequence[LaneState]],
+        retry: Retry,
+        extras: Extras = dict,
+    ) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._take = take
+        self._lanes = lanes
+        self._retry = retry
+        self._extras = extras
+        self._history = History(folder / HISTORY)
+        self._sample_at = 0.0
+
+    async def run(self) -> None:
+        """For as long as the crawl lasts. Trouble with the disk is the sink's to tell."""
+        while True:
+            try:
+                await self.look()
+            except OSError as error:
+                log.warning("dashboard not served", extra={"error": str(error)})
+            await self._clock.sleep(_LOOK_EVERY)
+
+    async def look(self, *, last: bool = False) -> None:
+        now = self._clock.now()
+        await self._obey()
+        watched, sample = self._watched(now), now >= self._sample_at or last
+        if not watched and not sample:
+            return
+        snap = await self._take()
+        if sample:
+            self._sample_at = now + _SAMPLE_EVERY
+            self._history.add(now, self._figures(snap))
+        if watched or last:
+            row = self._row(snap, now)
+            await asyncio.to_thread(_put, self._folder / LIVE, row)
+
+    def _figures(self, snap: Snapshot) -> dict[str, float]:
+        figures: dict[str, float] = {
+            "done": snap.done,
+            "open": snap.open,
+            "blocked": snap.blocked,
+            "rate": round(snap.rate, 2),
+            "attempts": snap.attempts,
+            "errors": sum(snap.errors.values()),
+            "in_flight": snap.in_flight,
+            "workers": snap.workers,
+            "memory": snap.memory,
+            "disk_free": shutil.disk_usage(self._folder).free,
+        }
+        return figures | dict(snap.yields) | dict(self._extras())
+
+    def _row(self, snap: Snapshot, now: float) -> dict[str, Any]:
+        states = self._lanes()
+        lanes = [_lane(state, now) for state in states[:_MOST_LANES]]
+        row = as_object(snap) | {"at": now, "pid": os.getpid(), "figures": self._figures(snap)}
+        return row | {"lanes_left_out": max(0, len(states) - _MOST_LANES), "lane_table": lanes}
+
+    def _watched(self, now: float) -> bool:
+        try:
+            touched = (self._folder / WATCHED).stat().st_mtime
+        except OSError:
+            return False
+        return now - touched < WATCH_SECONDS
+
+    async def _obey(self) -> None:
+        folder = self._folder / ORDERS
+        if not folder.is_dir():
+            return
+        for path in sorted(folder.glob("*.json")):
+            order = _order(path)
+            path.unlink(missing_ok=True)
+            if order is None:
+                log.warning("order not understood", extra={"file": path.name})
+            else:
+                reopened = await self._retry(order.reason)
+                log.info("retried", extra={"reason": order.reason or "any", "keys": reopened})
+
+
+class Order:
+    """Open the failures of one reason again, or of all."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: Reason | None) -> None:
+        self.reason = reason
+
+
+def give_order(folder: Path, name: str, reason: Reason | None) -> None:
+    """Leave an order for the crawl of this state folder; it is obeyed within a second or so."""
+    orders = folder / ORDERS
+    orders.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"order": "retry", "reason": reason})
+    fresh = orders / f"{name}.tmp"
+    fresh.write_text(text, "utf-8")
+    fresh.replace(orders / f"{name}.json")
+
+
+def _order(path: Path) -> Order | None:
+    try:
+        fields = json.loads(path.read_bytes())
+        reason = fields["reason"]
+        if fields["order"] != "retry":
+            return None
+        return Order(None if reason is None else Reason(reason))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _lane(state: LaneState, now: float) -> list[object]:
+    """As a row without names: there may be thousands."""
+    held = state.parked > now and state.parked != math.inf
+    return [
+        shown(state.lane),
+        condition(state, now),
+        round(state.rate, 3) if math.isfinite(state.rate) else None,
+        state.in_flight,
+        round(state.parked, 1) if held else None,
+        state.why,
+        state.failures,
+    ]
+
+
+LANE_COLUMNS = ("lane", "condition", "rate", "in_flight", "parked_until", "why", "failures")
+
+
+def _put(path: Path, row: Mapping[str, Any]) -> None:
+    fresh = path.with_suffix(".tmp")
+    fresh.write_text(json.dumps(row), "utf-8")
+    fresh.replace(path)
