@@ -99,9 +99,17 @@ class Held:
 
 
 def progress_of(row: tuple[Any, ...]) -> Progress:
-    walk, is_open, is_listed, is_full, *rest, leads_todo, leads_cursor = row
-    flags = (bool(is_open), bool(is_listed), bool(is_full))
-    return Progress(walk, *flags, *rest, tuple(orjson.loads(leads_todo)), leads_cursor)
+    values = dict(zip(_PROGRESS, row, strict=True))
+    for flag in ("is_open", "is_listed", "is_full"):
+        values[flag] = bool(values[flag])
+    return Progress(**values | {"leads_todo": tuple(orjson.loads(values["leads_todo"]))})
+
+
+# In the order of the statement.
+_PROGRESS = (
+    *("walk", "is_open", "is_listed", "is_full", "cursor", "end_cursor", "pages", "page_size"),
+    *("last_rows", "scope", "by_collection", "leads_at", "leads_todo", "leads_cursor"),
+)
 
 
 def progress_values(pds_url: str, progress: Progress) -> dict[str, Value]:
