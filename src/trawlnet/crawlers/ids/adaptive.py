@@ -161,7 +161,7 @@ class AdaptivePilot:
         if rate and not self._lookout.stalled:
             left = self._head.newest(now) - self._walk.cursor
             if left < _AT_HEAD * rate or not self._head.timed:
-                self._head.first_ask(early=missing)
+                self._head.first_ask(now, early=missing)
 
     def _exists(self, now: float, answer: Answer) -> Sequence[Entry]:
         i = answer.ask.id
@@ -273,7 +273,7 @@ class AdaptivePilot:
             self._crew.forget()
         measured = self._crew.measure(now, self._settled)
         frozen = measured is not None and state in _PREDICTABLE and self._crew.judge(now)
-        changed = False if self._outage.on else self._crew.fit(now, rate)
+        changed = state in _PREDICTABLE and self._crew.fit(now, rate)
         predicted = self._predicted(state, rate)
         self._crew.predict(now, predicted, self._settled)
         if not (changed or frozen or state != self._said or now >= self._report_at):

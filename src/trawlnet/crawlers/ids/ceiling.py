@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 _CUT = 0.15  # The share that a cut takes away.
-_BACK = 20.0  # Seconds until the rate of the last cut is tried again.
+_BACK = 15.0  # Seconds until the rate of the last cut is tried again.
 _SETTLE = 0.5  # Answers to what was sent before this long after a cut tell nothing new.
 _WINDOW = 1.0
-_LONE = 2  # So many refusals within the window are more than a blemish ...
+_LONE = 3  # So many refusals within the window are more than a blemish ...
 _LONE_SHARE = 0.01  # ... if they are also this share of what was sent.
 _LONGEST_WAIT = 300.0
 _BURST = 0.05  # Seconds' worth of requests that may leave together.

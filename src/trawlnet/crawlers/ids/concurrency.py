@@ -10,6 +10,7 @@ from trawlnet.crawlers.ids.controls import Controls
 _HEADROOM = 1.3
 _SPARE = 2
 _GROW, _SHRINK = 1.15, 0.7  # Nothing moves between these shares of what is there.
+_SHRINK_AFTER = 60.0  # Seconds for which fewer must do.
 _MOST_AT_ONCE = 2.0
 _SMOOTHING = 0.002  # Of each answer's time; several hundred answers make the mean.
 _FIRST_SERVICE = 0.25
@@ -28,6 +29,7 @@ class Concurrency:
         self._answers = 0
         self._past: deque[tuple[float, float, int]] = deque()  # When, rate predicted, settled.
         self._strikes = 0
+        self._shrink_at = float("-inf")
         self._frozen_until = float("-inf")
 
     def took(self, seconds: float) -> None:
@@ -41,7 +43,12 @@ class Concurrency:
             return False
         wanted = math.ceil(_HEADROOM * rate * self._service) + _SPARE
         wanted = self._controls.bounded(min(wanted, math.ceil(_MOST_AT_ONCE * self.size)))
-        if _SHRINK * self.size <= wanted <= _GROW * self.size:
+        if wanted >= _SHRINK * self.size:
+            self._shrink_at = now + _SHRINK_AFTER
+            if wanted <= _GROW * self.size:
+                return False
+        elif now < self._shrink_at:
+            # A rate that swings must not drag the crew along: spare room costs nothing.
             return False
         changed, self.size = wanted != self.size, wanted
         return changed

@@ -17,7 +17,7 @@ GAP_FRACTION = 0.99
 _TOOTH = 0.45
 _PUBLISHED_AFTER = 45.0  # Seconds that are not counted on when a block behind a gap is reckoned.
 _COMB_LEAST, _COMB_MOST = 64, 4096
-_REACH = 50_000_000
+_REACH = 20_000_000
 
 
 class GapChecker:

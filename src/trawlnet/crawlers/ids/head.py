@@ -15,6 +15,8 @@ _FIRST_DELAY = 30.0
 _CHECK = 30  # First asks between two corrections of the delay.
 _GAIN = 4.0  # Seconds of delay for each unit of share that is too much.
 _DELAY_DOWN, _DELAY_UP = 0.5, 2.0
+_DELAY_PACE = 0.7  # Seconds of delay in a second, at most.
+_CALM = 40  # Seconds for which delays are kept, to go back to.
 _DELAY_MOST = 3600.0
 
 
@@ -33,6 +35,8 @@ class Head:
         self._seen = 0
         self._base_id, self._base_at = 0.0, 0.0
         self._firsts = self._early = 0
+        self._corrected_at = 0.0
+        self._delays: deque[float] = deque(maxlen=_CALM)
 
     def saw(self, i: int, now: float, happened_at: float | None) -> None:
         """Without times, those of the answers must do: the slope is then that of our own crawl,
@@ -44,15 +48,17 @@ class Head:
         if self._seen % _SPARSE == 0:
             self._long.append((i, happened_at))
 
-    def first_ask(self, *, early: bool) -> None:
+    def first_ask(self, now: float, *, early: bool) -> None:
         """The answer to the first ask for an id at the head."""
         self._firsts += 1
         self._early += early
         if self._firsts >= _CHECK and self.timed:
             over = _GAIN * (self._early / self._firsts - self._freshness)
-            delay = self.delay + min(max(over, -_DELAY_DOWN), _DELAY_UP)
+            # When ids stop coming the head must not run away backwards: nobody would notice.
+            up = min(_DELAY_UP, _DELAY_PACE * (now - self._corrected_at))
+            delay = self.delay + min(max(over, -_DELAY_DOWN), up)
             self.delay = min(max(delay, 0.0), _DELAY_MOST)
-            self._firsts = self._early = 0
+            self._firsts, self._early, self._corrected_at = 0, 0, now
 
     def early_share(self) -> float | None:
         """The share of first asks that came too early since the last call; for ids without
@@ -64,7 +70,8 @@ class Head:
         return share
 
     def refresh(self) -> None:
-        """Draw the line anew; once a second is enough."""
+        """Draw the line anew; to be called once a second."""
+        self._delays.append(self.delay)
         if len(self._recent) < _LEAST:
             return
         newest = sorted(self._recent)[-max(_LEAST // 2, len(self._recent) // 4) :]
@@ -101,6 +108,11 @@ class Head:
     def unseen(self, now: float, last_at: float) -> float:
         """How many ids must be out by now that came after the one that happened at `last_at`."""
         return (self.rate or 0.0) * max(0.0, now - self.delay - last_at)
+
+    def stopped(self) -> None:
+        """Nothing comes any more: what the last seconds seemed to say of the delay was wrong."""
+        if self._delays:
+            self.delay = min(self.delay, self._delays[0])
 
     def jumped(self, i: int, happened_at: float) -> None:
         """The counter has leapt: the line goes on from here with the same slope."""

@@ -14,10 +14,10 @@ _SENTINEL_EVERY = 3.0
 _SENTINELS = 4
 _COMB_FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb is worth it.
 _COMB_EVERY = 15.0
-_COMB_SHARE = 0.5  # Probes, as a share of the ids that would have been asked for meanwhile.
+_COMB_SHARE = 0.25  # Probes, as a share of the ids that would have been asked for meanwhile.
 _COMB_LEAST, _COMB_MOST = 64, 4096
 _TOOTH = 0.45  # Of the ids that must be behind the gap: two teeth hit them.
-_REACH = 50_000_000  # Ids; a larger gap needs an anchor.
+_REACH = 20_000_000  # Ids; a larger gap needs an anchor.
 _SLACK = 1.02  # How far off the slope of the head may be, when the start of a block is reckoned.
 _NO_GAP = 8
 
@@ -58,6 +58,7 @@ class Lookout:
     def _stall(self, now: float) -> None:
         self.stalled = True
         self._stalled_at = now
+        self._head.stopped()
         self._last_at = self._head.happened(self.highest)
         self._sentinel_at = self._comb_at = now
 

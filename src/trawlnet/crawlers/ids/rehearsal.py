@@ -29,8 +29,14 @@ class Journal:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     embargoed: dict[int, None] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
+    behind: int | None = None  # The first id behind a gap, if there is one ...
+    behind_at: float | None = None  # ... and when the crawl, not a probe, had got there.
     beyond: int = 0  # The next id that was never asked for, other than by a probe.
     asked: set[int] = field(default_factory=set)  # Waiting for their last word.
+
+    def reached(self, i: int, now: float) -> None:
+        if self.behind is not None and i >= self.behind and self.behind_at is None:
+            self.behind_at = now
 
     def note(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -104,7 +110,16 @@ class Rehearsal:
             journal.fetched[i] = now
             if answer.happened_at is not None:
                 journal.lags.append((now, now - answer.happened_at))
+            if answer.ask.purpose is not Purpose.PROBE:
+                journal.reached(i, now)
         journal.note(pilot.answered(now, answer))
+
+    def left_over(self) -> list[tuple[int, int]]:
+        """What a ledger would hold as pending after a crash."""
+        return [(i, i + 1) for i in sorted(self.journal.asked) if i < self.resume_at()]
+
+    def resume_at(self) -> int:
+        return max(self.journal.fetched, default=-1) + 1
 
     def _decide(self, pilot: Pilot, now: float) -> None:
         decision = pilot.decide(now)

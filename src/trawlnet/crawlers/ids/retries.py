@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 # Seconds from one 404 to the next ask. Most ids that came too early are there at the second;
 # the last ones tell a late id from one that never comes.
-AFTER_NOT_FOUND = (12.0, 35.0, 120.0, 400.0, 1200.0)
+AFTER_NOT_FOUND = (14.0, 45.0, 200.0, 1200.0)
 AFTER_ERROR = (2.0, 10.0, 40.0, 160.0, 640.0)
 AFTER_THROTTLE = 3.0
 _JITTER = 0.2

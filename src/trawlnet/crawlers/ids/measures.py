@@ -1,0 +1,116 @@
+"""M1 to M7: what a rehearsal is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from trawlnet.crawlers.ids.rehearsal import Journal
+from trawlnet.crawlers.ids.words import Purpose, Verdict
+
+WARM_UP = 900.0  # Seconds that the law has to find its pace before lag and waste count.
+BIN = 10.0
+_MINUTE = 6  # Bins.
+_STAYS = 30  # Bins for which the lag must stay low.
+_CAUGHT_UP = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    m1_catch_up_s: float | None
+    m2_lag_p50_s: float | None
+    m2_lag_p95_s: float | None
+    m3_requests_per_id: float | None
+    m3_fraction_404: float | None
+    m4_worker_changes: int
+    m4_reversals: int
+    m5_gap_cross_s: float | None
+    m5_gap_requests: int
+    m6_lost: int
+    m7_throttled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What a plot shows, by bins of ten seconds."""
+
+    at: list[float]
+    lag: list[float | None]
+    workers: list[float | None]
+    rate: list[float]
+    not_found: list[float]
+
+
+def measure(journal: Journal, end: float, since: float, opened_at: float | None) -> Measures:
+    """`since` is when the trouble was over; `opened_at` when ids appeared behind the gap."""
+    warm = journal.began + WARM_UP
+    lags = sorted(lag for at, lag in journal.lags if at >= warm)
+    asked = [verdict for at, _, verdict in journal.requests if at >= warm]
+    changes, reversals = _steadiness(journal, warm)
+    crossed = None
+    if opened_at is not None and journal.behind_at is not None:
+        crossed = round(journal.behind_at - opened_at, 1)
+    missing = sum(verdict is Verdict.NOT_FOUND for verdict in asked)
+    return Measures(
+        m1_catch_up_s=_catch_up(journal, end, since),
+        m2_lag_p50_s=round(lags[len(lags) // 2], 2) if lags else None,
+        m2_lag_p95_s=round(lags[int(len(lags) * 0.95)], 2) if lags else None,
+        m3_requests_per_id=round(len(asked) / len(lags), 4) if lags else None,
+        m3_fraction_404=round(missing / len(asked), 4) if asked else None,
+        m4_worker_changes=changes,
+        m4_reversals=reversals,
+        m5_gap_cross_s=crossed,
+        m5_gap_requests=sum(p is Purpose.PROBE for _, p, _ in journal.requests),
+        m6_lost=0,
+        m7_throttled=sum(v is Verdict.THROTTLED for _, _, v in journal.requests),
+    )
+
+
+def _catch_up(journal: Journal, end: float, since: float) -> float | None:
+    """Seconds to the first minute whose median lag is low and stays so for five."""
+    bins = _binned(journal.lags, since, end)
+    low = [_low(bins[k : k + _MINUTE]) for k in range(len(bins) - _MINUTE + 1)]
+    run = 0
+    for k, good in enumerate(low):
+        run = run + 1 if good else 0
+        if run >= _STAYS:
+            return round((k - _STAYS + 1) * BIN, 1)
+    return None
+
+
+def _low(bins: Sequence[Sequence[float]]) -> bool:
+    lags = [lag for one in bins for lag in one]
+    return bool(lags) and median(lags) < _CAUGHT_UP
+
+
+def _binned(points: Sequence[tuple[float, float]], start: float, end: float) -> list[list[float]]:
+    bins: list[list[float]] = [[] for _ in range(int((end - start) / BIN))]
+    for at, value in points:
+        k = int((at - start) / BIN)
+        if at >= start and k < len(bins):
+            bins[k].append(value)
+    return bins
+
+
+def _steadiness(journal: Journal, warm: float) -> tuple[int, int]:
+    """Changes of the crew, and changes of direction, in samples ten seconds apart."""
+    samples = [count for at, count in journal.workers if at >= warm][:: int(BIN)]
+    steps = [b - a for a, b in pairwise(samples) if a != b]
+    turns = sum((a > 0) != (b > 0) for a, b in pairwise(steps))
+    return len(steps), turns
+
+
+def series(journal: Journal, end: float) -> Series:
+    start = journal.began
+    lags = _binned(journal.lags, start, end)
+    crews = _binned([(at, float(count)) for at, count in journal.workers], start, end)
+    requests = _binned([(at, v is Verdict.NOT_FOUND) for at, _, v in journal.requests], start, end)
+    return Series(
+        at=[start + k * BIN for k in range(len(lags))],
+        lag=[median(one) if one else None for one in lags],
+        workers=[one[-1] if one else None for one in crews],
+        rate=[len(one) / BIN for one in requests],
+        not_found=[sum(one) / BIN for one in requests],
+    )
