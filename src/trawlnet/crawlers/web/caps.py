@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from trawlnet.crawlers.web.policy import CapKey
 
 Scopes = Callable[[str, str], list[CapKey]]  # Of a URL and its page type.
+_UNDER_WAY = 1024  # Pages whose scopes are known without looking: each is asked about three times.
 
 
 class Caps:
     def __init__(self, scopes: Scopes, captured: Iterable[tuple[str, str]] = ()) -> None:
         """`captured` are the URLs that have been fetched with success, with their types."""
-        self._scopes = scopes
+        self._scopes = lru_cache(maxsize=_UNDER_WAY)(scopes)
         # By hash: there may be as many scopes as pages, and their names are long.
         self._kept: Counter[int] = Counter()
         self._under_way: Counter[int] = Counter()
