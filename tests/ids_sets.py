@@ -56,6 +56,10 @@ class StoreSet:
     def save(self, file: Path) -> None:
         file.write_text(json.dumps(asdict(self)))
 
+    @staticmethod
+    def load(file: Path) -> StoreSet:
+        return StoreSet(**json.loads(file.read_text()))
+
     @asynccontextmanager
     async def opened_queue(self) -> AsyncIterator[Queue]:
         queue = await open_queue(self.queue, self.name, QueueOptions(poll=0.02))
