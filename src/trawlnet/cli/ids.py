@@ -11,6 +11,7 @@ import typer
 
 from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.ids_ledger import add_ledger_verbs
+from trawlnet.cli.ids_simulate import add_simulate_verbs
 from trawlnet.cli.ids_store import add_store_verb
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace, holder
@@ -102,3 +103,4 @@ IDS = Crawler(
 add_shared_verbs(app, IDS)
 add_ledger_verbs(app)
 add_store_verb(app)
+add_simulate_verbs(app)

@@ -80,7 +80,7 @@ def add_simulate_verbs(app: typer.Typer) -> None:
         app.command(
             verb.__name__,
             epilog=f"Example: trawlnet ids {example}",
-            context_settings=variables("ids_" + verb.__name__),
+            context_settings=variables("ids"),
         )(verb)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from trawlnet.cli.errors import UsageTrouble
@@ -33,14 +32,14 @@ class Trial:
 
 NAMES = ("steady", "backlog", "gap:N", "outage", "stall", "throttle", "embargo", "crash")
 _HOURS = {
-    "steady": 1.5,
+    "steady": 3.0,
     "backlog": 0.75,
     "gap": 1.25,
     "outage": 1.25,
-    "stall": 1.25,
-    "throttle": 2.0,
-    "embargo": 1.5,
-    "crash": 1.0,
+    "stall": 1.0,
+    "throttle": 1.75,
+    "embargo": 1.4,
+    "crash": 0.75,
 }
 
 
@@ -107,13 +106,13 @@ class World:
             return Answer(ask, Verdict.DISABLED, took)
         if traffic.caps and not self._admits(at):
             return Answer(ask, Verdict.THROTTLED, took)
-        state = traffic.state(i, at)
+        state, born = traffic.seen(i, at)
         if state is State.EMBARGOED:
             return Answer(ask, Verdict.EMBARGOED, took)
         if state is not State.VISIBLE:
             return Answer(ask, Verdict.NOT_FOUND, took)
         verdict = self._visible(i)
-        happened = traffic.completed_at(i) if verdict in _TIMED else None
+        happened = traffic.completed_at(i, born) if verdict in _TIMED else None
         return Answer(ask, verdict, took, happened)
 
     def _visible(self, i: int) -> Verdict:
@@ -139,5 +138,3 @@ class World:
 _TIMED = (Verdict.STORED, Verdict.FILTERED)
 # What is wrong with the first answer for a blemished id, in the shares of the simulated server.
 _BLEMISHES = (*(Verdict.MALFORMED,) * 5, *(Verdict.THROTTLED,) * 2, *(Verdict.FAILED,) * 3)
-
-Anchor = Callable[[float], int | None]

@@ -122,27 +122,32 @@ class Traffic:
                 shown = stall.end + self._unit(i, _Salt.BURST)
         return shown
 
-    def completed_at(self, i: int) -> float | None:
-        """When the activity behind the id ended."""
-        born = self.allocated_at(i)
+    def completed_at(self, i: int, born: float | None = None) -> float | None:
+        """When the activity behind the id ended; quicker if it is known when it was handed out."""
+        if born is None:
+            born = self.allocated_at(i)
         if born is None or self._unit(i, _Salt.OLD) >= self.old_share:
             return born
         return born - self._spread(i, _Salt.AGE, self.old_spread)
 
     def state(self, i: int, t: float) -> State:
+        return self.seen(i, t)[0]
+
+    def seen(self, i: int, t: float) -> tuple[State, float | None]:
+        """The state, and when the id was handed out if it ever is: that is costly to work out."""
         ordinal = self._ordinal(i)
         if ordinal is None:
             # Until the counter has jumped, nobody can tell a gap from what is still to come.
             jumped = i < self.first_id or self.head(t) >= i
-            return State.GAP if jumped else State.AHEAD
+            return State.GAP if jumped else State.AHEAD, None
         born = self._moment(ordinal + 1)
         if born > t:
-            return State.AHEAD
+            return State.AHEAD, born
         if self.is_hole(i):
-            return State.HOLE
+            return State.HOLE, born
         if self._shown_at(i, born) > t:
-            return State.PENDING
-        return State.EMBARGOED if t < self.opens_at(i) else State.VISIBLE
+            return State.PENDING, born
+        return State.EMBARGOED if t < self.opens_at(i) else State.VISIBLE, born
 
     def visible(self, start: int, end: int, t: float) -> Iterator[int]:
         """The ids from `start` up to but without `end` that are served at that time."""
