@@ -17,11 +17,13 @@ from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
+from trawlnet.engine.partition import bucket_of
 from trawlnet.engine.rules import Manners
 from trawlnet.formats.origin import canonical_origin
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
+from trawlnet.net.lane import lane_of
 from trawlnet.tables import plc
 from trawlnet.tables.open import opened
 
@@ -273,6 +275,15 @@ def test_pages_of_dids_tell_whom_to_visit(log, tmp_path):
                 for row in page
             ]
             assert [row.did for row in others] == [row.did for row in found if row.pds != skipped]
+            bucket = bucket_of(lane_of(skipped))
+            ours = [
+                row
+                async for page in plc.did_pages(tables, page_size=7, buckets=[bucket, 1])
+                for row in page
+            ]
+            buckets = {row.did: bucket_of(lane_of(row.pds)) for row in found}
+            expected_ours = [row.did for row in found if buckets[row.did] in (bucket, 1)]
+            assert [row.did for row in ours] == expected_ours != []
             states = await plc.did_states(tables, [found[0].did, "did:plc:nobody"])
             assert {did: state.pds for did, state in states.items()} == {found[0].did: skipped}
 

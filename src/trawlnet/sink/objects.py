@@ -21,6 +21,9 @@ class Objects(Protocol):
 
     def get(self, name: str) -> bytes: ...
 
+    def read(self, name: str, size: int, offset: int) -> bytes:
+        """So many bytes from there on; the object must reach that far."""
+
     def sizes(self, folder: str) -> dict[str, int]:
         """The objects directly in a folder, by name; an empty folder is the top."""
 
@@ -58,6 +61,11 @@ class FolderObjects:
 
     def get(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
+
+    def read(self, name: str, size: int, offset: int) -> bytes:
+        with (self._folder / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
 
     def sizes(self, folder: str) -> dict[str, int]:
         place = self._folder / folder

@@ -14,7 +14,7 @@ class ArchiveKeys:
     """`segment_num` and `stats`, beside the keys of the store. They count over all runs, and over
     all processes that share the crawl."""
 
-    def __init__(self, store: RedisStore, segment: Callable[[], int]) -> None:
+    def __init__(self, store: RedisStore, segment: Callable[[], int | None]) -> None:
         self._store = store
         self._segment = segment
 
@@ -22,7 +22,8 @@ class ArchiveKeys:
         """So much more is durable."""
         await self._store.ask("HINCRBY", "stats", "total_crawled", repos)
         await self._store.ask("HINCRBY", "stats", "bytes_written", size)
-        await self._store.ask("SET", "segment_num", self._segment())
+        if (number := self._segment()) is not None:
+            await self._store.ask("SET", "segment_num", number)
 
     async def forget_done(self, keys: Sequence[str]) -> None:
         """Keys that are done may be given once more; failures stay what they are."""
@@ -43,7 +44,7 @@ class ArchiveKeys:
         }
 
 
-def archive_keys(store: Ledger, segment: Callable[[], int]) -> ArchiveKeys | None:
+def archive_keys(store: Ledger, segment: Callable[[], int | None]) -> ArchiveKeys | None:
     return ArchiveKeys(store, segment) if isinstance(store, RedisStore) else None
 
 

@@ -126,14 +126,18 @@ class FleetKeys:
     async def parts(self) -> list[str]:
         return sorted(name.decode() for name in await self._scripts.ask("SMEMBERS", "parts"))
 
+    async def owners(self) -> set[str]:
+        """Tokens that own something, alive or not: nobody else can settle anything."""
+        return {token.decode() for token in await self._scripts.ask("HVALS", "fences")}
+
     async def composable(self) -> list[str]:
         """Parts that can get no more keys: closed, or made by an owner who is none any more."""
         closed = await self._scripts.ask("SMEMBERS", "closed")
-        owners = set(await self._scripts.ask("HVALS", "fences"))
+        owners = await self.owners()
         return [
             part
             for part in await self.parts()
-            if part.encode() in closed or part.partition(".")[0].encode() not in owners
+            if part.encode() in closed or part.partition(".")[0] not in owners
         ]
 
     async def placed(self, part: str) -> set[bytes]:

@@ -130,20 +130,25 @@ async def did_states(tables: Tables, dids: Collection[str]) -> dict[str, DidStat
 
 
 async def did_pages(
-    tables: Tables, after: str = "", page_size: int = 50_000, skip_pds: Collection[str] = ()
+    tables: Tables,
+    after: str = "",
+    page_size: int = 50_000,
+    skip_pds: Collection[str] = (),
+    buckets: Collection[int] = (),
 ) -> AsyncIterator[list[DidRow]]:
     """Every DID that has a PDS, in the order of DIDs, beyond `after`; no page is empty.
 
-    `skip_pds` are origins as the mirror writes them."""
+    `skip_pds` are origins as the mirror writes them; `buckets` are those of the lanes wanted,
+    and none means all."""
     while True:
         ((last,),) = await tables.rows(
             statement("plc_did_page_end"), {"after": after, "size": page_size}
         )
         if not last:
             return
-        found = await tables.rows(
-            statement("plc_did_page"), {"after": after, "last": last, "skip": sorted(skip_pds)}
-        )
+        page: dict[str, Any] = {"after": after, "last": last}
+        page |= {"skip": sorted(skip_pds), "buckets": sorted(map(str, buckets))}
+        found = await tables.rows(statement("plc_did_page"), page)
         if found:
             yield [DidRow(*row) for row in found]
         after = last

@@ -33,6 +33,10 @@ class ArchiveSink:
     def segment_number(self) -> int:
         return self._segments.segment_number
 
+    def current_segment(self) -> int | None:
+        """As others are told; None would be: somebody else numbers them."""
+        return self.segment_number
+
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         items = [item for _, items in batch for item in items]
         fetched = [item for item in items if isinstance(item, Fetched)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from trawlnet.crawlers.repos.making import recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.resolving import DocumentResolver
-from trawlnet.crawlers.repos.sources import FileSource, PlcSource, RelaySource
+from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.visit import Visitor
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.crawl import Parts
@@ -45,6 +45,7 @@ from trawlnet.store.open import open_store
 
 if TYPE_CHECKING:
     from trawlnet.crawlers.repos.mirror import TableMirror
+    from trawlnet.crawlers.repos.shared import SharedSink
     from trawlnet.store.redis_archive import ArchiveKeys
 
 ARCHIVE = "archive"
@@ -58,46 +59,67 @@ async def open_parts(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
-    given, rules = _given(config), _rules(config)
-    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
+    given = given_by(config)
     async with AsyncExitStack() as stack:
-        mirror = await _open_mirror(config, workspace, stack)
+        mirror = await open_mirror(config, workspace, stack)
         store = await _open_store(config, workspace, stack)
         shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
-        rates = PdsRates(shelf.notes, gate, config)
-        stack.callback(rates.close)
-        http = await stack.enter_async_context(_http(config, gate, clock, agent))
-        metered = MeteredHttp(http, metrics.http)
-        resolver = DocumentResolver(metered, given.plc, allow_private=config.allow_private_hosts)
         gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
-        keys = _redis_keys(store, shelf.sink) if config.redis_address else None
-        census = Census(
-            shelf.archived,
-            resolver,
-            mirror,
-            rules.skip,
-            config.update,
-            clock,
-            keys.forget_done if keys else None,
-        )
-        pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="repo")
-        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
-        visitor = Visitor(
-            metered,
-            Whereabouts(resolver, mirror, config.recheck_inactive),
-            shelf.archived,
-            MemoryBudget(config.memory_limit),
-            pool,
-            recipe(config),
-            _repo_limits(config),
-            clock,
-        )
-        handler = ReposHandler(metered, rules, census, visitor, rates, shelf.meter, clock)
-        source = _source(given, census, mirror, store, shelf, rates)
-        shelf.meter.watched = Watched(gate, lambda: rates.pdses, census.left_out, _DROPS)
+        frame = Frame(given, mirror, store, shelf, gate)
+        parts = await assembled(config, frame, clock, metrics, stack)
         await reopen_inactive(store, clock.now() - config.recheck_inactive)
-        yield Parts(source, store, handler, shelf.sink, gate, clock)
+        yield parts
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a crawl stands on: another for one that has all to itself than for one of many."""
+
+    given: Given
+    mirror: TableMirror | None
+    store: Ledger
+    shelf: Shelf
+    gate: Gate
+
+
+async def assembled(
+    config: ReposConfig, frame: Frame, clock: Clock, metrics: Metrics, stack: AsyncExitStack
+) -> Parts:
+    """The parts of a crawl around what it stands on."""
+    rules, shelf, mirror = _rules(config), frame.shelf, frame.mirror
+    rates = PdsRates(shelf.notes, frame.gate, config)
+    stack.callback(rates.close)
+    http = await stack.enter_async_context(_http(config, frame.gate, clock, frame.given.agent))
+    metered = MeteredHttp(http, metrics.http)
+    plc = frame.given.plc
+    resolver = DocumentResolver(metered, plc, allow_private=config.allow_private_hosts)
+    keys = _redis_keys(frame.store, shelf.sink) if config.redis_address else None
+    census = Census(
+        shelf.archived,
+        resolver,
+        mirror,
+        rules.skip,
+        config.update,
+        clock,
+        keys.forget_done if keys else None,
+    )
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="repo")
+    stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+    visitor = Visitor(
+        metered,
+        Whereabouts(resolver, mirror, config.recheck_inactive),
+        shelf.archived,
+        MemoryBudget(config.memory_limit),
+        pool,
+        recipe(config),
+        _repo_limits(config),
+        clock,
+    )
+    handler = ReposHandler(metered, rules, census, visitor, rates, shelf.meter, clock)
+    source = _source(frame, census, rates)
+    shelf.meter.watched = Watched(frame.gate, lambda: rates.pdses, census.left_out, _DROPS)
+    return Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
 
 
 _DROPS = tuple(map(str, DROP_REASONS))
@@ -130,18 +152,18 @@ async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStac
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class Shelf:
     """The archive, and what is noted about it."""
 
     notes: Notes
-    sink: ArchiveSink
+    sink: ArchiveSink | SharedSink
     archived: Archived
     meter: RepoMeter
 
 
 async def _open_shelf(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics, stack: AsyncExitStack
-) -> _Shelf:
+) -> Shelf:
     folder, meter = workspace / ARCHIVE, RepoMeter(metrics)
     segments = await SegmentSink.open(folder, clock.now, config.segment_size)
     stack.push_async_callback(segments.close)
@@ -149,13 +171,17 @@ async def _open_shelf(
     stack.callback(notes.close)
     archived = Archived(notes, folder)
     stack.callback(archived.close)
-    return _Shelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
+    return Shelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
 
 
-async def _open_mirror(
-    config: ReposConfig, workspace: Path, stack: AsyncExitStack
+async def open_mirror(
+    config: ReposConfig,
+    workspace: Path,
+    stack: AsyncExitStack,
+    buckets: Collection[int] = (),
 ) -> TableMirror | None:
-    """None where nothing was mirrored: then directories are asked."""
+    """None where nothing was mirrored: then directories are asked. With buckets it pages through
+    accounts on lanes of these only."""
     from trawlnet.crawlers.repos.mirror import TableMirror  # Heavy, and not always needed.
     from trawlnet.crawlers.repos.tabled import tables_place
     from trawlnet.tables.open import opened
@@ -163,7 +189,7 @@ async def _open_mirror(
     where = tables_place(config, workspace)
     if not isinstance(where, Path) or where.exists():
         tables = await stack.enter_async_context(opened(where))
-        mirror = TableMirror(tables, config.page_size)
+        mirror = TableMirror(tables, config.page_size, buckets)
         if not await mirror.is_empty():
             return mirror
     if config.chosen_source is SourceKind.PLC:
@@ -174,43 +200,40 @@ async def _open_mirror(
     return None
 
 
-def _redis_keys(store: Ledger, sink: ArchiveSink) -> ArchiveKeys | None:
+def _redis_keys(store: Ledger, sink: ArchiveSink | SharedSink) -> ArchiveKeys | None:
     """None unless the store is in Redis, for others to read."""
     from trawlnet.store.redis_archive import archive_keys
 
-    keys = archive_keys(store, lambda: sink.segment_number)
+    keys = archive_keys(store, sink.current_segment)
     if keys is not None:
         sink.told.append(keys.tell)
     return keys
 
 
-def _source(
-    given: _Given,
-    census: Census,
-    mirror: TableMirror | None,
-    store: Ledger,
-    shelf: _Shelf,
-    rates: PdsRates,
-) -> Source:
+def _source(frame: Frame, census: Census, rates: PdsRates) -> Source:
+    given, mirror, shelf = frame.given, frame.mirror, frame.shelf
     if given.dids is not None:
         return FileSource(given.dids, given.page_size, census, rates, shelf.meter)
     if given.relays:
-        return RelaySource(given.relays, store, census)
-    assert mirror is not None
+        return RelaySource(given.relays, frame.store, census)
+    if mirror is None or given.kind is SourceKind.RELAY:
+        return NoSource()
     return PlcSource(mirror.pages, census, shelf.archived, rates, shelf.meter)
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class Given:
     """Where accounts are to be looked for, as far as it was said in words."""
 
+    agent: str  # The User-Agent.
+    kind: SourceKind
     plc: str
     relays: Sequence[str]
     dids: Path | None
     page_size: int
 
 
-def _given(config: ReposConfig) -> _Given:
+def given_by(config: ReposConfig) -> Given:
     relays: Sequence[str] = ()
     dids = None
     if config.chosen_source is SourceKind.RELAY:
@@ -222,7 +245,15 @@ def _given(config: ReposConfig) -> _Given:
             raise NotReady("no file of DIDs", "name one: --dids FILE")
         dids = Path(config.dids)
         check_dids(dids)
-    return _Given(_server(config.plc_url, "plc.directory"), relays, dids, config.page_size)
+    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
+    return Given(
+        agent,
+        config.chosen_source,
+        _server(config.plc_url, "plc.directory"),
+        relays,
+        dids,
+        config.page_size,
+    )
 
 
 def _owner(workspace: Path) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.engine.crawl import Limits
@@ -112,6 +112,25 @@ class ReposConfig(BaseModel):
     redis_address: RedisAddress = Field(
         "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
     )
+    store: RedisAddress = Field("", description="The same as --redis-address.")
+    fleet: str = Field(
+        "",
+        description="Crawl with many processes: local, or the address of a Ray cluster "
+        "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
+    )
+    shards: int = Field(2, ge=1, le=512, description="How many processes share the crawl.")
+    archive: str = Field(
+        "", description="Where a fleet archives: s3://BUCKET/FOLDER, or a shared folder."
+    )
+    part_size: Size = Field(
+        32 << 20, ge=1 << 10, le=256 << 20, description="A fleet puts a part of this size,"
+    )
+    part_seconds: Seconds = Field(
+        30.0, gt=0, description="or of this age: nothing is settled before it is put."
+    )
+    shard_timeout: Seconds = Field(
+        15.0, ge=1, description="A shard that is silent for so long is replaced."
+    )
     clickhouse_address: str = Field(
         "",
         description="ClickHouse server (HOST:PORT or URL); without one, it is embedded.",
@@ -142,6 +161,12 @@ class ReposConfig(BaseModel):
     @classmethod
     def _one_is_a_list_of_one(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_name_for_one_store(self) -> Self:
+        if self.store and not self.redis_address:
+            object.__setattr__(self, "redis_address", self.store)
+        return self
 
     @property
     def chosen_source(self) -> SourceKind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.tables.plc import did_pages, did_states
@@ -10,8 +10,9 @@ from trawlnet.tables.ports import Tables
 
 
 class TableMirror:
-    def __init__(self, tables: Tables, page_size: int) -> None:
+    def __init__(self, tables: Tables, page_size: int, buckets: Collection[int] = ()) -> None:
         self._tables = tables
+        self._buckets = buckets  # Of lanes, for one of many that share a crawl; empty: all.
         self._page_size = page_size
 
     async def is_empty(self) -> bool:
@@ -21,7 +22,7 @@ class TableMirror:
 
     async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
         """DIDs that can be visited, beyond one and in order."""
-        async for page in did_pages(self._tables, after, self._page_size):
+        async for page in did_pages(self._tables, after, self._page_size, buckets=self._buckets):
             yield [Identity(*row) for row in page]
 
     async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:

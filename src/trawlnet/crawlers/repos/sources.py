@@ -101,6 +101,14 @@ class RelaySource:
         yield Page(tasks, mark)
 
 
+class NoSource:
+    """For a shard that owns no lane of those where a crawl begins: others find its work."""
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        return
+        yield
+
+
 class FileSource:
     """The DIDs of a file, all of them on every run: those that are known are left alone."""
 

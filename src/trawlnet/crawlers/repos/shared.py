@@ -1,0 +1,146 @@
+"""This crawl as one of many shards: fenced state in Redis, results in parts of a shared archive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.repos.archive import Told
+from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.build import Frame, Given, Shelf, assembled, given_by, open_mirror
+from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
+from trawlnet.crawlers.repos.visit import Fetched
+from trawlnet.crawlers.share import Opened, Share, ShareSource
+from trawlnet.engine.crawl import Limits
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.net.lane import lane_of
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.repos import RepoMeter
+from trawlnet.sink.objects import open_objects
+from trawlnet.sink.parts import PartLimits, PartSink
+from trawlnet.store.fence import Fence
+from trawlnet.store.lmdb_notes import open_notes
+from trawlnet.store.open import open_store
+
+_UNSETTLED = 20_000  # Repositories that wait for their part; their memory is bounded apart.
+
+
+class SharedSink:
+    """Blocks to parts; to be told of is only what is durable."""
+
+    def __init__(self, parts: PartSink, meter: RepoMeter) -> None:
+        self._parts = parts
+        self._meter = meter
+        self.told: list[Told] = []
+
+    def current_segment(self) -> int | None:
+        return None  # Whoever composes segments numbers them.
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        fetched = [one for _, items in batch for one in items if isinstance(one, Fetched)]
+        await self._parts.write(
+            [(task, [one.made.block for one in _of(items)]) for task, items in batch]
+        )
+        for one in fetched:
+            one.ticket.close()
+            self._meter.archived(one.made.records, len(one.made.block))
+        if fetched:
+            for tell in self.told:
+                await tell(len(fetched), sum(len(one.made.block) for one in fetched))
+
+
+def _of(items: Sequence[Any]) -> list[Fetched]:
+    return [one for one in items if isinstance(one, Fetched)]
+
+
+@asynccontextmanager
+async def open_shard(
+    config: ReposConfig, share: Share, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Opened]:
+    """The parts of one shard, let go of at the end. Raises NotReady."""
+    check_shareable(config)
+    given = _own_part(given_by(config), share)
+    async with AsyncExitStack() as stack:
+        mirror = await open_mirror(config, share.scratch, stack, share.buckets)
+        objects = open_objects(config.archive, share.s3)
+        limit = PartLimits(config.part_size, config.part_seconds)
+        sink = PartSink(objects, share.token, clock, limit, share.may_put)
+        stack.push_async_callback(sink.close)
+        store = await open_store(
+            config.redis_address,
+            owner=share.token,
+            fence=Fence(share.token, share.buckets, sink),
+        )
+        stack.push_async_callback(store.close)
+        notes = open_notes(share.scratch / "notes")
+        stack.callback(notes.close)
+        meter = RepoMeter(metrics)
+        # What is archived is remembered in Redis: there is no archive here to look at.
+        archived = Archived(notes, share.scratch / "archive")
+        stack.callback(archived.close)
+        gate = Gate(clock, manners(config), barred_until=share.barred_until)
+        rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
+        gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
+        frame = Frame(
+            given, mirror, store, Shelf(notes, SharedSink(sink, meter), archived, meter), gate
+        )
+        parts = await assembled(config, frame, clock, metrics, stack)
+        source = ShareSource(parts.source, share.run, share.owns)
+        yield Opened(
+            replace(parts, source=source, owns=share.owns),
+            _limits(config, share.shards),
+            config.workers,
+            sink.hurry,
+            lambda: {"parts": sink.parts_put, "bytes": sink.bytes_put},
+        )
+
+
+def check_shareable(config: ReposConfig) -> None:
+    """Raises NotReady for what a fleet cannot do."""
+    if not config.redis_address:
+        raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
+    if not config.archive:
+        raise NotReady(
+            "a fleet needs an archive that all of it can reach",
+            "name one: --archive s3://BUCKET/FOLDER, or a folder of a shared file system",
+        )
+    if config.update:
+        raise NotReady(
+            "--update needs the archive beside the crawl: a fleet cannot do it",
+            "leave it out, or crawl on one machine",
+        )
+    if config.chosen_source == "plc" and not config.clickhouse_address:
+        raise NotReady(
+            "a mirror of the directory that all shards can read is on a ClickHouse server",
+            "name one: --clickhouse-address HOST:PORT; or ask a relay: --relay URL",
+        )
+
+
+def directory_part(shards: int, owner: bool) -> float:
+    """How much of the directory's rate one shard may use. Its owner visits it; the others ask it
+    now and then about accounts that moved. All together never ask more than one alone may."""
+    if shards == 1:
+        return 1.0
+    return 0.5 if owner else 0.5 / (shards - 1)
+
+
+def _own_part(given: Given, share: Share) -> Given:
+    return replace(given, relays=[relay for relay in given.relays if share.owns(lane_of(relay))])
+
+
+def _limits(config: ReposConfig, shards: int) -> Limits:
+    """Open tasks are counted over all shards, and so are their bounds. Whether the crawl is done
+    only all shards together can tell: each one stays."""
+    one = limits(config)
+    return replace(
+        one,
+        follow=True,
+        unsettled=_UNSETTLED,
+        high_water=one.high_water * shards,
+        highest_water=one.highest_water * shards,
+    )

@@ -1,0 +1,31 @@
+"""Which crawlers can be shared by many shards, and how a shard of each is opened."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from trawlnet.crawlers.share import Opened, Share
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.shard import OpenShard, ShardJob, run_shard
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+
+
+async def run_job(job: ShardJob) -> None:
+    clock = SystemClock()
+    await run_shard(job, _OPENERS[job.crawler](job, clock), clock)
+
+
+def _repos(job: ShardJob, clock: Clock) -> OpenShard:
+    from trawlnet.crawlers.repos.config import ReposConfig
+    from trawlnet.crawlers.repos.shared import open_shard
+
+    config = ReposConfig.model_validate(job.config)
+
+    def opened(share: Share) -> AbstractAsyncContextManager[Opened]:
+        return open_shard(config, share, clock, Metrics(job.crawler, clock))
+
+    return opened
+
+
+_OPENERS = {"repos": _repos}

@@ -1,0 +1,169 @@
+"""One shard of a crawl: term after term of ownership, until the fleet is told to end."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from trawlnet.archive.objects import ObjectsError
+from trawlnet.crawlers.share import Opened, Share
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.partition import share_of
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.tenure import Tenure
+from trawlnet.sink.errors import SinkUnreachable
+from trawlnet.store.errors import Fenced, StoreUnreachable
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+
+log = structlog.get_logger()
+
+_PAUSE: Final = 1.0  # Seconds after a server has gone away.
+_BEATS: Final = 5  # In the time that a shard stands without one.
+_LOOK_EVERY: Final = 2.0  # Seconds between two looks for lanes that others have given us.
+_LANES: Final = 1000  # In one look.
+
+OpenShard = Callable[[Share], AbstractAsyncContextManager[Opened]]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardJob:
+    """What a shard has to know. It travels; what is secret in it shows nowhere."""
+
+    shard: int
+    crawler: str
+    config: Mapping[str, Any] = field(repr=False)
+    store: str = field(repr=False)  # URL of Redis.
+    s3: Mapping[str, str] = field(repr=False)
+    stands: float  # Seconds without a beat after which it is replaced.
+    manners_gap: float  # Seconds that a lane of another owner is left alone.
+    scratch: str  # Folder on whatever machine it runs.
+
+
+class _Stop(Exception):
+    """The fleet is to stop now: what is in flight is done again another time."""
+
+
+async def run_shard(job: ShardJob, open_shard: OpenShard, clock: Clock) -> None:
+    """Returns when the plan has no more use for this shard. What servers do is waited out; a
+    mistake in the config is raised."""
+    past: list[str] = []
+    while True:
+        try:
+            if not await _term(job, open_shard, clock, past):
+                return
+        except (StoreUnreachable, SinkUnreachable, ObjectsError, Fenced) as trouble:
+            log.warning("shard begins anew", shard=job.shard, error=trouble.message)
+            await clock.sleep(_PAUSE)
+
+
+async def _term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: list[str]) -> bool:
+    """One term of ownership; False when there will be no other."""
+    keys = await FleetKeys.open(job.store, shard=job.shard)
+    try:
+        plan = await keys.plan()
+        if plan.word is not Word.RUN or job.shard >= plan.shards:
+            await keys.forget_shard(job.shard)
+            return False
+        tenure = Tenure(keys, job.shard, job.stands, clock)
+        before = await tenure.claim(plan, past)
+        past.append(keys.token)
+        if before is not None:
+            log.info("shard owns", shard=job.shard, token=keys.token, before=list(before))
+            await _crawl(job, _share(job, plan, tenure), plan, tenure, open_shard, before, clock)
+        return True
+    except _Stop:
+        return False
+    finally:
+        await keys.close()
+
+
+def _share(job: ShardJob, plan: Plan, tenure: Tenure) -> Share:
+    scratch = Path(job.scratch) / f"shard-{job.shard}"
+    scratch.mkdir(parents=True, exist_ok=True)
+    return Share(
+        job.shard,
+        plan.shards,
+        plan.run,
+        tenure.token,
+        share_of(job.shard, plan.shards),
+        scratch,
+        tenure.barred_until,
+        tenure.may_put,
+        job.s3,
+    )
+
+
+async def _crawl(
+    job: ShardJob,
+    share: Share,
+    plan: Plan,
+    tenure: Tenure,
+    open_shard: OpenShard,
+    before: Any,
+    clock: Clock,
+) -> None:
+    async with open_shard(share) as opened:
+        control = Control(opened.workers)
+        if before:
+            # Whoever owned these lanes may have asked one of them an instant ago.
+            await clock.sleep(min(job.manners_gap, job.stands / 2))
+        companions = (
+            *opened.parts.companions,
+            lambda control: _beating(job, plan, tenure, opened, control, clock),
+            lambda control: _looking(opened.parts, control, clock),
+        )
+        parts = replace(opened.parts, companions=companions)
+        await crawl(parts, opened.limits, control)
+    await tenure.resign()
+
+
+async def _beating(
+    job: ShardJob, plan: Plan, tenure: Tenure, opened: Opened, control: Control, clock: Clock
+) -> None:
+    """Say that we live, and hear what is to be done."""
+    while True:
+        beat = await tenure.beat(_status(plan, tenure, opened, control, clock))
+        if beat.plan.word is Word.STOP:
+            raise _Stop
+        if beat.plan != plan:
+            control.drain()
+            opened.hurry()
+        await clock.sleep(job.stands / _BEATS)
+
+
+def _status(
+    plan: Plan, tenure: Tenure, opened: Opened, control: Control, clock: Clock
+) -> dict[str, Any]:
+    return {
+        "token": tenure.token,
+        "version": plan.version,
+        "node": socket.gethostname(),
+        "pid": os.getpid(),
+        "dry": control.source_dry,
+        "draining": control.ending is not None,
+        "in_flight": control.in_flight,
+        "attempts": sum(control.tally.values()),
+        "settled": {str(reason): count for reason, count in control.settled.items()},
+        "rate": round(control.window.rate(clock.now()), 2),
+        **opened.figures(),
+    }
+
+
+async def _looking(parts: Parts, control: Control, clock: Clock) -> None:
+    """Others find work for our lanes: wake those that the schedule may not know of."""
+    while True:
+        await clock.sleep(_LOOK_EVERY)
+        after: str | None = None
+        while lanes := await parts.store.lanes(after, _LANES):
+            for work in lanes:
+                if work.due <= clock.now() and work.held <= clock.now():
+                    control.wake(work.lane)
+            after = lanes[-1].lane

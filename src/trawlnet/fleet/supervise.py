@@ -1,0 +1,158 @@
+"""Keep a fleet at its plan: as many shards as it says, until all of them together are done."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+
+from trawlnet.archive.objects import ObjectsError
+from trawlnet.engine.ports import Clock, Counts, Ledger
+from trawlnet.fleet.compose import Composer
+from trawlnet.sink.errors import SinkUnreachable
+from trawlnet.store.errors import StoreUnreachable
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+Statuses = Mapping[int, Mapping[str, Any]]
+
+_LOOK_EVERY: Final = 0.5  # Seconds.
+_COMPOSE_EVERY: Final = 10.0
+_SILENT: Final = 3.0  # Times that a shard stands: one that is silent for so long is replaced.
+_PATIENCE: Final = 600.0  # Seconds without Redis or the object store after which we give up.
+
+
+class Runtime(Protocol):
+    """Where shards run; it restarts those that die."""
+
+    def ensure(self, shard: int) -> None:
+        """It runs, or is about to. Raises what made it give up."""
+
+    def replace(self, shard: int) -> None:
+        """Let go of one that does not answer, and start another."""
+
+    def release(self, shard: int) -> None:
+        """It is no longer needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A look at the fleet, for whoever shows it."""
+
+    plan: Plan
+    shards: Statuses
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What the supervisor works with."""
+
+    keys: FleetKeys
+    store: Ledger
+    composer: Composer
+    runtime: Runtime
+    clock: Clock
+    stands: float  # Seconds that a shard stands without a beat.
+    show: Callable[[Seen], None]
+
+
+async def begin(keys: FleetKeys, shards: int) -> Plan:
+    """Start a crawl, or go on with one that was not done."""
+    plan = await keys.plan()
+    run = plan.run + 1 if plan.word is Word.DONE else plan.run
+    return await keys.change(run=run, shards=shards, word=Word.RUN)
+
+
+async def supervise(command: Command) -> Word:
+    """Returns why it ended, when every shard has let go and what they put is composed."""
+    watch = _Watch(command)
+    word = await watch.until_told()
+    await watch.until_gone()
+    await _patiently(command, lambda: command.composer.compose(everything=True))
+    await _patiently(command, command.composer.sweep)
+    return word
+
+
+def is_done(seen: Seen) -> bool:
+    """Every source is told whole, and nothing is left that can be done now.
+
+    The shards were looked at before the counts: once its source is dry, a shard adds work only by
+    settling work, which is counted as open until then.
+    """
+    every = range(seen.plan.shards)
+    told = all(
+        shard in seen.shards
+        and seen.shards[shard]["dry"]
+        and seen.shards[shard]["version"] == seen.plan.version
+        for shard in every
+    )
+    return told and seen.counts.open == seen.counts.blocked
+
+
+class _Watch:
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._heard: dict[int, float] = {}  # Shard -> when it last stood.
+        self._composed = command.clock.now()
+
+    async def until_told(self) -> Word:
+        command = self._command
+        while True:
+            seen = await _patiently(command, self._look)
+            command.show(seen)
+            if seen.plan.word is not Word.RUN:
+                return seen.plan.word
+            if is_done(seen):
+                await _patiently(command, lambda: command.keys.change(word=Word.DONE))
+                return Word.DONE
+            self._keep(seen)
+            if command.clock.now() - self._composed > _COMPOSE_EVERY:
+                await _patiently(command, lambda: command.composer.compose(everything=False))
+                self._composed = command.clock.now()
+            await command.clock.sleep(_LOOK_EVERY)
+
+    async def until_gone(self) -> None:
+        """Those that were told to end have ended; of a dead one the time is over."""
+        command = self._command
+        while (seen := await _patiently(command, self._look)).shards:
+            command.show(seen)
+            await command.clock.sleep(_LOOK_EVERY)
+
+    async def _look(self) -> Seen:
+        keys = self._command.keys
+        plan = await keys.plan()
+        shards = await keys.statuses()
+        return Seen(plan, shards, await self._command.store.counts())
+
+    def _keep(self, seen: Seen) -> None:
+        now, runtime = self._command.clock.now(), self._command.runtime
+        for shard in range(seen.plan.shards):
+            if shard in seen.shards:
+                self._heard[shard] = now
+            if now - self._heard.setdefault(shard, now) > _SILENT * self._command.stands:
+                log.warning("shard replaced", shard=shard)
+                self._heard[shard] = now
+                runtime.replace(shard)
+            runtime.ensure(shard)
+        for shard in [one for one in self._heard if one >= seen.plan.shards]:
+            if shard not in seen.shards:
+                del self._heard[shard]
+                runtime.release(shard)
+
+
+async def _patiently(command: Command, ask: Callable[[], Awaitable[T]]) -> T:
+    """Servers that go away come back: ask again, for a while."""
+    begun = command.clock.now()
+    while True:
+        try:
+            return await ask()
+        except (StoreUnreachable, SinkUnreachable, ObjectsError) as trouble:
+            if command.clock.now() - begun > _PATIENCE:
+                raise
+            log.warning("supervisor waits", error=trouble.message)
+            await command.clock.sleep(_LOOK_EVERY)

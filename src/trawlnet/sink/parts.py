@@ -1,0 +1,150 @@
+"""The sink of a shard: blocks gather in a part until it is large or old enough to be put."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trawlnet.archive.objects import ObjectsError
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.sink.errors import SinkUnreachable
+from trawlnet.sink.objects import Objects
+from trawlnet.sink.part import part_bytes, path_of
+from trawlnet.sink.segment_file import Block, check
+
+_PUTS = 3  # Parts on their way at the same time.
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    size: int = 32 << 20  # A part is put when it has so many bytes,
+    age: float = 30.0  # or its first block is so many seconds old.
+
+
+@dataclass(slots=True)
+class _Part:
+    name: str
+    durable: asyncio.Future[None]
+    blocks: list[Block] = field(default_factory=list)
+    size: int = 0
+    sealed: bool = False
+    unsettled: set[str] = field(default_factory=set)  # Keys.
+
+
+class PartSink:
+    """An engine Sink, each item a finished repo block; and the Places that the store asks."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        token: str,
+        clock: Clock,
+        limits: PartLimits,
+        may_put: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`may_put` raises when the token no longer stands: then nothing more is put."""
+        self._objects = objects
+        self._token = token
+        self._clock = clock
+        self._limits = limits
+        self._may_put = may_put
+        self._current: _Part | None = None
+        self._places: dict[str, _Part] = {}
+        self._puts = asyncio.Semaphore(_PUTS)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._begun = 0
+        self.parts_put = 0
+        self.bytes_put = 0
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        """Returns when the parts that got these blocks are in the object store."""
+        items = [(task.key, item) for task, found in batch for item in found]
+        if not items:
+            return
+        blocks = await asyncio.to_thread(lambda: [check(data) for _, data in items])
+        waiting = {}
+        for (key, _), block in zip(items, blocks, strict=True):
+            part = self._add(key, block)
+            waiting[part.name] = part.durable
+        # Shielded: a part is shared by many batches, and outlives a caller that is cancelled.
+        await asyncio.gather(*map(asyncio.shield, waiting.values()))
+
+    def hurry(self) -> None:
+        """Put what has gathered now."""
+        if self._current is not None:
+            self._seal(self._current)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def part_of(self, key: str) -> str:
+        part = self._places.get(key)
+        return "" if part is None else part.name
+
+    def settled(self, keys: Iterable[str]) -> list[str]:
+        closed = []
+        for key in keys:
+            part = self._places.pop(key, None)
+            if part is not None:
+                part.unsettled.discard(key)
+                if part.sealed and not part.unsettled:
+                    closed.append(part.name)
+        return closed
+
+    def _add(self, key: str, block: Block) -> _Part:
+        part = self._current or self._begin()
+        part.blocks.append(block)
+        part.size += len(block.data)
+        part.unsettled.add(key)
+        self._places[key] = part
+        if part.size >= self._limits.size:
+            self._seal(part)
+        return part
+
+    def _begin(self) -> _Part:
+        self._begun += 1
+        name = f"{self._token}.{self._begun:06d}"
+        part = self._current = _Part(name, asyncio.get_running_loop().create_future())
+        # Whoever waits for it takes the error; without anybody it is no news.
+        part.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._start(self._age(part))
+        return part
+
+    async def _age(self, part: _Part) -> None:
+        await self._clock.sleep(self._limits.age)
+        self._seal(part)
+
+    def _seal(self, part: _Part) -> None:
+        if part.sealed:
+            return
+        part.sealed = True
+        self._current = None
+        self._start(self._put(part))
+
+    async def _put(self, part: _Part) -> None:
+        blocks, part.blocks = part.blocks, []
+        try:
+            async with self._puts:
+                data = await asyncio.to_thread(part_bytes, blocks, int(self._clock.now() * 1e6))
+                await self._may_put()
+                await asyncio.to_thread(self._objects.put, path_of(part.name), data)
+        except ObjectsError as error:
+            part.durable.set_exception(SinkUnreachable(error.message, error.hint))
+            return
+        except BaseException as error:
+            # Whoever waits for the part is told, whatever it is.
+            part.durable.set_exception(error)
+            raise
+        self.parts_put += 1
+        self.bytes_put += len(data)
+        part.durable.set_result(None)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,121 @@
+"""Run a fleet over a simulated network, and look at what it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from repos_run import FAST
+from trawlnet.archive.blocks import FoundBlock
+from trawlnet.archive.segment import Place, find_segments, open_segment
+from trawlnet.archive.verify import verify_segment
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.fleet.compose import Composer
+from trawlnet.fleet.crawlers import run_job
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.supervise import Command, Seen, begin, supervise
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.atproto.world import AtprotoWorld
+from trawlnet.sink.objects import open_objects
+from trawlnet.store.redis import RedisStore
+from trawlnet.store.redis_fleet import FleetKeys, Word
+
+STANDS = 1.5  # Seconds.
+
+
+def fleet_config(world: AtprotoWorld, redis: str, archive: str, **more: Any) -> ReposConfig:
+    given = FAST | {"plc_url": world.plc, "relay": (world.relay,), "store": redis}
+    given |= {"archive": archive, "part_seconds": 0.3, "part_size": "64KB", "shard_timeout": STANDS}
+    return ReposConfig(**(given | more))
+
+
+def job_of(config: ReposConfig, scratch: Path, s3: Mapping[str, str] | None = None) -> ShardJob:
+    return ShardJob(
+        shard=0,
+        crawler="repos",
+        config=config.model_dump(mode="json"),
+        store=config.redis_address,
+        s3=s3 or {},
+        stands=config.shard_timeout,
+        manners_gap=0.1,
+        scratch=str(scratch),
+    )
+
+
+@dataclass
+class Tasks:
+    """A runtime whose shards are tasks of this event loop."""
+
+    job: ShardJob
+    running: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    started: Counter[int] = field(default_factory=Counter)
+
+    def ensure(self, shard: int) -> None:
+        if shard in self.running and self.running[shard].done():
+            task = self.running.pop(shard)
+            if not task.cancelled() and task.exception():
+                raise task.exception()
+        if shard not in self.running:
+            self.started[shard] += 1
+            work = run_job(replace(self.job, shard=shard))
+            self.running[shard] = asyncio.create_task(work, name=f"shard {shard}")
+
+    def replace(self, shard: int) -> None:
+        self.release(shard)
+        self.ensure(shard)
+
+    def release(self, shard: int) -> None:
+        if task := self.running.pop(shard, None):
+            task.cancel()
+
+
+@asynccontextmanager
+async def commanded(
+    config: ReposConfig, runtime: Any, s3: Mapping[str, str] | None = None, show=None
+):
+    keys = await FleetKeys.open(config.redis_address)
+    store = await RedisStore.open(config.redis_address)
+    objects = open_objects(config.archive, s3 or {})
+    clock = SystemClock()
+    composer = Composer(keys, objects, clock, config.segment_size)
+    seen: list[Seen] = []
+    try:
+        yield Command(
+            keys, store, composer, runtime, clock, config.shard_timeout, show or seen.append
+        )
+    finally:
+        await keys.close()
+        await store.close()
+
+
+async def crawl_with(config: ReposConfig, runtime: Any, s3=None, show=None, shards=2) -> Word:
+    async with commanded(config, runtime, s3, show) as command:
+        await begin(command.keys, shards)
+        return await supervise(command)
+
+
+def dids_in_manifest(place: Place) -> Counter[str]:
+    """How often each DID is in a segment that is listed; all of them are sound."""
+    found: Counter[str] = Counter()
+    for path in find_segments(place):
+        verdict = verify_segment(path)
+        assert verdict.sound and verdict.finalised, verdict.damage
+        segment = open_segment(path)
+        with segment.open() as fd:
+            blocks = segment.blocks(fd, check=True)
+            found.update(block.head.did for block in blocks if isinstance(block, FoundBlock))
+    return found
+
+
+def starts_by_host(log: Path) -> dict[str, list[float]]:
+    starts: dict[str, list[float]] = {}
+    for line in log.read_text().splitlines():
+        row = json.loads(line)
+        starts.setdefault(row["host"], []).append(row["at"])
+    return starts
