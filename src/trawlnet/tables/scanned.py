@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import orjson
 
@@ -20,6 +21,7 @@ from trawlnet.tables.relational import (
 from trawlnet.tables.scanned_rows import (
     COLUMNS,
     Held,
+    Listed,
     ListedRepo,
     Progress,
     Reading,
@@ -68,15 +70,10 @@ class Scanned:
             await transaction.run_many(self._sql("end_reading"), ends)
 
     async def list_page(
-        self,
-        pds_url: str,
-        repos: Sequence[ListedRepo],
-        progress: Progress,
-        done: Sequence[Reading],
-        now: float,
-    ) -> int:
-        """A page of the listing with the cursor behind it. Returns how many of its repos this walk
-        had not met before; `repos` has none twice."""
+        self, pds_url: str, repos: Sequence[ListedRepo], progress: Progress, now: float
+    ) -> Listed:
+        """A page of the listing with the cursor behind it; `repos` has none twice. When that was
+        the last page and nothing is to be read, the walk is over, in the same commit."""
         listed = [
             {
                 "did": repo.did,
@@ -94,16 +91,18 @@ class Scanned:
         }
         async with self._db.transaction() as transaction:
             new = await transaction.run(self._sql("list_page"), values) if listed else 0
-            await self._save(transaction, pds_url, progress, done, now)
-        return new
+            where: Values = {"pds_url": pds_url}
+            ((pending,),) = await transaction.rows(self._sql("count_pending"), where)
+            if progress.is_listed and not pending:
+                progress = replace(progress, is_open=False)
+                await self._end_walk(transaction, pds_url, progress, now)
+            else:
+                await self._save(transaction, pds_url, progress, (), now)
+        return Listed(new, int(pending), progress)
 
     async def pending(self, pds_url: str, most: int) -> list[Reading]:
         rows = await self._db.rows(self._sql("pending"), {"pds_url": pds_url, "most": most})
         return [reading_of(row) for row in rows]
-
-    async def count_pending(self, pds_url: str) -> int:
-        ((count,),) = await self._db.rows(self._sql("count_pending"), {"pds_url": pds_url})
-        return int(count)
 
     async def last_reading(self, pds_url: str, did: str) -> tuple[Reading, str] | None:
         """The last reading of a repo and the rev that was read; None for one never met."""
@@ -152,18 +151,10 @@ class Scanned:
             await self._withdraw(transaction, pds_url, reading.did, reading.number, now)
             await transaction.run(self._sql("end_reading"), end_values(pds_url, reading))
 
-    async def end_walk(
-        self, pds_url: str, progress: Progress, done: Sequence[Reading], now: float
-    ) -> None:
+    async def end_walk(self, pds_url: str, progress: Progress, now: float) -> None:
         """The listing was met whole: repos that were not in it are gone, with their records."""
-        where: Values = {"pds_url": pds_url, "walk": progress.walk}
         async with self._db.transaction() as transaction:
-            await self._save(transaction, pds_url, progress, done, now)
-            for (did,) in await transaction.rows(self._sql("vanished"), where):
-                await self._withdraw(transaction, pds_url, did, _EVERY_READING, now)
-                await transaction.run(self._sql("let_go"), {"pds_url": pds_url, "did": did})
-            await transaction.run(self._sql("forget_vanished"), where)
-            await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
+            await self._end_walk(transaction, pds_url, progress, now)
 
     async def troubles(self, pds_url: str, walk: int) -> Mapping[str, int]:
         """Repos of a walk by what was wrong with them, the empty string for nothing."""
@@ -173,6 +164,17 @@ class Scanned:
     async def held(self, pds_url: str) -> Held:
         rows = await self._db.rows(self._sql("held"), {"pds_url": pds_url})
         return Held({row[0]: int(row[1]) for row in rows}, sum(int(row[2]) for row in rows))
+
+    async def _end_walk(
+        self, transaction: Transaction, pds_url: str, progress: Progress, now: float
+    ) -> None:
+        where: Values = {"pds_url": pds_url, "walk": progress.walk}
+        await self._save(transaction, pds_url, progress, (), now)
+        for (did,) in await transaction.rows(self._sql("vanished"), where):
+            await self._withdraw(transaction, pds_url, did, _EVERY_READING, now)
+            await transaction.run(self._sql("let_go"), {"pds_url": pds_url, "did": did})
+        await transaction.run(self._sql("forget_vanished"), where)
+        await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
 
     async def _save(
         self,

@@ -77,6 +77,15 @@ class ListedRepo:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """What came of a page of the listing."""
+
+    new: int  # Repos that this walk had not met before.
+    pending: int  # Repos that are to be read now.
+    progress: Progress  # As it was saved.
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """One repo, and how far it has been read. A later reading has a higher number."""
 

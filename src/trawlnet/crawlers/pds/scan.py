@@ -40,11 +40,13 @@ async def scan_pds(parts: ScanParts, pds_url: str, *, deadline: float) -> ScanRe
         return _result(None, scan, Held())
     try:
         await walk(scan)
-        ending = await _conclusion(scan)
+        held = await parts.tables.held(scan.pds)
+        ending = await _conclusion(scan, held)
     except Stopped as stopped:
         ending = stopped
         await scan.save()
-    result = _result(scan, ending, await parts.tables.held(scan.pds))
+        held = await parts.tables.held(scan.pds)
+    result = _result(scan, ending, held)
     if parts.meter is not None:
         parts.meter.scan_ended(_STATUSES[ending.verdict], parts.clock.now() - begun)
     return result
@@ -77,11 +79,10 @@ def _scan(parts: ScanParts, pds_url: str, deadline: float) -> Scan | Stopped:
     return Scan(parts, origin.url, asker, parts.routes.names)
 
 
-async def _conclusion(scan: Scan) -> Stopped:
+async def _conclusion(scan: Scan, held: Held) -> Stopped:
     """What a walk to the end means. That there is nothing may be said only if nothing failed."""
     troubles = dict(await scan.parts.tables.troubles(scan.pds, scan.progress.walk))
     sound = troubles.pop("", 0)
-    held = await scan.parts.tables.held(scan.pds)
     if not troubles:
         if scan.strangers and not held.records:
             if scan.lacks_describe:

@@ -28,26 +28,29 @@ _NOT_THIS_TIME = -1.0  # Instead of an instant: this walk goes without leads.
 
 async def walk(scan: Scan) -> None:
     """To the end, or until something stops it: then Stopped is raised, and the rest is left to
-    the next scan. What is pending comes before the next page, so that the queue stays short."""
-    tables = scan.parts.tables
-    scan.progress = begun(
-        await tables.progress(scan.pds), scan.parts.routes.scope, scan.parts.limits.full_every
-    )
+    the next scan."""
+    before = await scan.parts.tables.progress(scan.pds)
+    scan.progress = begun(before, scan.parts.routes.scope, scan.parts.limits.full_every)
     if scan.progress.leads_todo:
         await _follow_leads(scan)
-    while True:
-        batch = await tables.pending(scan.pds, _BATCH)
+    # What an earlier walk has left is in the listing of a new one, too.
+    if scan.progress is before:
+        await _read_pending(scan)
+    while not scan.progress.is_listed:
+        await _list_page(scan)
+        await _read_pending(scan)
+    if scan.progress.is_open:
+        scan.progress = replace(scan.progress, is_open=False)
+        await scan.parts.tables.end_walk(scan.pds, scan.progress, scan.now)
+
+
+async def _read_pending(scan: Scan) -> None:
+    """Before the next page is listed, so that the queue stays short."""
+    while scan.progress.is_open and (batch := await scan.parts.tables.pending(scan.pds, _BATCH)):
         for reading in batch:
             await read_repo(scan, reading)
         if scan.done:
             await scan.save()
-        if not batch and scan.progress.is_listed:
-            break
-        if not batch:
-            await _list_page(scan)
-    ended = replace(scan.progress, is_open=False)
-    await tables.end_walk(scan.pds, ended, (), scan.now)
-    scan.progress = ended
 
 
 def begun(before: Progress, scope: str, full_every: int) -> Progress:
@@ -70,18 +73,19 @@ def begun(before: Progress, scope: str, full_every: int) -> Progress:
 
 
 async def _list_page(scan: Scan) -> None:
-    before, tables = scan.progress, scan.parts.tables
+    before = scan.progress
     page = await _ask_for_page(scan, list_repos_url(scan.pds, before.cursor))
     if isinstance(page, Outcome):
         if page.reason.blame is not Blame.LANE:
             # It may be the cursor that displeases: the next walk starts from the beginning.
             scan.progress = replace(before, is_open=False)
         raise Stopped(Verdict.FAILED, page.reason, page.detail)
-    scan.progress = after_page(before, page)
-    new = await tables.list_page(scan.pds, page.repos, scan.progress, (), scan.now)
+    after = after_page(before, page)
+    listed = await scan.parts.tables.list_page(scan.pds, page.repos, after, scan.now)
+    scan.progress = listed.progress
     if not scan.progress.is_listed:
-        _refuse_circles(scan, before, page, new)
-    await _look_for_leads(scan)
+        _refuse_circles(scan, before, page, listed.new)
+    await _look_for_leads(scan, listed.pending)
 
 
 def after_page(before: Progress, page: ReposPage) -> Progress:
@@ -118,17 +122,17 @@ def _refuse_circles(scan: Scan, before: Progress, page: ReposPage, new: int) -> 
         raise Stopped(Verdict.FAILED, Reason.LOOP, why)
 
 
-async def _look_for_leads(scan: Scan) -> None:
+async def _look_for_leads(scan: Scan, pending: int) -> None:
     """Ask which repos have a collection at all, where that is cheaper than to ask every repo."""
-    progress, tables = scan.progress, scan.parts.tables
-    if progress.leads_at or progress.by_collection == "no" or not scan.names:
-        return await _follow_leads(scan)
+    progress = scan.progress
     doubt = 0 if progress.by_collection == "yes" else _DOUBT
-    if await tables.count_pending(scan.pds) <= len(scan.names) + doubt:
-        return None
+    if progress.leads_at or progress.by_collection == "no" or not scan.names:
+        return
+    if pending <= len(scan.names) + doubt:
+        return
     scan.progress = replace(progress, leads_at=scan.now, leads_todo=scan.names, leads_cursor="")
-    await tables.begin_leads(scan.pds, scan.progress, scan.now)
-    return await _follow_leads(scan)
+    await scan.parts.tables.begin_leads(scan.pds, scan.progress, scan.now)
+    await _follow_leads(scan)
 
 
 async def _follow_leads(scan: Scan) -> None:
