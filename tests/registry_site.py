@@ -23,6 +23,7 @@ from trawlnet.crawlers.pds.web.app import make_app
 from trawlnet.crawlers.pds.web.server import listening, server_for
 from trawlnet.crawlers.pds.web.serving import Door, open_site
 from trawlnet.crawlers.pds.web.site import Site
+from trawlnet.formats.cid import cid_of
 from trawlnet.formats.keys import Curve, PrivateKey
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
@@ -32,6 +33,7 @@ from trawlnet.tables.registry import Registry
 T = TypeVar("T")
 METHOD = "pub.chive.sync.registerPDS"
 SERVICE = "did:web:registry.test"
+CID = str(cid_of(b"some block"))
 WIDE_OPEN: Mapping[str, Any] = {
     "service_did": SERVICE,
     "registrations_per_minute": 10_000,
@@ -59,6 +61,8 @@ class World:
     urls: dict[str, str] = field(default_factory=dict)
     documents: dict[str, Any] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
+    # What the accounts of every PDS have, by DID and collection.
+    records: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
     async def answer(self, call: Call) -> web.StreamResponse:
         kind = next(one for one, url in self.urls.items() if url.endswith(f":{call.port}"))
@@ -67,6 +71,8 @@ class World:
         if kind == "plc":
             document = self.documents.get(path.removeprefix("/"))
             return web.json_response(document) if document else web.Response(status=404)
+        if (did := call.request.query.get("repo") or call.request.query.get("did")) is not None:
+            return self._about(did, path.rpartition(".")[2], call.request.query)
         if path.endswith("listHosts") and kind != "listing":
             return web.json_response({"error": "MethodNotImplemented"}, status=501)
         if path.endswith("listHosts"):
@@ -85,6 +91,23 @@ class World:
         headers = {"Server": "atproto-relay/1.2"} if kind == "relay" else {}
         described = {"did": "did:web:localhost", "availableUserDomains": [".test"]}
         return web.json_response(described, headers=headers)
+
+    def _about(self, did: str, method: str, query: Mapping[str, str]) -> web.Response:
+        kept = self.records.get(did)
+        if kept is None:
+            return web.json_response({"error": "RepoNotFound", "message": did}, status=400)
+        match method:
+            case "getLatestCommit":
+                return web.json_response({"cid": CID, "rev": "3lscuqc52or2x"})
+            case "describeRepo":
+                return web.json_response({"did": did, "handle": "a.test", "collections": [*kept]})
+            case _:
+                collection = query["collection"]
+                rows = [
+                    {"uri": f"at://{did}/{collection}/3lscuqc52or{n}x", "cid": CID, "value": value}
+                    for n, value in enumerate(kept[collection], start=2)
+                ]
+                return web.json_response({"records": rows})
 
 
 @dataclass(frozen=True)
@@ -207,6 +230,26 @@ async def _serve(
         if not ready.done():
             ready.set_exception(error)
         raise
+
+
+@contextmanager
+def hosts() -> Iterator[World]:
+    """The world alone, for a program that runs elsewhere."""
+    ready: Future[World] = Future()
+    over = threading.Event()
+
+    async def stay() -> None:
+        async with AsyncExitStack() as stack:
+            ready.set_result(await _open_world(stack, SystemClock()))
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(stay()))
+    thread.start()
+    try:
+        yield ready.result(30)
+    finally:
+        over.set()
+        thread.join(30)
 
 
 async def _open_world(stack: AsyncExitStack, clock: SystemClock) -> World:
