@@ -283,6 +283,9 @@ def test_the_rest_is_held_to_its_lexicon_strictly() -> None:
     assert fate(comment, {"$type": comment, **good}) == (Fate.INDEXED, Table.REVIEWS)
     assert fate(comment, good)[0] is Fate.FAILED
     assert fate(comment, {"$type": comment, **good, "body": "x"})[0] is Fate.FAILED
+    pointed = {"$type": comment, "subject": {"uri": good.pop("eprintUri")}, **good}
+    assert fate(comment, pointed) == (Fate.INDEXED, Table.REVIEWS)
+    assert fate(comment, {"$type": comment, **good}) == (Fate.FAILED, Table.INVALID)
     for contributions in ([], ["x"] * 16, "x"):
         value = {"$type": endorsement, **about_eprint(DID, contributions=contributions)}
         assert fate(endorsement, value)[0] is Fate.FAILED

@@ -17,11 +17,12 @@ _WHOLE = 1 << 63
 def columns_of(table: Table, record: Mapping[str, Any]) -> Mapping[str, Value]:
     """NULL for what the record does not have, or has in another shape."""
     return {
-        column: show(_at(record, path)) for column, (path, show) in _PATHS.get(table, {}).items()
+        column: show(at(record, path)) for column, (path, show) in _PATHS.get(table, {}).items()
     }
 
 
-def _at(value: Any, path: str) -> Any:
+def at(value: Any, path: str) -> Any:
+    """What is at a path of names; None where there is nothing."""
     for name in path.split("."):
         if not isinstance(value, dict):
             return None
@@ -47,7 +48,7 @@ def _prose(value: Any) -> Value:
     """The words of a list of passages, for searching."""
     if not isinstance(value, list):
         return _text(value)
-    said = (_at(passage, "content") or _at(passage, "text") for passage in value)
+    said = (at(passage, "content") or at(passage, "text") for passage in value)
     return _text("\n".join(words for words in said if isinstance(words, str)))
 
 

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trawlnet.crawlers.pds.columns import at
+
 
 @dataclass(frozen=True, slots=True)
 class Legacy:
     """What older records of a collection have otherwise."""
 
-    renamed: Mapping[str, str] = field(default_factory=dict)  # The old name: the new one.
+    renamed: Mapping[str, str] = field(default_factory=dict)  # The old path: the new name.
     assumed: Mapping[str, Any] = field(default_factory=dict)  # Where there is nothing.
     authors: tuple[str, ...] = ()  # Fields that name the owner of the repo when they are missing.
     prose: tuple[str, ...] = ()  # Texts that are lists of passages today.
     blobs: tuple[str, ...] = ()  # Whose reference may be a bare string.
+    is_untyped: bool = False  # Without a $type.
 
 
 _LEGACY: Mapping[str, Legacy] = {
@@ -25,7 +28,13 @@ _LEGACY: Mapping[str, Legacy] = {
         authors=("submittedBy",),
         prose=("abstract",),
         blobs=("document",),
+        is_untyped=True,
     ),
+    # A strong reference, as most other applications point at things.
+    "pub.chive.review.comment": Legacy(renamed={"subject.uri": "eprintUri"}),
+    "pub.chive.review.endorsement": Legacy(renamed={"subject.uri": "eprintUri"}),
+    "pub.chive.eprint.userTag": Legacy(renamed={"subject.uri": "eprintUri"}),
+    "pub.chive.eprint.tag": Legacy(renamed={"subject.uri": "eprintUri"}),
 }
 
 
@@ -33,10 +42,11 @@ def modernised(collection: str, did: str, value: dict[str, Any]) -> dict[str, An
     legacy = _LEGACY.get(collection)
     if legacy is None:
         return value
-    record = {"$type": collection, **value}
-    for old, new in legacy.renamed.items():
-        if new not in record and old in record:
-            record[new] = record[old]
+    record = {"$type": collection, **value} if legacy.is_untyped else dict(value)
+    for path, name in legacy.renamed.items():
+        old = at(record, path)
+        if name not in record and old is not None:
+            record[name] = old
     for name, default in legacy.assumed.items():
         record.setdefault(name, default)
     for name in legacy.authors:
