@@ -18,6 +18,9 @@ from trawlnet.crawlers.web.recent import Recent
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
 from trawlnet.crawlers.web.work import PageVisit, changed_key, may_be_conditional, read_task
 from trawlnet.net.address import host_of, is_literal
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.web import LINK_FATES, WebMeter
 
 
 def test_a_link_is_news_once_and_again_only_when_it_is_nearer() -> None:
@@ -148,3 +151,22 @@ def test_a_lane_names_its_host(lane: str, host: str) -> None:
 def test_an_address_is_told_from_a_name() -> None:
     assert is_literal("127.0.0.1") and is_literal("::1")
     assert not is_literal("localhost") and not is_literal("1password.com")
+
+
+def test_the_meter_counts_pages_by_the_types_that_the_config_knows() -> None:
+    metrics = Metrics("web", SystemClock())
+    links = {"robots_denied": 3, "links_extracted": 9, "a word of somebody else": 1}
+    meter = WebMeter(metrics, ("page", "wiki"), links)
+    meter.stored("wiki", 10)
+    meter.stored("\x00 whatever a spool says", 5)
+    meter.unchanged()
+    read = metrics.registry.get_sample_value
+    assert read("trawlnet_web_pages_total", {"page_type": "wiki"}) == 1
+    assert read("trawlnet_web_pages_total", {"page_type": "page"}) == 0
+    assert read("trawlnet_web_pages_total", {"page_type": "other"}) == 1
+    assert read("trawlnet_web_bytes_total") == metrics.sink_bytes == 15
+    assert read("trawlnet_web_pages_unchanged_total") == 1
+    assert read("trawlnet_web_links_total", {"fate": "robots_denied"}) == 3
+    fates = [one for one in metrics.registry.collect() if one.name == "trawlnet_web_links"]
+    assert {sample.labels["fate"] for sample in fates[0].samples} == set(LINK_FATES)
+    assert read("trawlnet_web_frontier_urls", {"state": "open"}) == 0

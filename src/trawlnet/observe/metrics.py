@@ -74,6 +74,13 @@ PDS_RECORDS_SCANNED = "chive_pds_records_scanned"
 PDS_RECORDS_INDEXED = "chive_pds_records_indexed"
 PDS_INDEX_DURATION = "chive_pds_record_index_duration"
 
+# Of the web crawler; observe/web.py has the figures.
+WEB_PAGES = "trawlnet_web_pages"
+WEB_BYTES = "trawlnet_web_bytes"
+WEB_UNCHANGED = "trawlnet_web_pages_unchanged"
+WEB_LINKS = "trawlnet_web_links"
+WEB_FRONTIER = "trawlnet_web_frontier_urls"
+
 # From a cached answer on loopback to a repository of many megabytes over a slow line.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
@@ -156,6 +163,10 @@ class Metrics:
 
     def lanes_with_work(self) -> int:
         return self._scrape.control.lanes_with_work() if self._scrape else 0
+
+    def counts(self) -> Counts:
+        """What the store held at the last scrape."""
+        return self._scrape.counts if self._scrape else Counts()
 
     def not_begun(self) -> int:
         """Open tasks that nobody works on, as of the last scrape."""

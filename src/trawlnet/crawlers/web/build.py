@@ -19,6 +19,7 @@ from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.formats.url import split
 from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.web import WebMeter
 from trawlnet.sink.capture_files import CaptureOptions
 from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.counters import CounterCsv
@@ -69,6 +70,7 @@ async def open_crawl(
             clock,
             lambda: {**site.linker.counts, **crawled(sink.counts, metrics)},
             store.counts,
+            WebMeter(metrics, policy.page_types, site.linker.counts),
         )
         stack.push_async_callback(counted.flush)
         source = SeedSource(seeds, config.sitemaps.urls, site.linker)
@@ -106,6 +108,7 @@ async def open_scrape(
             clock,
             lambda: dict(sink.counts),
             store.counts,
+            WebMeter(metrics, policy.page_types, site.linker.counts),
         )
         stack.push_async_callback(counted.flush)
         acking = AckingStore(store, source)

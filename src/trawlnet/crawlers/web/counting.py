@@ -7,11 +7,14 @@ from typing import Any
 
 from trawlnet.engine.ports import Clock, Counts, Sink
 from trawlnet.engine.task import Task
+from trawlnet.observe.web import WebMeter
+from trawlnet.sink.capture import Capture
 from trawlnet.sink.counters import CounterCsv
 
 
 class CountingSink:
-    """Rows of a metrics CSV, no more often than its interval, and once at the end."""
+    """Rows of a metrics CSV, no more often than its interval, and once at the end; and figures
+    for whoever scrapes them."""
 
     def __init__(
         self,
@@ -20,17 +23,28 @@ class CountingSink:
         clock: Clock,
         figures: Callable[[], Mapping[str, float]],
         counts: Callable[[], Awaitable[Counts]],
+        meter: WebMeter,
     ) -> None:
         self._sink = sink
         self._csv = csv
         self._clock = clock
         self._figures = figures
         self._counts = counts
+        self._meter = meter
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         await self._sink.write(batch)
+        for _, captures in batch:
+            self._measure(captures)
         if self._csv.due(self._clock.now()):
             await self.flush()
+
+    def _measure(self, captures: Sequence[Capture]) -> None:
+        for capture in captures:
+            if capture.stored:
+                self._meter.stored(capture.page_type, len(capture.body or b""))
+            elif capture.http_status == 304:
+                self._meter.unchanged()
 
     async def flush(self) -> None:
         counts = await self._counts()

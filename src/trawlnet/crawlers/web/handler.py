@@ -73,6 +73,7 @@ class WebHandler:
         if ruling.trouble is not None:
             return ruling.trouble
         if not ruling.rules.allows(target):
+            self.linker.counts["robots_denied"] += 1
             return Outcome(Reason.REFUSED, detail="robots.txt")
         if isinstance(visit, SitemapVisit):
             return await self.sitemaps(visit)

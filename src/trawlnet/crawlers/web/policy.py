@@ -74,6 +74,11 @@ class Policy:
                 return name
         return PAGE
 
+    @property
+    def page_types(self) -> list[str]:
+        """All that a page of this crawl can be."""
+        return [PAGE, *(name for _, name in self._types)]
+
     def also(self, host: str) -> None:
         """One more host is in scope."""
         self._hosts.add(host)
