@@ -366,7 +366,7 @@ def test_an_account_that_moves_takes_its_records_along(tmp_path: Path) -> None:
 
 def test_the_whole_simulated_network_is_indexed_as_its_manifest_says(tmp_path: Path) -> None:
     async def run() -> None:
-        world = await serve_atproto(61, accounts=60, hosts=4, habits={}, largest_repo=120)
+        world = await serve_atproto(61, accounts=300, hosts=6, habits={}, largest_repo=60)
         try:
             async with bench_for(world, tmp_path / "r.db") as made:
                 await _scan_everything(made, list(world.pds))

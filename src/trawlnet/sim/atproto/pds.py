@@ -48,8 +48,9 @@ async def answer_pds(
         return web.Response(status=404, text="Not Found")
     method = path.removeprefix("/xrpc/")
     serve = _METHODS.get(method)
+    is_passed_on = method == _BY_COLLECTION and not host.lists_by_collection
     try:
-        if serve is None:
+        if serve is None or is_passed_on:
             raise Refusal("AuthMissing", "Authentication Required", 401)
         headers = pdses.limits.spend(host.index, method, now)
         response = await serve(pdses, host, request)
@@ -103,6 +104,25 @@ async def _list_repos(pdses: Pdses, host: Host, request: web.BaseRequest) -> web
     if rows:
         last = pdses.population.account(members[start + len(rows) - 1])
         page["cursor"] = f"{last.created_ms}::{pdses.population.dids[last.index]}"
+    return json_response(page)
+
+
+async def _repos_by_collection(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+    collection = _collection(request.query)
+    limit = limit_parameter(request.query, 500, 2000)
+    members = pdses.population.members[host.index]
+    start = _listing_start(pdses.population, members, request.query.get("cursor"))
+    page: dict[str, Any] = {"repos": []}
+    for index in members[start:]:
+        account = pdses.population.account(index)
+        if state_on(host, account) is Status.ACTIVE and collection in record_counts(account):
+            did = pdses.population.dids[index]
+            if len(page["repos"]) == limit:
+                break
+            page["repos"].append({"did": did})
+            page["cursor"] = f"{account.created_ms}::{did}"
+    else:
+        page.pop("cursor", None)
     return json_response(page)
 
 
@@ -239,9 +259,11 @@ def _record(did: str, path: str, value: Any) -> dict[str, Any]:
     }
 
 
+_BY_COLLECTION = "com.atproto.sync.listReposByCollection"
 _METHODS: dict[str, Callable[[Pdses, Host, web.BaseRequest], Awaitable[web.Response]]] = {
     "com.atproto.sync.getRepo": _get_repo,
     "com.atproto.sync.listRepos": _list_repos,
+    _BY_COLLECTION: _repos_by_collection,
     "com.atproto.sync.getRepoStatus": _get_repo_status,
     "com.atproto.sync.getLatestCommit": _get_latest_commit,
     "com.atproto.sync.listBlobs": _list_blobs,

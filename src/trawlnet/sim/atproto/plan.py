@@ -67,6 +67,11 @@ class Host:
         return self.index % 7 != 6
 
     @property
+    def lists_by_collection(self) -> bool:
+        """A few servers say which repositories have a collection; the reference is not of them."""
+        return self.index % 6 == 5
+
+    @property
     def has_web_account(self) -> bool:
         """Whether one of its accounts is a did:web, which no directory lists."""
         return self.index % 4 == 0 and self.habit is Habit.GOOD
