@@ -79,11 +79,11 @@ async def listing(site: Site, request: Request) -> Response:
         source=wanted.source,
         contains=wanted.contains,
         after=wanted.after,
-        limit=wanted.limit,
+        limit=wanted.limit + 1,  # One more tells whether there is another page.
     )
-    page = {"pdses": [row_as_json(row) for row in rows]}
-    if len(rows) == wanted.limit:
-        return as_json(page | {"cursor": rows[-1].pds_url})
+    page = {"pdses": [row_as_json(row) for row in rows[: wanted.limit]]}
+    if len(rows) > wanted.limit:
+        return as_json(page | {"cursor": rows[wanted.limit - 1].pds_url})
     return as_json(page)
 
 
