@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
+from trawlnet.cli.workspace import Workspace
 from trawlnet.engine.crawl import Limits, Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.engine.rules import Manners
@@ -52,3 +53,5 @@ class Crawler(Generic[C]):
     live: frozenset[str]  # Config keys that can change while a crawl runs.
     # More rows for `status`, about what the crawl has left.
     facts: Callable[[C, Path], Coroutine[Any, Any, Mapping[str, Any]]] = _no_facts
+    # Crawl with many processes, if the config says so; None where it does not.
+    fleet: Callable[[C, Workspace, bool], int | None] = lambda config, workspace, as_json: None

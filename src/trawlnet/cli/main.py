@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from trawlnet import __version__
-from trawlnet.cli import config, doctor, ids, pds, repos, sim, web
+from trawlnet.cli import config, doctor, fleet, ids, pds, repos, sim, web
 from trawlnet.cli.errors import tell
 from trawlnet.cli.talk import mute_stdout
 
@@ -37,6 +37,7 @@ app.add_typer(repos.app)
 app.add_typer(pds.app)
 app.add_typer(ids.app)
 app.add_typer(web.app)
+app.add_typer(fleet.app)
 app.add_typer(sim.app)
 app.command("config", epilog="Example: trawlnet config repos -w ./net")(config.show)
 app.command("doctor", epilog="Example: trawlnet doctor")(doctor.examine)

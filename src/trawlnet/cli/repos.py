@@ -16,6 +16,7 @@ from trawlnet.cli.replay import add_table_verbs
 from trawlnet.cli.report import add_repos_report
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.crawl import Parts
@@ -76,6 +77,14 @@ async def _facts(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
     return await facts_about(config, workspace)
 
 
+def _fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int | None:
+    if not config.fleet:
+        return None
+    from trawlnet.cli.fleet_crawl import run_fleet  # Heavy, and not always installed.
+
+    return run_fleet(config, workspace, as_json)
+
+
 REPOS = Crawler(
     name="repos",
     config=ReposConfig,
@@ -87,9 +96,10 @@ REPOS = Crawler(
     outputs=("archive",),
     public_key=did_of,
     example="--contact you@example.org",
-    located_by=("redis_address",),
+    located_by=("redis_address", "store"),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
     facts=_facts,
+    fleet=_fleet,
 )
 add_shared_verbs(app, REPOS)
 add_archive_verbs(app)

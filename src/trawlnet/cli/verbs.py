@@ -121,7 +121,10 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags) -> int:
 
     # The config is read first: a mistake in it creates no workspace.
     settings = reload()
-    return run_crawl(Job(crawler, create(path, crawler.name), settings, reload, as_json))
+    workspace = create(path, crawler.name)
+    if (code := crawler.fleet(settings.config, workspace, as_json)) is not None:
+        return code
+    return run_crawl(Job(crawler, workspace, settings, reload, as_json))
 
 
 def _status(place: _Place[C], as_json: bool) -> int:
