@@ -19,7 +19,6 @@ from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say, without_passwords
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.ids.config import IdsConfig
-from trawlnet.observe.logs import logging_to
 
 if TYPE_CHECKING:  # Only a run pays for the import.
     from trawlnet.crawlers.ids.storing import Tally
@@ -69,6 +68,8 @@ def store(
     Runs beside a crawl until it is stopped, and may be killed at any instant: what was stored
     before changes nothing. A message that is no instance is put aside, and the rest goes on.
     """
+    from trawlnet.observe.logs import logging_to  # Slow to load: only who stores pays.
+
     config = load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
     logs = create(workspace, "ids").logs
     with logging_to(logs, f"ids_store-{datetime.now(UTC):%Y%m%dT%H%M%SZ}", say):
