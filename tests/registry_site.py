@@ -50,6 +50,7 @@ KINDS = (
     "canary",
     "huge",
     "error",
+    "busy",
     "plc",
 )
 
@@ -86,6 +87,8 @@ class World:
             return web.Response(
                 body=b'{"did": "did:web:x.test", "pad": "' + b"x" * (1 << 20) + b'"}'
             )
+        if kind == "busy":
+            return web.Response(status=429, headers={"Retry-After": "120"})
         if kind == "error":
             return web.Response(status=500)
         headers = {"Server": "atproto-relay/1.2"} if kind == "relay" else {}

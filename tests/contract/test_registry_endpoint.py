@@ -12,6 +12,7 @@ import pytest
 from tests.registry_rows import fill_registry
 from tests.registry_site import METHOD, Running, account, serving
 
+from trawlnet.crawlers.pds.web import server
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry import Source, Status
 
@@ -77,6 +78,15 @@ def test_what_is_no_pds_is_refused(shared: Running, kind: str, word: str) -> Non
     assert word in answer.json["message"]
     assert shared.run(shared.registry.get(url)) is None
     assert shared.world.asked["canary"] == 0
+
+
+def test_a_host_that_asks_us_to_wait_is_left_alone(fresh: Running) -> None:
+    url = fresh.world.urls["busy"]
+    first, second = fresh.register(url), fresh.register(url)
+    assert (first.status, first.json["error"]) == (503, "ServiceUnavailable")
+    assert second.status == 503
+    assert 0 < int(second.headers["retry-after"]) <= 120
+    assert fresh.world.asked["busy"] == 1
 
 
 def test_a_host_that_does_not_answer_is_refused(shared: Running) -> None:
@@ -231,6 +241,19 @@ def test_a_body_too_large_is_not_read(shared: Running) -> None:
         except OSError:
             pass  # The server has hung up.
     assert sent < 2000
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
+def test_who_does_not_come_out_with_a_request_is_hung_up_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(server, "_REQUEST_SECONDS", 0.2)
+    with (
+        serving(tmp_path / "r.db") as running,
+        socket.create_connection(("127.0.0.1", running.port), timeout=10) as line,
+    ):
+        line.sendall(begun)
+        assert line.recv(100) == b""
 
 
 @pytest.mark.parametrize("said", ["text/plain", "application/x-www-form-urlencoded", ""])

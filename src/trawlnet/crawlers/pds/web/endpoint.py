@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -61,7 +63,11 @@ async def _caller(site: Site, request: Request) -> Identity | Rejected | None:
     kind, _, token = headers[0].partition(" ")
     if len(headers) > 1 or kind.lower() != "bearer":
         return Rejected(AuthError.MALFORMED, "one Authorization header with a Bearer token")
-    return await site.auth.caller(token.strip(), METHOD)
+    try:
+        async with asyncio.timeout(site.desk.patience):
+            return await site.auth.caller(token.strip(), METHOD)
+    except TimeoutError:
+        return Rejected(AuthError.UNAVAILABLE, "the issuer's DID cannot be looked up now")
 
 
 def _rejected(caller: Rejected) -> Response:

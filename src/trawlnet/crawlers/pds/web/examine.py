@@ -8,15 +8,19 @@ from typing import Any
 import orjson
 
 from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock
 from trawlnet.formats.syntax import is_did
 from trawlnet.net.answer import Limits, Response
+from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 
 # Redirects are not followed: a PDS answers for itself, and whoever redirects may mean our network.
 _LIMITS = Limits(
     total=10.0, connect=5.0, wire=64 << 10, inflated=64 << 10, error_body=4 << 10, redirects=0
 )
+_USUAL_WAIT = 60.0  # Seconds, where a host that has enough does not say for how long.
 _RELAY_SOFTWARE = "atproto-relay"
 
 
@@ -32,10 +36,17 @@ class Finding(StrEnum):
     BUSY = "busy"  # It asked us to wait.
 
 
-async def examine(http: Getter, url: str) -> Finding:
-    """Ask a host what it is: two requests at the most."""
+async def examine(http: Getter, gate: Gate, clock: Clock, url: str) -> Finding:
+    """Ask a host what it is: two requests at the most. Raises LaneParked when its turn would not
+    come while somebody waits."""
+    lane = lane_of(url)
+    if (ready := gate.ready_at(lane)) > clock.now() + _LIMITS.total:
+        raise LaneParked(lane, ready)
     answer = await http.get(f"{url}/xrpc/com.atproto.server.describeServer", limits=_LIMITS)
     finding = described(answer)
+    if finding is Finding.BUSY:
+        # Nobody else asks it meanwhile, a scan for somebody included.
+        gate.park(lane, clock.now() + (answer.wait or _USUAL_WAIT))
     if finding is not Finding.PDS:
         return finding
     hosts = await http.get(f"{url}/xrpc/com.atproto.sync.listHosts?limit=1", limits=_LIMITS)

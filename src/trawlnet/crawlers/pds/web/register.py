@@ -136,7 +136,7 @@ async def _scan(desk: Desk, url: str, caller: Identity | None) -> _Scanned:
             return _Scanned(note=" Your account lives on another PDS, so it was not scanned.")
         deadline = desk.clock.now() + desk.patience
         return _Scanned(await desk.scan(url, caller.did, deadline))
-    except (LaneParked, TablesError) as trouble:
+    except (TimeoutError, LaneParked, TablesError) as trouble:
         # The PDS is entered by now, and its turn will come.
         log.warning("caller not scanned", extra={"url": url, "error": str(trouble)})
         return _Scanned(note=" Your account will be scanned with the rest of it.")
@@ -146,7 +146,8 @@ async def _lives_at(desk: Desk, caller: Identity, url: str) -> bool:
     if caller.pds == url:
         return True
     # Who has just moved is known by the old address.
-    moved = await desk.identities.ask(caller.did, afresh=True)
+    async with asyncio.timeout(desk.patience):
+        moved = await desk.identities.ask(caller.did, afresh=True)
     return isinstance(moved, Identity) and moved.pds == url
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 _MOST_CONNECTIONS = 1000  # Above that the answer is 503 at once.
 _IDLE_SECONDS = 5
+_REQUEST_SECONDS = 10.0  # For the headers of a request.
 _LAST_ANSWERS_SECONDS = 5  # For what is under way when the end is near.
 _HEADER_BYTES = 16 << 10
 _BACKLOG = 512
@@ -24,7 +27,7 @@ def server_for(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Server:
         uvicorn.Config(
             app,
             loop="none",
-            http="h11",
+            http=_Prompt,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -38,6 +41,32 @@ def server_for(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Server:
             h11_max_incomplete_event_size=_HEADER_BYTES,
         )
     )
+
+
+class _Prompt(H11Protocol):
+    """Hangs up on whoever connects and does not come out with a request: the library waits for
+    ever, and a thousand such visitors would keep everybody else out."""
+
+    _look: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._look is not None:
+            self._look.cancel()
+        super().connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._look = self.loop.call_later(_REQUEST_SECONDS, self._look_again, self.cycle)
+
+    def _look_again(self, before: RequestResponseCycle | None) -> None:
+        is_idle = before is None or before.response_complete
+        if self.cycle is before and is_idle:
+            self.transport.close()
+        else:
+            self._look_later()
 
 
 def listening(host: str, port: int) -> socket.socket:

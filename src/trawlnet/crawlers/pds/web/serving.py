@@ -40,7 +40,7 @@ def open_site(kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None =
     kit.gate.retune(desk_manners(manners(kit.config)))
     desk = Desk(
         books=PromptBooks(kit.registry, door.registry_seconds),
-        examine=partial(examine, kit.http),
+        examine=partial(examine, kit.http, kit.gate, kit.clock),
         scan=scan or partial(_scan_account, parts),
         identities=parts.identities,
         domains=Buckets(door.hosts_per_hour, _HOUR),
