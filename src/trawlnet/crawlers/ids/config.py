@@ -81,9 +81,11 @@ class IdsConfig(BaseModel):
     )
     dev: bool = Field(False, description="Try it out: few workers, a short buffer, most ids left.")
     dev_skip: int = Field(4, ge=0, le=10_000, description="With --dev, ids left out between two.")
-    queue: str = Field("", description="RabbitMQ to publish to (amqp://…); else the spool.")
+    queue: str = Field(
+        "", description="RabbitMQ between crawl and store (amqp://…); else the spool."
+    )
     store: str = Field(
-        "", description="PostgreSQL with the stored instances, to find the latest; else SQLite."
+        "", description="PostgreSQL for stored instances (postgresql://…); else SQLite."
     )
     clickhouse_address: str = Field(
         "", description="ClickHouse server for raw reports (HOST:PORT or URL); else embedded."
