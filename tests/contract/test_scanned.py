@@ -82,11 +82,11 @@ def test_a_page_its_cursor_and_what_is_to_be_read_are_one(where: Path | str) -> 
             ListedRepo(BOB, "r1"),
             ListedRepo(CAROL, "r1", False, False),
         ]
-        assert await tables.list_page(PDS, page, after, NOW) == Listed(3, 2, after)
+        assert await tables.list_page(PDS, page, after, (), NOW) == Listed(3, 2, after)
         assert await tables.progress(PDS) == after
         assert [one.did for one in await tables.pending(PDS, 10)] == [ALICE, BOB]
         # The same page again in the same walk has nobody new.
-        assert await tables.list_page(PDS, page, after, NOW) == Listed(0, 2, after)
+        assert await tables.list_page(PDS, page, after, (), NOW) == Listed(0, 2, after)
 
     on(where, body)
 
@@ -94,17 +94,17 @@ def test_a_page_its_cursor_and_what_is_to_be_read_are_one(where: Path | str) -> 
 def test_what_was_read_at_a_rev_is_not_to_be_read_again(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
         repos = [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1"), ListedRepo(CAROL, "")]
-        await tables.list_page(PDS, repos, WALK, NOW)
+        await tables.list_page(PDS, repos, WALK, (), NOW)
         alice, bob, carol = await tables.pending(PDS, 10)
         await tables.save(PDS, WALK, [alice, replace(bob, trouble="timeout"), carol], NOW)
         assert len(await tables.pending(PDS, 10)) == 0
         assert await tables.troubles(PDS, 1) == {"": 2, "timeout": 1}
         second = replace(WALK, walk=2)
-        await tables.list_page(PDS, repos, second, NOW)
+        await tables.list_page(PDS, repos, second, (), NOW)
         # Trouble is asked again, and so is who has no rev.
         assert {one.did for one in await tables.pending(PDS, 10)} == {BOB, CAROL}
         full = replace(WALK, walk=3, is_full=True)
-        await tables.list_page(PDS, repos, full, NOW)
+        await tables.list_page(PDS, repos, full, (), NOW)
         assert len(await tables.pending(PDS, 10)) == 3
 
     on(where, body)
@@ -112,7 +112,7 @@ def test_what_was_read_at_a_rev_is_not_to_be_read_again(where: Path | str) -> No
 
 def test_a_reading_goes_on_where_it_was_left(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
-        await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, NOW)
+        await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, (), NOW)
         bob = (await tables.pending(PDS, 10))[1]
         under_way = replace(bob, todo=(EPRINT, COMMENT), cursor="c", pages=1, is_held=True)
         await tables.put_records(PDS, [record(BOB, 1)], under_way, NOW)
@@ -162,20 +162,20 @@ def test_a_reading_that_was_overtaken_changes_nothing(where: Path | str) -> None
 
 def test_a_whole_walk_lets_go_of_who_has_gone(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
-        await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, NOW)
+        await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, (), NOW)
         for did in (ALICE, BOB):
             reading = Reading(did, "r1", 1, (), is_held=True)
             await tables.end_reading(PDS, [record(did, 1)], reading, NOW)
         await tables.add_leads(PDS, EPRINT, [ALICE, BOB, ALICE], WALK, NOW)
         assert await tables.leads(PDS, ALICE) == (EPRINT,)
         second = replace(WALK, walk=2, is_listed=True)
-        await tables.list_page(PDS, [ListedRepo(ALICE, "r1")], second, NOW)
-        await tables.end_walk(PDS, replace(second, is_open=False), NOW)
+        await tables.list_page(PDS, [ListedRepo(ALICE, "r1")], second, (), NOW)
+        await tables.end_walk(PDS, replace(second, is_open=False), (), NOW)
         assert (await tables.held(PDS)).records == {EPRINT: 1}
         assert await tables.last_reading(PDS, BOB) is None
         assert await tables.leads(PDS, ALICE) == ()
         # Whoever comes back is new.
-        await tables.list_page(PDS, [ListedRepo(BOB, "r1")], replace(WALK, walk=3), NOW)
+        await tables.list_page(PDS, [ListedRepo(BOB, "r1")], replace(WALK, walk=3), (), NOW)
         assert [one.did for one in await tables.pending(PDS, 10)] == [BOB]
 
     on(where, body)

@@ -257,3 +257,23 @@ def test_records_too_large_for_a_full_page_come_one_by_one(tmp_path: Path) -> No
             assert result.complete and result.held["pub.chive.large.text"] == 12
 
     asyncio.run(run())
+
+
+def test_what_was_read_of_an_account_that_is_gone_in_the_middle_is_withdrawn(
+    tmp_path: Path,
+) -> None:
+    pds = hostile(repos=1)
+    (repo,) = pds.repos.values()
+    write(repo, EPRINT, 150)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            assert (await made.scan(pds, records=100)).verdict is Verdict.PARTIAL
+            assert len(await made.uris("eprints")) == 100
+            repo.status = "takendown"
+            result = await made.scan(pds)
+            assert result.complete and result.held == {}
+            repo.status = ""
+            assert (await made.scan(pds)).held == {EPRINT: 150}
+
+    asyncio.run(run())

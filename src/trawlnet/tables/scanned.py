@@ -70,7 +70,12 @@ class Scanned:
             await transaction.run_many(self._sql("end_reading"), ends)
 
     async def list_page(
-        self, pds_url: str, repos: Sequence[ListedRepo], progress: Progress, now: float
+        self,
+        pds_url: str,
+        repos: Sequence[ListedRepo],
+        progress: Progress,
+        done: Sequence[Reading],
+        now: float,
     ) -> Listed:
         """A page of the listing with the cursor behind it; `repos` has none twice. When that was
         the last page and nothing is to be read, the walk is over, in the same commit."""
@@ -90,12 +95,14 @@ class Scanned:
             "listed": orjson.dumps(listed).decode(),
         }
         async with self._db.transaction() as transaction:
+            ends = [end_values(pds_url, reading) for reading in done]
+            await transaction.run_many(self._sql("end_reading"), ends)
             new = await transaction.run(self._sql("list_page"), values) if listed else 0
             where: Values = {"pds_url": pds_url}
             ((pending,),) = await transaction.rows(self._sql("count_pending"), where)
             if progress.is_listed and not pending:
                 progress = replace(progress, is_open=False)
-                await self._end_walk(transaction, pds_url, progress, now)
+                await self._end_walk(transaction, pds_url, progress, (), now)
             else:
                 await self._save(transaction, pds_url, progress, (), now)
         return Listed(new, int(pending), progress)
@@ -151,10 +158,12 @@ class Scanned:
             await self._withdraw(transaction, pds_url, reading.did, reading.number, now)
             await transaction.run(self._sql("end_reading"), end_values(pds_url, reading))
 
-    async def end_walk(self, pds_url: str, progress: Progress, now: float) -> None:
+    async def end_walk(
+        self, pds_url: str, progress: Progress, done: Sequence[Reading], now: float
+    ) -> None:
         """The listing was met whole: repos that were not in it are gone, with their records."""
         async with self._db.transaction() as transaction:
-            await self._end_walk(transaction, pds_url, progress, now)
+            await self._end_walk(transaction, pds_url, progress, done, now)
 
     async def troubles(self, pds_url: str, walk: int) -> Mapping[str, int]:
         """Repos of a walk by what was wrong with them, the empty string for nothing."""
@@ -166,10 +175,15 @@ class Scanned:
         return Held({row[0]: int(row[1]) for row in rows}, sum(int(row[2]) for row in rows))
 
     async def _end_walk(
-        self, transaction: Transaction, pds_url: str, progress: Progress, now: float
+        self,
+        transaction: Transaction,
+        pds_url: str,
+        progress: Progress,
+        done: Sequence[Reading],
+        now: float,
     ) -> None:
         where: Values = {"pds_url": pds_url, "walk": progress.walk}
-        await self._save(transaction, pds_url, progress, (), now)
+        await self._save(transaction, pds_url, progress, done, now)
         for (did,) in await transaction.rows(self._sql("vanished"), where):
             await self._withdraw(transaction, pds_url, did, _EVERY_READING, now)
             await transaction.run(self._sql("let_go"), {"pds_url": pds_url, "did": did})

@@ -82,7 +82,7 @@ async def _no_collections(scan: Scan, reading: Reading, outcome: Outcome) -> Non
         # Listed, and yet not to be read. It may come back as it was, so no rev is remembered.
         await scan.nothing_there(replace(reading, rev=""))
     else:
-        scan.broken(reading, outcome)
+        await scan.broken(reading, outcome)
 
 
 async def _elsewhere(scan: Scan, reading: Reading) -> None:
@@ -100,7 +100,7 @@ async def _read_collections(scan: Scan, reading: Reading) -> None:
         if isinstance(page, Outcome):
             return await _no_records(scan, reading, page)
         if why := await _circle(scan, reading, page, seen):
-            return scan.broken(reading, Outcome(Reason.LOOP, detail=why))
+            return await scan.broken(reading, Outcome(Reason.LOOP, detail=why))
         fresh = [record for record in page.records if record.uri.rkey not in seen]
         seen.update(record.uri.rkey for record in fresh)
         after, begun = _after_page(reading, page), scan.now
@@ -108,13 +108,10 @@ async def _read_collections(scan: Scan, reading: Reading) -> None:
         routed = [route(record.uri, record.cid, record.value) for record in fresh]
         records = scan.count(reading.todo[0], routed, page.forged)
         if page.forged:
-            await scan.parts.tables.put_records(scan.pds, records, reading, begun)
+            await scan.keep(records, reading)
             detail = f"{page.forged} records that are not what they claim to be"
-            return scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=detail))
-        if after.todo:
-            await scan.parts.tables.put_records(scan.pds, records, after, begun)
-        else:
-            await scan.parts.tables.end_reading(scan.pds, records, after, begun)
+            return await scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=detail))
+        await scan.keep(records, after)
         scan.index_took(reading.todo[0], scan.now - begun)
         if after.todo != reading.todo:
             seen.clear()
@@ -177,4 +174,4 @@ async def _no_records(scan: Scan, reading: Reading, outcome: Outcome) -> None:
         detail = "it lists repos and shows none: not a PDS"
         raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)
     else:
-        scan.broken(reading, outcome)
+        await scan.broken(reading, outcome)

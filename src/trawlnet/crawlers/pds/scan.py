@@ -64,6 +64,7 @@ async def scan_did(
         ending = await _scan_account(scan, did)
     except Stopped as stopped:
         ending = stopped
+    await scan.flush()
     await parts.tables.settle(scan.pds, scan.done)
     if ending.verdict is Verdict.COMPLETE and scan.done and scan.done[-1].trouble:
         trouble = Reason(scan.done[-1].trouble)

@@ -12,6 +12,8 @@ from trawlnet.crawlers.pds.scan_parts import ScanParts, Tally, Verdict
 from trawlnet.engine.outcome import Outcome
 from trawlnet.tables.scanned_rows import Progress, Reading, Record
 
+_RECORDS_AT_ONCE = 100  # In one commit, or somewhat more.
+
 
 @dataclass(slots=True)
 class Scan:
@@ -24,6 +26,10 @@ class Scan:
     # Repos that had nothing for us. Losing these to a crash costs a request each, and saving
     # each by itself would cost a sync of the disk.
     done: list[Reading] = field(default_factory=list)
+    # Records of the repo under way, and where its reading goes on behind them: small pages share
+    # a commit, for the same reason.
+    unsaved: list[Record] = field(default_factory=list)
+    under_way: Reading | None = None
     lookups: int = 0
     read: int = 0  # Repos.
     own: int = 0  # Repos with records that live here.
@@ -36,22 +42,47 @@ class Scan:
         return self.parts.clock.now()
 
     async def save(self) -> None:
+        await self.flush()
+        await self.parts.tables.save(self.pds, self.progress, self.take_done(), self.now)
+
+    def take_done(self) -> list[Reading]:
         done, self.done = self.done, []
-        await self.parts.tables.save(self.pds, self.progress, done, self.now)
+        return done
+
+    async def keep(self, records: list[Record], after: Reading) -> None:
+        """A page of the repo under way; the last one ends its reading."""
+        self.unsaved += records
+        self.under_way = after
+        if not after.todo:
+            await self.parts.tables.end_reading(self.pds, self.unsaved, after, self.now)
+            self._forget_page()
+        elif len(self.unsaved) >= _RECORDS_AT_ONCE:
+            await self.flush()
+
+    async def flush(self) -> None:
+        if self.under_way is not None:
+            await self.parts.tables.put_records(self.pds, self.unsaved, self.under_way, self.now)
+            self._forget_page()
+
+    def _forget_page(self) -> None:
+        self.unsaved, self.under_way = [], None
 
     async def nothing_there(self, reading: Reading) -> None:
         """A repo without anything for us; what it may have had before is gone."""
         self.read += 1
         self.broken_in_row = 0
+        self._forget_page()
         if reading.is_held:
-            empty = replace(reading, todo=(), is_held=False)
+            # A number above all, so that what this very reading saw is withdrawn, too.
+            empty = replace(reading, number=reading.number + 1, todo=(), is_held=False)
             await self.parts.tables.end_reading(self.pds, (), empty, self.now)
         else:
             self.done.append(reading)
 
-    def broken(self, reading: Reading, outcome: Outcome) -> None:
+    async def broken(self, reading: Reading, outcome: Outcome) -> None:
         """A repo that could not be read is asked again by the next walk. Raises Stopped when so
         many came in a row that it is the server that is unwell."""
+        await self.flush()
         self.done.append(replace(reading, trouble=str(outcome.reason)))
         self.broken_in_row += 1
         if self.broken_in_row >= self.parts.limits.broken_repos:

@@ -41,15 +41,18 @@ async def walk(scan: Scan) -> None:
         await _read_pending(scan)
     if scan.progress.is_open:
         scan.progress = replace(scan.progress, is_open=False)
-        await scan.parts.tables.end_walk(scan.pds, scan.progress, scan.now)
+        await scan.parts.tables.end_walk(scan.pds, scan.progress, scan.take_done(), scan.now)
 
 
 async def _read_pending(scan: Scan) -> None:
     """Before the next page is listed, so that the queue stays short."""
-    while scan.progress.is_open and (batch := await scan.parts.tables.pending(scan.pds, _BATCH)):
+    size = _BATCH if scan.progress.is_open else 0
+    while size == _BATCH:
+        batch = await scan.parts.tables.pending(scan.pds, _BATCH)
         for reading in batch:
             await read_repo(scan, reading)
-        if scan.done:
+        size = len(batch)
+        if size == _BATCH:
             await scan.save()
 
 
@@ -81,7 +84,8 @@ async def _list_page(scan: Scan) -> None:
             scan.progress = replace(before, is_open=False)
         raise Stopped(Verdict.FAILED, page.reason, page.detail)
     after = after_page(before, page)
-    listed = await scan.parts.tables.list_page(scan.pds, page.repos, after, scan.now)
+    done = scan.take_done()
+    listed = await scan.parts.tables.list_page(scan.pds, page.repos, after, done, scan.now)
     scan.progress = listed.progress
     if not scan.progress.is_listed:
         _refuse_circles(scan, before, page, listed.new)
