@@ -25,7 +25,7 @@ from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.dial import Pools
@@ -138,7 +138,7 @@ async def open_parts(
             yield Parts(
                 source,
                 store,
-                ScanHandler(scan, clock, config.scan_timeout),
+                ScanHandler(store, scan, clock, config.scan_timeout),
                 NoItems(),
                 kit.gate,
                 clock,
@@ -168,11 +168,14 @@ def owner(clock: Clock) -> str:
 class ScanHandler:
     """One due PDS in, one scan out; what it means for the registry is in the news."""
 
+    store: RegistryStore
     scan: Scan
     clock: Clock
     timeout: float
 
     async def __call__(self, task: Task) -> Outcome:
+        if not await self.store.still_holds(task.key):
+            return Outcome(Reason.PARKED, detail="claimed by another process meanwhile")
         result = await self.scan(task.key, self.clock.now() + self.timeout)
         return Outcome(result.reason, detail=result.detail, news=result)
 

@@ -20,6 +20,8 @@ from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.registry import PdsRow, Registry
 
+_COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registry is large.
+
 
 @dataclass(frozen=True, slots=True)
 class Rota:
@@ -50,6 +52,8 @@ class RegistryStore:
         self._owner = owner
         self._lease = lease
         self._claims = 0
+        self._counted: Counts | None = None
+        self._counted_at = 0.0
         self._held: dict[str, _Held] = {}
 
     async def claim(self, rota: Rota) -> list[Task]:
@@ -77,19 +81,17 @@ class RegistryStore:
         tasks, dues = [], {}
         for lane, count in wants.items():
             ready = [held for held in self._held.values() if _is_ready(held, lane)]
-            tasks += [held.task for held in ready[:count] if await self._begin(held, now, ttl)]
+            for held in ready[:count]:
+                self._held[held.task.key] = replace(held, is_begun=True)
+                tasks.append(held.task)
             if len(ready) <= count:
                 dues[lane] = math.inf
         return Lease(tasks, dues)
 
-    async def _begin(self, held: _Held, now: float, ttl: float) -> bool:
-        """Whether the claim still stands: others may have it if we were slow."""
-        key = held.task.key
-        if not await self._registry.renew(key, held.owner, now, ttl):
-            self._held.pop(key, None)
-            return False
-        self._held[key] = replace(held, is_begun=True)
-        return True
+    async def still_holds(self, key: str) -> bool:
+        """Whether the claim still stands: others may have taken it over if we were slow."""
+        held = self._held[key]
+        return await self._registry.renew(key, held.owner, self._clock.now(), self._lease)
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         for key, held in list(self._held.items()):
@@ -111,7 +113,10 @@ class RegistryStore:
         """Rows have due times of their own; a lane's is forgotten with the process."""
 
     async def counts(self) -> Counts:
-        counts = await counts_of(self._registry, self._clock.now())
+        now = self._clock.now()
+        if self._counted is None or now >= self._counted_at + _COUNT_EVERY:
+            self._counted, self._counted_at = await counts_of(self._registry, now), now
+        counts = self._counted
         if not self._owner:
             return counts
         # A crawl ends when its own batch has, however much is due for others.

@@ -1,0 +1,136 @@
+"""Schedulers on one registry, to be killed: each scan holds a lock of the kernel's, so that two at
+once are seen whatever the registry says."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import random
+import zlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from trawlnet.crawlers.pds.build import NoItems, ScanHandler, owner
+from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
+from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Reason
+from trawlnet.net.clock import SystemClock
+from trawlnet.tables.registry import PdsRow, Registry, Terms, open_registry
+from trawlnet.tables.relational import Statement
+
+CONFIG = PdsConfig(once=True, batch=20, concurrency=8, requests_per_minute=60_000)
+SCAN_SECONDS = 0.004
+WELL_AFTER = 3600.0  # Some servers fail at first.
+
+
+class ShiftedClock(SystemClock):
+    """As late as the folder says."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._shift = float((folder / "shift").read_text())
+
+    def now(self) -> float:
+        return super().now() + self._shift
+
+
+def fails_at_first(url: str) -> bool:
+    return zlib.crc32(url.encode()) % 5 == 0
+
+
+def has_record(url: str) -> bool:
+    return zlib.crc32(url.encode()) % 7 == 0
+
+
+def note(folder: Path, word: str, url: str) -> None:
+    fd = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.write(fd, f"{word} {url}\n".encode())
+    os.close(fd)
+
+
+async def scanned(folder: Path, url: str, seconds: float) -> ScanResult:
+    fd = os.open(folder / "locks" / f"{zlib.crc32(url.encode())}", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(folder, "twice", url)
+        note(folder, "scan", url)
+        await asyncio.sleep(seconds)
+    finally:
+        os.close(fd)
+    if fails_at_first(url) and float((folder / "shift").read_text()) < WELL_AFTER:
+        return result(Verdict.FAILED, Reason.TIMEOUT, 0)
+    return result(Verdict.COMPLETE, Reason.OK, int(has_record(url)))
+
+
+def result(verdict: Verdict, reason: Reason, held: int) -> ScanResult:
+    return ScanResult(
+        verdict, reason, "", None, Tally(), 1, 0, 0, {"c": held} if held else {}, held
+    )
+
+
+async def schedule(folder: Path) -> None:
+    """Scan whatever is due, as the crawl does, and end."""
+    registry = await open_registry((folder / "url").read_text(), Terms(allow_private=True))
+    await _run(folder, registry)
+
+
+async def careless(folder: Path) -> None:
+    """The same with a claim that looks first and takes afterwards."""
+    registry = await open_registry((folder / "url").read_text(), Terms(allow_private=True))
+    registry.claim = _looking_first(registry)  # type: ignore[method-assign]
+    await _run(folder, registry, seconds=1.0)
+
+
+_DUE = Statement(
+    "due",
+    "SELECT pds_url FROM pds_registry WHERE (lease_until IS NULL OR lease_until <= :now)"
+    " AND (next_scan_at IS NULL OR next_scan_at <= :now) ORDER BY pds_url LIMIT :count",
+)
+_TAKE = Statement(
+    "take",
+    "UPDATE pds_registry SET status = 'scanning', lease_owner = :owner, lease_until = :until"
+    " WHERE pds_url = :url",
+)
+
+
+def _looking_first(registry: Registry) -> Callable[..., Awaitable[list[PdsRow]]]:
+    async def claim(
+        limit: int, now: float, lease: float, owner: str, *, skip_connected: bool = False
+    ) -> list[PdsRow]:
+        values = registry._lease(owner, now, lease)
+        due = await registry.db.rows(_DUE, {"now": values["now"], "count": limit})
+        rows = [await registry.get(url) for (url,) in due]
+        await asyncio.sleep(random.uniform(0.0, 0.5))
+        for (url,) in due:
+            await registry.db.run(_TAKE, {**values, "url": url})
+        return [row for row in rows if row is not None]
+
+    return claim
+
+
+async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) -> None:
+    clock = ShiftedClock(folder)
+    store = RegistryStore(registry, clock, owner(clock), lease(CONFIG))
+
+    async def nothing() -> None: ...
+
+    async def scan(url: str, deadline: float) -> ScanResult:
+        return await scanned(folder, url, seconds)
+
+    rota = Rota(CONFIG.batch, CONFIG.scan_interval, once=True)
+    source = DueSource(store, clock, rota, asyncio.Event(), nothing)
+    handler = ScanHandler(store, scan, clock, CONFIG.scan_timeout)
+    parts = Parts(source, store, handler, NoItems(), Gate(clock, manners(CONFIG)), clock)
+    await crawl(parts, limits(CONFIG), Control(CONFIG.concurrency))
+    await store.close()
+    await registry.close()
+
+
+ROLES = {"schedule": schedule, "careless": careless}
