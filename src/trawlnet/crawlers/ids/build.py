@@ -16,7 +16,14 @@ from trawlnet.crawlers.ids.config import IdsConfig, in_flight, manners
 from trawlnet.crawlers.ids.handler import IdsHandler, Server
 from trawlnet.crawlers.ids.helm import Helm
 from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.notes import DECISIONS, MISSED_LOG, DecisionFile, MissedLog
+from trawlnet.crawlers.ids.notes import (
+    DECISIONS,
+    HEAD,
+    MISSED_LOG,
+    DecisionFile,
+    HeadFile,
+    MissedLog,
+)
 from trawlnet.crawlers.ids.places import instances_place, queue_place
 from trawlnet.crawlers.ids.presets import api_of, base_of
 from trawlnet.crawlers.ids.publish import QueueingSink
@@ -59,8 +66,7 @@ async def open_parts(
         http = await stack.enter_async_context(_http(config, gate, clock))
         scout = Scout(MeteredHttp(http, metrics.http), api, server, clock)
         if ledger.first is None:
-            await ledger.begin(await _first(config, workspace, scout), config.step)
-        _require_same_step(config, ledger)
+            await ledger.begin(await _first(config, workspace, scout))
         meter = IdsMeter(metrics)
         askers = _askers(config, ledger, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
@@ -69,7 +75,9 @@ async def open_parts(
         stack.push_async_callback(alerts.close)
         watchman = Watchman(config.status_every, clock.now())
         decisions = DecisionFile(folder / DECISIONS)
-        helm = Helm(ledger, askers, meter, alerts, watchman, decisions, folder, scout, clock)
+        head = HeadFile(folder / HEAD)
+        helm = Helm(ledger, askers, meter, alerts, watchman, decisions, folder, head, scout, clock)
+        helm.recall()
         meter.standing = lambda: Standing(
             askers.pilot.workers, ledger.watermark, ledger.beyond, ledger.lengths
         )
@@ -128,14 +136,6 @@ async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
 
     async with opened_instances(where) as tables:
         return await latest_stored(tables)
-
-
-def _require_same_step(config: IdsConfig, ledger: IdsLedger) -> None:
-    if ledger.step != config.step:
-        raise NotReady(
-            f"this workspace was crawled every {ledger.step} ids, not every {config.step}",
-            "take another workspace with -w, or give the same --dev and --dev-skip",
-        )
 
 
 def _askers(config: IdsConfig, ledger: IdsLedger, clock: Clock) -> Askers:

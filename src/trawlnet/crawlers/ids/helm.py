@@ -11,10 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 from trawlnet.crawlers.ids.api import Reading
 from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.notes import DecisionFile, write_now
+from trawlnet.crawlers.ids.notes import DecisionFile, HeadFile, write_now
 from trawlnet.crawlers.ids.start import Scout
 from trawlnet.crawlers.ids.watchman import Figures, Watchman
-from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Verdict
+from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Purpose, Verdict
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts import Alert, Alerts
@@ -36,6 +36,13 @@ class Anchored(Protocol):
     def anchored(self, newest: int) -> None: ...
 
 
+@runtime_checkable
+class Recalling(Protocol):
+    """A pilot that knows sooner where the head is when it is told what was seen last."""
+
+    def recall(self, seen: Sequence[tuple[int, float]]) -> None: ...
+
+
 @dataclass(slots=True)
 class Helm:
     ledger: IdsLedger
@@ -45,9 +52,15 @@ class Helm:
     watchman: Watchman
     decisions: DecisionFile
     folder: Path  # Where the figures of now are left.
+    head: HeadFile
     scout: Scout
     clock: Clock
     last: Decision | None = None
+
+    def recall(self) -> None:
+        """Tell the pilot what the crawl before this one saw last."""
+        if isinstance(self.askers.pilot, Recalling):
+            self.askers.pilot.recall(self.head.read())
 
     async def steer(self, control: Control) -> None:
         """Runs beside the crawl."""
@@ -82,6 +95,8 @@ class Helm:
     def watch(self, answer: Answer, reading: Reading, entries: Sequence[Entry], now: float) -> None:
         """Every answer, as it comes."""
         lag = None if answer.happened_at is None else now - answer.happened_at
+        if answer.happened_at is not None and answer.ask.purpose is Purpose.FIRST:
+            self.head.saw(now, answer.ask.id, answer.happened_at)
         self.meter.answered(
             Asked(
                 answer.verdict,
@@ -109,6 +124,7 @@ class Helm:
     def leave_figures(self, now: float) -> None:
         try:
             write_now(self.folder, self._row(now, self.figures(now)))
+            self.head.keep(now)
         except OSError as error:
             log.warning("figures not written", extra={"error": str(error)})
 

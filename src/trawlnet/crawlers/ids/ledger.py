@@ -50,7 +50,6 @@ class IdsLedger:
         self.lane = lane
         self.askers: Askers | None = None
         self.first: int | None = None
-        self.step = 1  # From one id to the next that is asked for.
         self.watermark = 0
         self.beyond = 0
         self.lengths: Counter[str] = Counter()  # Ids by mark.
@@ -74,7 +73,6 @@ class IdsLedger:
     def _open(self) -> None:
         self._file = file = SpanFile(self._path, readonly=self._readonly)
         self.first = file.note("first")
-        self.step = file.note("step") or 1
         self._attempts.update(file.note("attempts") or {})
         self._held = file.note("held") or 0.0
         self.watermark = file.note("watermark") or self.first or 0
@@ -89,11 +87,10 @@ class IdsLedger:
                     self.misses[number] = Miss(*noted) if noted else Miss()
         self._advance()
 
-    async def begin(self, first: int, step: int) -> None:
+    async def begin(self, first: int) -> None:
         """Everything below the first id is none of this crawl's business."""
-        await self._call(lambda: self._file.write((), {"first": first, "step": step}))
+        await self._call(lambda: self._file.write((), {"first": first}))
         self.first = self.watermark = self.beyond = first
-        self.step = step
 
     def position(self) -> Position:
         assert self.first is not None, "a crawl has begun"
@@ -142,7 +139,7 @@ class IdsLedger:
         notes: dict[str, Any] = {"attempts": dict(attempts)}
         notes |= {f"{_MISS}{number}": miss.packed() for number, miss in came.items()}
         notes |= {f"{_MISS}{number}": None for number in went}
-        spans = [span_of(entry, self.step) for _, entry in entries]
+        spans = [span_of(entry) for _, entry in entries]
         await self._call(partial(self._write, spans, notes))
         # Committed: only now may memory follow the disk.
         self._attempts = attempts
@@ -202,11 +199,17 @@ class IdsLedger:
         return await self._call(run)
 
     async def marked(self, *marks: Mark) -> Sequence[Span]:
-        """Every span with one of these marks."""
-        return await self._call(lambda: list(self._marked(marks)))
+        """Every span with one of these marks; what has no mark yet is pending."""
+        return await self._call(lambda: sorted(self._marked(marks)))
 
     def _marked(self, marks: Sequence[Mark]) -> Iterator[Span]:
-        return (span for span in self._file.spans() if mark_of(span.word) in marks)
+        if Mark.PENDING in marks and self.first is not None:
+            for start, end in self.position().pending:
+                yield Span(start, end, str(Mark.PENDING))
+        for span in self._file.spans():
+            mark = mark_of(span.word)
+            if mark in marks and mark is not Mark.PENDING:
+                yield span
 
     async def intervals(self) -> int:
         return await self._call(self._file.count)

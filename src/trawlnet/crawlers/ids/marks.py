@@ -38,6 +38,5 @@ def reason_of(word: str) -> str:
     return word.partition(" ")[2]
 
 
-def span_of(entry: Entry, step: int = 1) -> Span:
-    """With a step, the ids that are left out before the next one go with it."""
-    return Span(entry.start, entry.end - 1 + step, word_of(entry.mark, entry.reason))
+def span_of(entry: Entry) -> Span:
+    return Span(entry.start, entry.end, word_of(entry.mark, entry.reason))

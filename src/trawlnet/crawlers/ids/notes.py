@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,11 @@ from trawlnet.crawlers.ids.words import Decision
 DECISIONS = "decisions.jsonl"
 NOW = "now.json"
 MISSED_LOG = "missed.log"
+HEAD = "head.json"
 _DECISIONS_KEPT = 1000
+_SEEN_KEPT = 400
+_SAMPLE_EVERY = 0.1  # Seconds between two ids that are kept.
+_KEEP_EVERY = 2.0
 
 
 class DecisionFile:
@@ -64,6 +69,31 @@ class MissedLog:
 
     def _rewrite(self) -> None:
         _replace(self._path, "".join(f"{number}\n" for number in self._missed))
+
+
+class HeadFile:
+    """The ids seen last, with their times, for the next start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: deque[tuple[int, float]] = deque(self.read(), maxlen=_SEEN_KEPT)
+        self._next_sample = self._next_write = 0.0
+
+    def read(self) -> list[tuple[int, float]]:
+        try:
+            return [(int(number), float(at)) for number, at in json.loads(self._path.read_bytes())]
+        except (FileNotFoundError, ValueError, TypeError):
+            return []
+
+    def saw(self, now: float, number: int, happened_at: float) -> None:
+        if now >= self._next_sample:
+            self._next_sample = now + _SAMPLE_EVERY
+            self._seen.append((number, happened_at))
+
+    def keep(self, now: float) -> None:
+        if now >= self._next_write:
+            self._next_write = now + _KEEP_EVERY
+            _replace(self._path, json.dumps(list(self._seen)))
 
 
 def write_now(folder: Path, figures: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from trawlnet.crawlers.ids.words import Pilot
 
 
 def pilot_for(config: IdsConfig, position: Position) -> Pilot:
-    embargoed = [n for start, end in position.embargoed for n in range(start, end, config.step)]
+    embargoed = [n for start, end in position.embargoed for n in range(start, end)]
     return make_pilot(
         config.scaling,
         controls_of(config),
