@@ -11,7 +11,7 @@ from trawlnet.crawlers.pds.web.chart import Hour, bars_over_time, share_bar
 from trawlnet.crawlers.pds.web.markup import Markup, fill, joined
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry_rules import PdsRow, Source, Status
-from trawlnet.tables.registry_stats import Stats
+from trawlnet.tables.registry_stats import HourlyScans, Stats
 
 _SHOWN_ERROR = 120  # Characters.
 _UNKNOWN = "\N{EN DASH}"
@@ -56,7 +56,7 @@ def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
         total=stats.total,
         servers="server" if stats.total == 1 else "servers",
         tiles=joined(_tile(status, stats.by_status.get(status, 0)) for status in Status),
-        hours=_scans(hours_of(stats, figures.now)),
+        hours=_scans(hours_of(stats.scans, figures.now)),
         query=search.query,
         status_options=_options(search.status),
         results=_results(figures, search),
@@ -89,9 +89,9 @@ def _options(chosen: Status | None) -> Markup:
     )
 
 
-def hours_of(stats: Stats, now: float) -> list[Hour]:
+def hours_of(scans: Sequence[HourlyScans], now: float) -> list[Hour]:
     """The hours of two days up to this one, also those without a scan."""
-    counted = {int(one.hour): one.results for one in stats.scans}
+    counted = {int(one.hour): one.results for one in scans}
     this = int(now) // _HOUR * _HOUR
     hours = []
     for start in range(this - (_HOURS - 1) * _HOUR, this + 1, _HOUR):
