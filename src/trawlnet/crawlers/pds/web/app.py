@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from trawlnet.crawlers.pds.web import endpoint, pages
+from trawlnet.crawlers.pds.web import endpoint, people
 from trawlnet.crawlers.pds.web.answers import SAFE_HEADERS, trouble
 from trawlnet.crawlers.pds.web.requests import address_of
 from trawlnet.crawlers.pds.web.site import Site
@@ -25,11 +25,11 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Site, Request], Awaitable[Response]]
 
 _ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("/", "GET", pages.home),
-    ("/register", "POST", pages.take_form),
-    ("/docs", "GET", pages.describe),
-    ("/static/style.css", "GET", pages.style),
-    ("/static/icon.svg", "GET", pages.icon),
+    ("/", "GET", people.home),
+    ("/register", "POST", people.take_form),
+    ("/docs", "GET", people.describe),
+    ("/static/style.css", "GET", people.style),
+    ("/static/icon.svg", "GET", people.icon),
     ("/openapi.json", "GET", endpoint.openapi),
     ("/api/pds", "GET", endpoint.listing),
     ("/metrics", "GET", endpoint.metrics),
