@@ -32,12 +32,12 @@ class Trial:
 
 NAMES = ("steady", "backlog", "gap:N", "outage", "stall", "throttle", "embargo", "crash")
 _HOURS = {
-    "steady": 3.0,
+    "steady": 1.5,
     "backlog": 0.75,
-    "gap": 1.25,
-    "outage": 1.25,
-    "stall": 1.0,
-    "throttle": 1.75,
+    "gap": 1.05,
+    "outage": 1.1,
+    "stall": 0.95,
+    "throttle": 1.7,
     "embargo": 1.4,
     "crash": 0.75,
 }

@@ -120,6 +120,14 @@ class AdaptivePilot:
             at = min(at, max(self._head.due(self._walk.cursor), now + _LEAST_WAKE))
         return max(at, self._pace.next_at(now), self._ceiling.held_until)
 
+    def recall(self, seen: Sequence[tuple[int, float]]) -> None:
+        """The ids that the crawl before this one saw last, with their times: without them, one
+        that starts at the edge of a gap would never know how far to look."""
+        for i, happened_at in seen:
+            self._head.saw(i, happened_at, happened_at)
+            self._lookout.highest = max(self._lookout.highest, i)
+        self._head.refresh()
+
     def anchor_wanted(self) -> bool:
         """Whether an id that is known to exist, the higher the better, would help now."""
         return self._lookout.anchor_wanted()

@@ -11,7 +11,8 @@ _WINDOW = 1.0
 _LONE = 3  # So many refusals within the window are more than a blemish ...
 _LONE_SHARE = 0.01  # ... if they are also this share of what was sent.
 _LONGEST_WAIT = 300.0
-_BURST = 0.05  # Seconds' worth of requests that may leave together.
+_BURST = 0.1  # Seconds' worth of requests that may leave together ...
+_BURST_LEAST = 2.0  # ... or so many: a wake-up that is a little late must cost none.
 
 
 class Ceiling:
@@ -79,7 +80,7 @@ class Pace:
         self._fill(now)
         if self._tokens >= 1.0:
             return now
-        whole = max(1.0, self._rate * _BURST * 0.5)
+        whole = max(1.0, self._rate * _BURST / 4.0)
         return now + (whole - self._tokens) / self._rate
 
     def _fill(self, now: float) -> None:
@@ -87,7 +88,7 @@ class Pace:
             self._filled_at = now
         gone = now - self._filled_at
         if gone > 0.0:
-            most = max(1.0, self._rate * _BURST)
+            most = max(_BURST_LEAST, self._rate * _BURST)
             self._tokens = min(most, self._tokens + gone * self._rate)
             self._filled_at = now
 

@@ -171,7 +171,7 @@ class ClassicPilot:
     def _probed(self, answer: Answer) -> Sequence[Entry]:
         i = answer.ask.id
         gaps = self._checker.crossings.gaps
-        entries = [Entry(*gap, Mark.MISSED, "gap skipped") for gap in gaps]
+        entries = [Entry(*gap, Mark.GAP, "skipped by the gap checker") for gap in gaps]
         gaps.clear()
         if answer.verdict.exists and i not in self._jobs and self._walk.fetched_ahead(i):
             mark = Mark.EMBARGOED if answer.verdict is Verdict.EMBARGOED else Mark.DONE
