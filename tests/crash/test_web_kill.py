@@ -19,6 +19,7 @@ from nursery import nursery_of
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import World, serve_web
 from trawlnet.sink.blobs import BlobStore
+from trawlnet.sink.capture_files import LOG
 from web_site import asked, captures, config_for, forbidden, index, page_keys, reachable
 
 KILLS = 100
@@ -29,7 +30,7 @@ IN_FLIGHT = 64
 class Served:
     """The site in a thread of its own: the test waits and kills meanwhile."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hosts: int) -> None:
         self.log = folder / "requests.jsonl"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
@@ -38,7 +39,7 @@ class Served:
             5,
             manifest=folder / "manifest.jsonl",
             clock=SystemClock(),
-            hosts=12,
+            hosts=hosts,
             pages=220,
             crawl_delay=0.001,
             digests=False,
@@ -55,13 +56,10 @@ class Served:
 
 @pytest.mark.slow
 def test_no_page_is_lost_doubled_or_torn_over_a_hundred_kills(tmp_path: Path) -> None:
-    served = Served(tmp_path)
+    served = Served(tmp_path, hosts=12)
     try:
         world, site = served.world, tmp_path / "site"
-        limits = {"req_per_sec": 0, "per_host_concurrency": 2, "global_concurrency": 12}
-        config = config_for(world, limits=limits, warc={"enabled": True})
-        given = {"config": config.model_dump(mode="json"), "seeds": world.seeds}
-        (tmp_path / "given.json").write_text(json.dumps(given))
+        prepare(world, tmp_path)
         dice, landed = random.Random(4), 0
         with nursery_of("web_roles", tmp_path) as nursery:
             for _ in range(KILLS):
@@ -75,10 +73,52 @@ def test_no_page_is_lost_doubled_or_torn_over_a_hundred_kills(tmp_path: Path) ->
     check(world, site, served.log, landed)
 
 
+@pytest.mark.slow
+def test_settling_before_the_capture_is_durable_would_be_noticed(tmp_path: Path) -> None:
+    served = Served(tmp_path, hosts=4)
+    try:
+        world = served.world
+        prepare(world, tmp_path)
+        with nursery_of("web_roles", tmp_path) as nursery:
+            for _ in range(BROKEN_KILLS):
+                pid = nursery.start("settle_first")
+                await_batches(tmp_path / "site", BATCHES)
+                assert nursery.kill(pid)
+            assert nursery.wait(nursery.start("settle_first")) == 0
+    finally:
+        served.close()
+    with pytest.raises(AssertionError, match="none missing"):
+        check_pages(world, tmp_path / "site")
+
+
+BROKEN_KILLS = 2
+BATCHES = 2  # That reach the log before a kill.
+PATIENCE = 60.0  # Seconds until they must have.
+
+
+def await_batches(site: Path, count: int) -> None:
+    """Until the capture log has grown so often."""
+    end, sizes = time.monotonic() + PATIENCE, {_size(site)}
+    while len(sizes) <= count:
+        assert time.monotonic() < end, "the crawl makes no progress"
+        time.sleep(0.002)
+        sizes.add(_size(site))
+
+
+def _size(site: Path) -> int:
+    return sum(path.stat().st_size for path in (site / LOG).glob("captures-*"))
+
+
+def prepare(world: World, folder: Path) -> None:
+    limits = {"req_per_sec": 0, "per_host_concurrency": 2, "global_concurrency": 12}
+    config = config_for(world, limits=limits, warc={"enabled": True})
+    given = {"config": config.model_dump(mode="json"), "seeds": world.seeds}
+    (folder / "given.json").write_text(json.dumps(given))
+
+
 def check(world: World, site: Path, log: Path, landed: int) -> None:
-    wanted = reachable(world, "link", "sitemap")
+    wanted = check_pages(world, site)
     assert len(wanted) > 1000
-    assert sorted(page_keys(site)) == sorted(wanted), "each page once in the index, none missing"
     seen = asked(log)
     assert set(seen) & forbidden(world) == set()
     robots = Counter(key for key in seen.elements() if key.endswith("/robots.txt"))
@@ -95,6 +135,12 @@ def check(world: World, site: Path, log: Path, landed: int) -> None:
         [sys.executable, "-m", "warcio.cli", "check", *warcs], capture_output=True
     )
     assert warcs and done.returncode == 0, done.stdout[-1000:]
+
+
+def check_pages(world: World, site: Path) -> set[str]:
+    wanted = reachable(world, "link", "sitemap")
+    assert sorted(page_keys(site)) == sorted(wanted), "each page once in the index, none missing"
+    return wanted
 
 
 def csv_urls(site: Path) -> Counter[str]:
