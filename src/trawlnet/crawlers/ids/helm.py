@@ -96,7 +96,7 @@ class Helm:
         """Every answer, as it comes."""
         lag = None if answer.happened_at is None else now - answer.happened_at
         if answer.happened_at is not None and answer.ask.purpose is Purpose.FIRST:
-            self.head.saw(now, answer.ask.id, answer.happened_at)
+            self.head.saw(answer.ask.id, answer.happened_at)
         self.meter.answered(
             Asked(
                 answer.verdict,
@@ -124,7 +124,7 @@ class Helm:
     def leave_figures(self, now: float) -> None:
         try:
             write_now(self.folder, self._row(now, self.figures(now)))
-            self.head.keep(now)
+            self.head.keep()
         except OSError as error:
             log.warning("figures not written", extra={"error": str(error)})
 

@@ -14,6 +14,7 @@ _SENTINEL_EVERY = 3.0
 _SENTINELS = 4
 _COMB_FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb is worth it.
 _COMB_EVERY = 15.0
+_UNKNOWN_RATE = 20.0  # Ids a second, when none has been seen.
 _COMB_SHARE = 0.25  # Probes, as a share of the ids that would have been asked for meanwhile.
 _COMB_LEAST, _COMB_MOST = 64, 4096
 _TOOTH = 0.45  # Of the ids that must be behind the gap: two teeth hit them.
@@ -125,11 +126,12 @@ class Lookout:
         return taken + self.crossings.take(now, most - len(taken))
 
     def _comb(self, now: float) -> None:
-        rate = self._head.rate
-        if not rate:
-            self._comb_at = now + _COMB_EVERY
-            return
-        beyond = self._head.unseen(now, self._last_at)
+        if self._head.rate:
+            rate, beyond = self._head.rate, self._head.unseen(now, self._last_at)
+        else:
+            # Started at the edge of a gap, with nothing to tell how far it may be.
+            rate = _UNKNOWN_RATE
+            beyond = rate * (_COMB_FIRST + now - self._stalled_at)
         if beyond < _COMB_FIRST * rate:
             self._comb_at = now + _COMB_FIRST - beyond / rate
             return

@@ -17,8 +17,6 @@ MISSED_LOG = "missed.log"
 HEAD = "head.json"
 _DECISIONS_KEPT = 1000
 _SEEN_KEPT = 400
-_SAMPLE_EVERY = 0.1  # Seconds between two ids that are kept.
-_KEEP_EVERY = 2.0
 
 
 class DecisionFile:
@@ -77,7 +75,7 @@ class HeadFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen: deque[tuple[int, float]] = deque(self.read(), maxlen=_SEEN_KEPT)
-        self._next_sample = self._next_write = 0.0
+        self._changed = False
 
     def read(self) -> list[tuple[int, float]]:
         try:
@@ -85,14 +83,13 @@ class HeadFile:
         except (FileNotFoundError, ValueError, TypeError):
             return []
 
-    def saw(self, now: float, number: int, happened_at: float) -> None:
-        if now >= self._next_sample:
-            self._next_sample = now + _SAMPLE_EVERY
-            self._seen.append((number, happened_at))
+    def saw(self, number: int, happened_at: float) -> None:
+        self._seen.append((number, happened_at))
+        self._changed = True
 
-    def keep(self, now: float) -> None:
-        if now >= self._next_write:
-            self._next_write = now + _KEEP_EVERY
+    def keep(self) -> None:
+        if self._changed:
+            self._changed = False
             _replace(self._path, json.dumps(list(self._seen)))
 
 
