@@ -24,6 +24,7 @@ from tests.ids_sets import (
 )
 from tests.made_reports import KINGS_FALL, MEMBER, entry, report
 
+from trawlnet.crawlers.ids.kinds import ITEM
 from trawlnet.crawlers.ids.processor import process, store_message
 from trawlnet.crawlers.ids.storing import StoreLimits, Storing, Tally
 from trawlnet.net.clock import SystemClock
@@ -39,6 +40,7 @@ from trawlnet.tables.instances import (
     unknown_hashes,
 )
 from trawlnet.tables.open import opened
+from trawlnet.tables.ports import Query
 from trawlnet.tables.relational import Relational, from_db
 
 SMALL = StoreLimits(batch=4)
@@ -261,6 +263,27 @@ def test_a_poison_message_costs_that_message_only(where: StoreSet) -> None:
     assert stored(where, []) == Tally()
     ids = [row[0] for row in asyncio.run(where.contents())["instance"]]
     assert sorted(ids) == list(range(1000, 1012))
+
+
+def test_items_of_a_plain_api_are_kept_as_they_are(where: StoreSet) -> None:
+    items = [{"id": n, "item": {"id": n, "text": f"\0 {n} \ud800"}} for n in range(20)]
+    bad: list[Any] = [{"id": True, "item": {}}, {"id": 5}, {"id": -1, "item": {}}]
+
+    async def run() -> tuple[Tally, list[Any]]:
+        await where.publish([*items, *bad, *items[3:7]])
+        async with (
+            opened_instances(where.instances) as db,
+            opened(where.raw) as tables,
+            where.opened_queue() as queue,
+        ):
+            job = Storing(db, tables, SystemClock(), asyncio.Event(), SMALL, ITEM)
+            await job.run(queue, drain=True)
+            return job.done, await tables.rows(Query("all", "SELECT id, raw_json FROM item_raw"))
+
+    tally, rows = asyncio.run(run())
+    assert tally == Tally(stored=20, repeated=4, put_aside=3)
+    kept = sorted((number, json.loads(text)) for number, text in rows)
+    assert kept == [(one["id"], one["item"]) for one in items]
 
 
 def test_a_hash_that_nobody_knows_is_stored_and_flagged_until_it_is_known(

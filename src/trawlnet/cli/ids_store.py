@@ -18,14 +18,13 @@ from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say, without_passwords
 from trawlnet.cli.workspace import Workspace, create, shown
-from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.config import IdsConfig, PresetName
 
 if TYPE_CHECKING:  # Only a run pays for the import.
     from trawlnet.crawlers.ids.storing import Tally
     from trawlnet.engine.ports import Clock
 
-_KEYS = ("queue", "store", *CLICKHOUSE)
-_QUEUE = "instance_store"
+_KEYS = ("preset", "queue", "store", *CLICKHOUSE)
 _TELL_EVERY = 30.0  # Seconds; on a terminal more often.
 _TELL_EVERY_LIVE = 2.0
 _MOST_UNKNOWN = 20  # Hashes that are named at the end.
@@ -63,10 +62,10 @@ def store(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Put published instances into tables: processed rows, and each raw report.
+    """Put what a crawl has published into tables: processed rows, and each raw report.
 
     Runs beside a crawl until it is stopped, and may be killed at any instant: what was stored
-    before changes nothing. A message that is no instance is put aside, and the rest goes on.
+    before changes nothing. A message that is no report is put aside, and the rest goes on.
     """
     from trawlnet.observe.logs import logging_to  # Slow to load: only who stores pays.
 
@@ -77,6 +76,7 @@ def store(
 
 
 async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_json: bool) -> int:
+    from trawlnet.crawlers.ids.kinds import ITEM, REPORT
     from trawlnet.crawlers.ids.places import instances_place, queue_place, raw_place
     from trawlnet.crawlers.ids.storing import StoreLimits, Storing
     from trawlnet.net.clock import SystemClock
@@ -86,29 +86,31 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
 
     clock = SystemClock()
     begun = clock.now()
+    kind = ITEM if config.preset is PresetName.JSON else REPORT
     source, target = queue_place(config, path), instances_place(config, path)
     async with (
         opened_instances(target) as db,
         opened(raw_place(config, path)) as tables,
     ):
-        queue = await open_queue(source, _QUEUE)
+        queue = await open_queue(source, kind.queue)
         try:
             with stopped_by_signals() as stop:
-                say(f"storing {_QUEUE} of {_shown(source)} in {_shown(target)}")
-                job = Storing(db, tables, clock, stop, StoreLimits(workers=workers))
+                say(f"storing {kind.queue} of {_shown(source)} in {_shown(target)}")
+                job = Storing(db, tables, clock, stop, StoreLimits(workers=workers), kind)
                 await job.run(queue, drain=drain, tell=_teller(clock))
             put_aside = (await queue.counts()).poisoned
         finally:
             await queue.close()
         unknown = await unknown_hashes(db, _MOST_UNKNOWN)
     code = Exit.INTERRUPTED if stop.is_set() else Exit.GIVEN_UP if put_aside else Exit.DONE
-    ended = _Ended(job.done, put_aside, unknown, clock.now() - begun, code)
+    ended = _Ended(kind.what, job.done, put_aside, unknown, clock.now() - begun, code)
     (_emit if as_json else _say)(ended)
     return code
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
+    what: str
     tally: Tally
     put_aside: int
     unknown: list[int]
@@ -127,13 +129,13 @@ def _say(ended: _Ended) -> None:
     tally, rate = ended.tally, ended.tally.stored / max(ended.seconds, 0.001)
     say(
         f"{'stopped, saved' if ended.code is Exit.INTERRUPTED else 'stored'}: "
-        f"{tally.stored:,} instances ({tally.repeated:,} were there before), {rate:,.0f}/s"
+        f"{tally.stored:,} {ended.what} ({tally.repeated:,} were there before), {rate:,.0f}/s"
     )
     if ended.unknown:
         named = ", ".join(map(str, ended.unknown))
         say(f"activities that are not known yet, stored and flagged: {named}")
     if ended.put_aside:
-        say(f"hint: {ended.put_aside:,} messages are no instances; see the queue's poison")
+        say(f"hint: {ended.put_aside:,} messages are no {ended.what}; see the queue's poison")
 
 
 def _teller(clock: Clock) -> Callable[[Tally], None]:
@@ -146,7 +148,7 @@ def _teller(clock: Clock) -> Callable[[Tally], None]:
         if now - told >= every:
             told = now
             rate = (tally.stored + tally.repeated) / (now - begun)
-            say(f"store: {tally.stored:,} instances, {rate:,.0f}/s, {tally.put_aside:,} put aside")
+            say(f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} put aside")
 
     return tell
 

@@ -17,6 +17,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
         "create_replayed_segments",
     ),
     ("create_pgcr_raw",),
+    ("create_item_raw",),
 )
 
 

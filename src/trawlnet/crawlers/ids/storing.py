@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import structlog
 
 from trawlnet.crawlers.ids.inbox import Inbox
+from trawlnet.crawlers.ids.kinds import REPORT, Kind, Read
 from trawlnet.engine.ports import Clock
-from trawlnet.formats.instance import Instance, from_message
 from trawlnet.formats.malformed import Malformed
-from trawlnet.sink.queue import Delivery, Queue, encode
+from trawlnet.sink.queue import Delivery, Queue
 from trawlnet.tables.errors import TablesBusy, TablesRefused, TablesUnreachable
 from trawlnet.tables.instances import store_instances
 from trawlnet.tables.ports import Tables
@@ -43,7 +43,7 @@ class Tally:
 
     stored: int = 0
     repeated: int = 0  # Were there before.
-    put_aside: int = 0  # Messages that are no instances; kept among the queue's poison.
+    put_aside: int = 0  # Messages that nobody understands; kept among the queue's poison.
 
 
 class Storing:
@@ -56,7 +56,9 @@ class Storing:
         clock: Clock,
         stop: asyncio.Event,
         limits: StoreLimits | None = None,
+        kind: Kind = REPORT,
     ) -> None:
+        self._kind = kind
         self._db = db
         self._tables = tables
         self._clock = clock
@@ -98,7 +100,7 @@ class Storing:
         sound: list[_Parcel] = []
         for delivery in batch:
             try:
-                sound.append(_Parcel(delivery, *read_message(delivery.body)))
+                sound.append(_Parcel(delivery, self._kind.read(delivery.body)))
             except Malformed as error:
                 await self._put_aside(delivery, str(error))
         if sound:
@@ -133,11 +135,15 @@ class Storing:
             pause = min(limits.longest_pause, pause * 2)
 
     async def _in_both(self, parcels: Sequence[_Parcel]) -> None:
+        read = [parcel.read for parcel in parcels]
         async with self._raw:
-            await insert_raw(self._tables, {one.instance.instance_id: one.raw for one in parcels})
-        stored = await store_instances(self._db, [one.instance for one in parcels])
-        self.done.stored += stored.new
-        self.done.repeated += stored.repeated
+            bodies = {one.number: one.raw for one in read}
+            added = await insert_raw(self._tables, self._kind.table, bodies)
+        instances = [one.instance for one in read if one.instance is not None]
+        if instances:
+            added = (await store_instances(self._db, instances)).new
+        self.done.stored += added
+        self.done.repeated += len(parcels) - added
 
     async def _put_aside(self, delivery: Delivery, why: str) -> None:
         log.warning("message put aside", place=delivery.place, why=why[:200])
@@ -147,18 +153,7 @@ class Storing:
 
 class _Parcel(NamedTuple):
     delivery: Delivery
-    instance: Instance
-    raw: bytes
-
-
-def read_message(body: Any) -> tuple[Instance, bytes]:
-    """The instance of a message, and its raw report as JSON. Raises Malformed."""
-    if not isinstance(body, dict):
-        raise Malformed(f"expected an object, found {type(body).__name__}")
-    instance, raw = from_message(body.get("instance")), body.get("pgcr")
-    if not isinstance(raw, dict):
-        raise Malformed("there is no raw report under pgcr")
-    return instance, encode(raw)
+    read: Read
 
 
 async def _until_done(
