@@ -27,6 +27,7 @@ Handler = Callable[[Site, Request], Awaitable[Response]]
 _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/", "GET", people.home),
     ("/register", "POST", people.take_form),
+    ("/register", "GET", people.back_to_the_form),
     ("/docs", "GET", people.describe),
     ("/static/style.css", "GET", people.style),
     ("/static/icon.svg", "GET", people.icon),

@@ -32,6 +32,7 @@ class Search:
 
     query: str = ""
     status: Status | None = None
+    source: Source | None = None
     rows: Sequence[PdsRow] | None = None
     more: str = ""  # Where the next page begins.
 
@@ -64,7 +65,8 @@ def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
         sources=_shares("PDSes by source", "Source", _sources(stats.by_source)),
         failures=_failures(stats.failures),
     )
-    return page("PDS registry", content, at_home=_AT)
+    title = f"{search.query}: PDS registry" if search.query else "PDS registry"
+    return page(title, content, at_home=_AT)
 
 
 def page(title: str, content: Markup, *, at_home: Markup = _NOT, at_docs: Markup = _NOT) -> str:
@@ -146,8 +148,10 @@ def _results(figures: Figures, search: Search) -> Markup:
         return _table("The largest that are known.", figures.largest, _NOT)
     if not search.rows:
         return fill("empty", text="Nothing fits. Try a shorter part of the name.")
-    asked = {"q": search.query, "status": search.status or "", "after": search.more}
-    more = fill("more", href=f"/?{urlencode(asked)}#find") if search.more else _NOT
+    asked = {"q": search.query, "status": search.status, "source": search.source}
+    kept = {name: value for name, value in asked.items() if value}
+    href = f"/?{urlencode(kept | {'after': search.more})}#find"
+    more = fill("more", href=href) if search.more else _NOT
     count = f"{len(search.rows)}{' of more' if search.more else ''} found."
     return _table(count, search.rows, more)
 

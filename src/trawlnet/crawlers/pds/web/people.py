@@ -52,6 +52,11 @@ async def take_form(site: Site, request: Request) -> Response:
     return await _overview(site, Filter(), notice, STATUS_OF[answer.fault])
 
 
+async def back_to_the_form(site: Site, request: Request) -> Response:
+    """For whoever loads the address of a form that was refused."""
+    return RedirectResponse("/#register", 303)
+
+
 async def describe(site: Site, request: Request) -> Response:
     return HTMLResponse(description(), headers=_KEPT)
 
@@ -83,7 +88,7 @@ async def _search(site: Site, wanted: Filter) -> Search:
         limit=_ROWS + 1,
     )
     more = rows[_ROWS - 1].pds_url if len(rows) > _ROWS else ""
-    return Search(wanted.contains, wanted.status, rows[:_ROWS], more)
+    return Search(wanted.contains, wanted.status, wanted.source, rows[:_ROWS], more)
 
 
 async def _about(site: Site, url: str) -> Notice | None:
