@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
 from tests.pds_scan import (
     COMMENT,
     EPRINT,
     LIKE,
-    Bench,
     bench,
     pdses_on,
     rkey,
     write,
 )
 
+from trawlnet.crawlers.pds.scan_pages import read_repos
 from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanResult, Verdict
 from trawlnet.engine.outcome import Reason
+from trawlnet.engine.rules import Manners
+from trawlnet.net.lane import lane_of
 from trawlnet.sim.habits import Habit, Temper
 from trawlnet.sim.pds import Lie, SimPds
 from trawlnet.sim.pds.answers import VICTIM
@@ -28,7 +30,14 @@ from trawlnet.sim.pds.answers import VICTIM
 FIRST = 3100
 TABLES = ("eprints", "reviews", "endorsements", "tags", "records", "invalid_records")
 # Habits as strong as in life, on a scale that a test can wait for.
-TEMPER = Temper(drip_gap=0.2, drip_size=1, throttle_every=1, throttle_wait=3600, longest=30.0)
+TEMPER = Temper(
+    drip_gap=0.2,
+    drip_size=1,
+    throttle_every=1,
+    throttle_wait=3600,
+    bomb_size=64 << 20,
+    longest=30.0,
+)
 
 
 def hostile(lie: Lie = Lie.NONE, habit: Habit = Habit.GOOD, repos: int = 3) -> SimPds:
@@ -44,11 +53,11 @@ def hostile(lie: Lie = Lie.NONE, habit: Habit = Habit.GOOD, repos: int = 3) -> S
 def scanned(
     pds: SimPds,
     folder: Path,
-    check: Callable[[Bench, ScanResult], object] = lambda made, result: None,
     seconds: float = 20.0,
 ) -> ScanResult:
     async def run() -> ScanResult:
-        limits = ScanLimits(request_seconds=0.5, page_bytes=1 << 20)
+        patience = 0.5 if pds.habit in (Habit.DRIP, Habit.STALL) else 10.0
+        limits = ScanLimits(request_seconds=patience, page_bytes=1 << 20)
         async with bench([pds], folder / "r.db", temper=TEMPER, limits=limits) as made:
             begun = time.monotonic()
             result = await made.scan(pds, seconds=seconds)
@@ -59,7 +68,6 @@ def scanned(
             assert len(stored) == len(set(stored)) <= 2 * len(pds.repos)
             if pds.lie in (Lie.STOLEN_REPOS, Lie.FORGED_URIS):
                 assert stored == []
-            check(made, result)
             return result
 
     return asyncio.run(run())
@@ -168,7 +176,7 @@ def test_one_broken_repo_forbids_to_say_that_there_is_nothing(tmp_path: Path) ->
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
             # More collections than any repo has: the description is refused.
-            broken.records |= {f"com.example.c{n}": {"k": {}} for n in range(6000)}
+            broken.records |= {f"com.example.c{n}": {"k": {}} for n in range(2500)}
             result = await made.scan(pds)
             assert result.verdict is Verdict.PARTIAL and "1 of 4 repos" in result.detail
             for name in list(broken.records):
@@ -275,5 +283,76 @@ def test_what_was_read_of_an_account_that_is_gone_in_the_middle_is_withdrawn(
             assert result.complete and result.held == {}
             repo.status = ""
             assert (await made.scan(pds)).held == {EPRINT: 150}
+
+    asyncio.run(run())
+
+
+def test_a_repo_that_hangs_does_not_keep_the_others_waiting_for_ever(tmp_path: Path) -> None:
+    pds = hostile(repos=4)
+    hanging = sorted(pds.repos)[0]
+    pds.hangs_on = hanging
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db", temper=TEMPER) as made:
+            result = await made.scan(pds, seconds=6.0, request_seconds=60.0)
+            assert result.complete and result.held == {EPRINT: 6}
+            assert "1 of 4 repos" in result.detail and "timeout" in result.detail
+            pds.hangs_on = ""
+            assert (await made.scan(pds)).held == {EPRINT: 8}
+
+    asyncio.run(run())
+
+
+def test_one_repo_that_is_not_found_does_not_make_a_relay_of_its_server(tmp_path: Path) -> None:
+    pds = hostile(repos=3)
+    pds.loses = sorted(pds.repos)[0]
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            result = await made.scan(pds)
+            assert result.complete and result.held == {EPRINT: 4}
+
+    asyncio.run(run())
+
+
+def test_a_server_that_cannot_describe_is_asked_by_name(tmp_path: Path) -> None:
+    pds = hostile(Lie.NO_DESCRIPTIONS, repos=3)
+    result = scanned(pds, tmp_path)
+    assert result.complete and result.held == {EPRINT: 6}
+    assert pds.asked["describeRepo"] == 1
+
+
+def test_odd_rows_in_a_listing_are_passed_over(tmp_path: Path) -> None:
+    body = orjson.dumps(
+        {
+            "repos": [
+                *({"did": VICTIM, "active": False, "status": ["odd"], "rev": 7}, {"did": 1}, None),
+                *({"did": "did:plc:x" + "y" * 300}, {"did": VICTIM}, "text", {"did": "nobody"}),
+            ],
+            "cursor": None,
+        }
+    )
+    page = read_repos(body)
+    assert [repo.did for repo in page.repos] == [VICTIM]
+    assert (page.repos[0].rev, page.repos[0].is_active, page.rows) == ("", True, 7)
+
+
+def test_everybody_who_asks_a_pds_keeps_to_one_pace(tmp_path: Path) -> None:
+    pds = hostile(repos=6)
+    rate = 40.0
+
+    async def run() -> None:
+        manners = Manners(rate=rate, concurrency=1)
+        async with bench([pds], tmp_path / "r.db", manners=manners) as made:
+            made.gate.treat(lane_of(made.world.plc), Manners(rate=10_000.0))
+            begun = time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(made.scan(pds))
+                for did in list(pds.repos)[:3]:
+                    group.create_task(made.scan_did(pds, did))
+            took = time.monotonic() - begun
+            # Counted by the server. Only a lower bound: a busy machine may take longer.
+            assert took >= (made.world.requests(pds) - 1) / rate * 0.98
+            assert len(await made.uris("eprints")) == 12
 
     asyncio.run(run())

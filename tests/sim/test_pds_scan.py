@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ from tests.pds_scan import (
 
 from trawlnet.crawlers.pds.scan_parts import Verdict
 from trawlnet.engine.outcome import Reason
-from trawlnet.engine.rules import Manners
 from trawlnet.sim.atproto import serve_atproto
 from trawlnet.sim.pds import SimPds
 
@@ -303,23 +303,37 @@ def test_a_cap_means_the_rest_comes_later_and_nothing_twice(tmp_path: Path) -> N
     asyncio.run(run())
 
 
-def test_a_deadline_costs_no_request_twice(tmp_path: Path) -> None:
+def test_ten_requests_a_minute_and_a_minute_a_scan_cost_no_request_twice(tmp_path: Path) -> None:
     pds = village(20, 4)
     pds.ends_with_cursor = False
 
     async def run() -> None:
-        manners = Manners(rate=100.0, concurrency=1)
-        async with bench([pds], tmp_path / "r.db", manners=manners) as made:
-            scans = 1
-            while not (result := await made.scan(pds, seconds=0.07)).complete:
+        async with bench([pds], tmp_path / "r.db") as made:
+            clock = SixSecondsPerRequest(made, pds)
+            slow = replace(made, parts=replace(made.parts, clock=clock))
+            requests = []
+            while not (result := await slow.scan(pds, seconds=60.0)).complete:
                 assert result.verdict is Verdict.PARTIAL and result.again_in is not None
-                scans += 1
-                assert scans < 100
-            assert scans > 2
-            assert made.world.requests(pds) <= 1 + 20 + 4 * 2 + scans
+                requests.append(result.requests)
+            assert [*requests, result.requests] == [10, 10, 9]
+            assert made.world.requests(pds) == 1 + 20 + 4 * 2
             assert result.held_total == 8
 
     asyncio.run(run())
+
+
+class SixSecondsPerRequest:
+    """Time as a scan at ten requests a minute knows it, without the waiting."""
+
+    def __init__(self, made: Bench, pds: SimPds) -> None:
+        self._made = made
+        self._pds = pds
+
+    def now(self) -> float:
+        return 1_790_000_000.0 + 6.0 * self._made.world.requests(self._pds)
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("a scan leaves the waiting to the gate")
 
 
 def test_one_account_is_scanned_by_itself(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from trawlnet.tables.relational import (
     to_db,
 )
 from trawlnet.tables.scanned_rows import (
-    COLUMNS,
     Held,
     Listed,
     ListedRepo,
@@ -32,6 +31,7 @@ from trawlnet.tables.scanned_rows import (
     progress_values,
     reading_of,
     reading_values,
+    record_values,
 )
 
 _FOLDER = "scanned"
@@ -146,15 +146,14 @@ class Scanned:
         """A page of records, and where the reading goes on."""
         async with self._db.transaction() as transaction:
             await self._put(transaction, pds_url, records, reading, now)
-            await transaction.run(self._sql("put_reading"), reading_values(pds_url, reading))
 
     async def end_reading(
         self, pds_url: str, records: Sequence[Record], reading: Reading, now: float
     ) -> None:
         """The last page of a repo: what this reading did not meet is no longer there."""
         async with self._db.transaction() as transaction:
-            await self._put(transaction, pds_url, records, reading, now)
-            await transaction.run(self._sql("put_reading"), reading_values(pds_url, reading))
+            if not await self._put(transaction, pds_url, records, reading, now):
+                return
             await self._withdraw(transaction, pds_url, reading.did, reading.number, now)
             await transaction.run(self._sql("end_reading"), end_values(pds_url, reading))
 
@@ -185,8 +184,8 @@ class Scanned:
         where: Values = {"pds_url": pds_url, "walk": progress.walk}
         await self._save(transaction, pds_url, progress, done, now)
         for (did,) in await transaction.rows(self._sql("vanished"), where):
-            await self._withdraw(transaction, pds_url, did, _EVERY_READING, now)
             await transaction.run(self._sql("let_go"), {"pds_url": pds_url, "did": did})
+            await self._withdraw(transaction, pds_url, did, _EVERY_READING, now)
         await transaction.run(self._sql("forget_vanished"), where)
         await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
 
@@ -210,26 +209,20 @@ class Scanned:
         records: Sequence[Record],
         reading: Reading,
         now: float,
-    ) -> None:
+    ) -> bool:
+        """False for a reading that was overtaken, of which nothing is written. The repo comes
+        before its records, so that two who read one repo wait for each other there."""
+        values = reading_values(pds_url, reading)
+        if not await transaction.run(self._sql("put_reading"), values):
+            return False
         by_table: dict[Table, list[Values]] = defaultdict(list)
         for record in records:
-            values = {name: record.columns.get(name) for name in COLUMNS[record.table]}
-            by_table[record.table].append(
-                values
-                | {
-                    "uri": record.uri,
-                    "cid": record.cid,
-                    "did": record.did,
-                    "rkey": record.rkey,
-                    "collection": record.collection,
-                    "pds_url": pds_url,
-                    "raw_json": record.raw_json,
-                    "indexed_at": self._instant(now) if record.is_indexed else None,
-                    "scan": reading.number,
-                }
-            )
+            row = record_values(pds_url, record, reading)
+            row["indexed_at"] = self._instant(now) if record.is_indexed else None
+            by_table[record.table].append(row)
         for table, rows in by_table.items():
             await transaction.run_many(self._sql(f"put_{table}"), rows)
+        return True
 
     async def _withdraw(
         self, transaction: Transaction, pds_url: str, did: str, below: int, now: float

@@ -161,6 +161,20 @@ def reading_values(pds_url: str, reading: Reading) -> Values:
     }
 
 
+def record_values(pds_url: str, record: Record, reading: Reading) -> dict[str, Value]:
+    own = {name: record.columns.get(name) for name in COLUMNS[record.table]}
+    return own | {
+        "uri": record.uri,
+        "cid": record.cid,
+        "did": record.did,
+        "rkey": record.rkey,
+        "collection": record.collection,
+        "pds_url": pds_url,
+        "raw_json": record.raw_json,
+        "scan": reading.number,
+    }
+
+
 def end_values(pds_url: str, reading: Reading) -> Values:
     return {
         "pds_url": pds_url,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.pds.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scan_asking import Stopped, is_missing
+from trawlnet.crawlers.pds.scan_asking import Stopped, is_missing, is_surely_missing
 from trawlnet.crawlers.pds.scan_pages import (
     RecordsPage,
     describe_repo_url,
@@ -59,14 +59,23 @@ async def _collections(scan: Scan, reading: Reading) -> tuple[str, ...] | Outcom
     url = describe_repo_url(scan.pds, reading.did)
     body = await scan.asker.ask(url, _DESCRIPTION_BYTES)
     if isinstance(body, Outcome):
-        if is_missing(body) and not speaks_for_account(body) and scan.names:
-            scan.lacks_describe = True
-            return scan.names
-        return body
+        scan.lacks_describe = _lacks_describe(scan, body)
+        return scan.names if scan.lacks_describe else body
     try:
-        return tuple(filter(routes.wants, read_description(body, reading.did)))
+        described = read_description(body, reading.did)
     except Malformed as error:
         return Outcome(Reason.PARSE_ERROR, detail=str(error))
+    scan.described += 1
+    return tuple(filter(routes.wants, described))
+
+
+def _lacks_describe(scan: Scan, outcome: Outcome) -> bool:
+    """Whether the server does not know the method, in which case each collection is asked for by
+    its name. A bare 404 may also mean one repo."""
+    if scan.described or not scan.names or speaks_for_account(outcome):
+        return False
+    scan.not_described += is_missing(outcome)
+    return is_surely_missing(outcome) or scan.not_described > 1
 
 
 def _leads_cover(scan: Scan, reading: Reading) -> bool:

@@ -48,12 +48,15 @@ async def _look_up(scan: Scan, did: str, *, afresh: bool) -> Identity | Outcome:
     left = scan.asker.deadline - scan.now
     if left <= 0.0:
         raise out_of_time()
+    patience = scan.asker.patience
     scan.lookups += 1
     try:
-        async with asyncio.timeout(left):
+        async with asyncio.timeout(min(left, patience)):
             return await scan.parts.identities.ask(did, afresh=afresh)
     except TimeoutError:
-        raise out_of_time() from None
+        if left < patience:
+            raise out_of_time() from None
+        return Outcome(Reason.TIMEOUT, detail="its DID document does not come")
     except LaneParked as parked:
         wait = max(parked.until - scan.now, 1.0)
         return Outcome(Reason.PARKED, wait=wait, detail="asked to wait before")

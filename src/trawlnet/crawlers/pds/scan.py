@@ -76,7 +76,7 @@ def _scan(parts: ScanParts, pds_url: str, deadline: float) -> Scan | Stopped:
     origin = canonical_origin(pds_url, allow_private=parts.allow_private)
     if not origin.url:
         return Stopped(Verdict.FAILED, Reason.REFUSED, f"not a PDS to visit: {origin.refused}")
-    asker = Asker(parts, origin.url, deadline)
+    asker = Asker(parts, origin.url, deadline, deadline - parts.clock.now())
     return Scan(parts, origin.url, asker, parts.routes.names)
 
 

@@ -15,6 +15,8 @@ from trawlnet.net.trouble import Trouble
 
 _RELAY_SOFTWARE = "atproto-relay"
 _UNTOLD_WAIT = 300.0  # Seconds, after a "slow down" that names no time: a server's usual window.
+# One that hangs must not take all the time of a scan, or no scan would ever come past it.
+_REQUESTS_AT_LEAST = 3
 _SOON = 60.0  # Seconds until a scan goes on that its own deadline ended.
 
 
@@ -40,8 +42,14 @@ class Asker:
     parts: ScanParts
     pds: str
     deadline: float
+    budget: float  # Seconds from the beginning of the scan to its deadline.
     requests: int = 0
     is_answered: bool = False  # At least once.
+
+    @property
+    def patience(self) -> float:
+        """Seconds for one answer."""
+        return min(self.parts.limits.request_seconds, self.budget / _REQUESTS_AT_LEAST)
 
     @property
     def lane(self) -> str:
@@ -59,7 +67,12 @@ class Asker:
                 return answer.body
             outcome = _outcome(answer)
             if outcome.reason is Reason.RATE_LIMITED:
-                self._stay_away(outcome.wait or _UNTOLD_WAIT)
+                wait = outcome.wait or _UNTOLD_WAIT
+                self._stay_away(wait)
+                raise Stopped(Verdict.PUT_OFF, outcome.reason, "it asked us to slow down", wait)
+            if outcome.wait:
+                self._stay_away(outcome.wait)
+                break
             if not _may_pass(answer, outcome.reason):
                 break
         assert outcome is not None  # There is a first try.
@@ -69,7 +82,7 @@ class Asker:
         left = self.deadline - self.parts.clock.now()
         if left <= 0.0:
             raise self._out_of_time(before)
-        patience = self.parts.limits.request_seconds
+        patience = self.patience
         limits = Limits(
             total=min(patience, left),
             connect=min(patience, left),
@@ -103,7 +116,6 @@ class Asker:
 
     def _stay_away(self, wait: float) -> None:
         self.parts.park(self.lane, self.parts.clock.now() + wait)
-        raise Stopped(Verdict.PUT_OFF, Reason.RATE_LIMITED, "it asked us to slow down", wait)
 
     def _refuse_relays(self, answer: Response) -> None:
         if _RELAY_SOFTWARE in answer.headers.get("Server", "").lower():
@@ -119,14 +131,19 @@ def _outcome(answer: Response | Trouble) -> Outcome:
 
 
 def _may_pass(answer: Response | Trouble, reason: Reason) -> bool:
-    """Whether asking again makes sense: not where a method is not there."""
-    if isinstance(answer, Response) and answer.status == 501:
+    """Whether asking again at once makes sense: not where a method is not there, nor where all the
+    time for an answer has been waited already."""
+    if reason is Reason.TIMEOUT or (isinstance(answer, Response) and answer.status == 501):
         return False
     return reason is Reason.TRUNCATED or reason.blame in (Blame.LANE, Blame.US)
 
 
 def is_missing(outcome: Outcome) -> bool:
-    """Whether a server does not know a method: each kind says it in its own way."""
-    return outcome.detail.startswith(
-        ("HTTP 404", "HTTP 405", "HTTP 401", "HTTP 403", "HTTP 501")
-    ) or ("MethodNotImplemented" in outcome.detail)
+    """Whether a server may not know a method: each kind says it in its own way."""
+    statuses = ("HTTP 404", "HTTP 405", "HTTP 401", "HTTP 403")
+    return outcome.detail.startswith(statuses) or is_surely_missing(outcome)
+
+
+def is_surely_missing(outcome: Outcome) -> bool:
+    """Said in words that mean nothing else."""
+    return outcome.detail.startswith("HTTP 501") or "MethodNotImplemented" in outcome.detail

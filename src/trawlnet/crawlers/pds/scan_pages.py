@@ -17,7 +17,7 @@ REPOS_AT_ONCE = 1000
 LEADS_AT_ONCE = 2000
 _LONGEST_CURSOR = 2000  # Characters.
 _LONGEST_DID = 256
-_MOST_COLLECTIONS = 5000  # In one repo; the most varied known have some hundred.
+_MOST_COLLECTIONS = 2000  # In one repo; the most varied known have some hundred.
 _REV = re.compile(r"[!-~]{1,64}\Z")
 # Whoever is switched off so is not shown by anybody; other states pass by themselves.
 _SWITCHED_OFF = frozenset(("takendown", "suspended", "deleted", "deactivated"))
@@ -75,7 +75,9 @@ def _listed(did: str, row: Mapping[str, Any]) -> ListedRepo:
     known_rev = rev if isinstance(rev, str) and _REV.match(rev) else ""
     if row.get("active") is not False:
         return ListedRepo(did, known_rev)
-    return ListedRepo(did, known_rev, row.get("status", "") not in _SWITCHED_OFF, False)
+    status = row.get("status")
+    is_off = isinstance(status, str) and status in _SWITCHED_OFF
+    return ListedRepo(did, known_rev, is_active=not is_off, is_readable=False)
 
 
 def read_description(body: bytes, did: str) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ class Scan:
     own: int = 0  # Repos with records that live here.
     strangers: int = 0  # Repos with records that live elsewhere.
     broken_in_row: int = 0
+    described: int = 0  # Repos.
+    not_described: int = 0  # As if the server did not know the method.
     lacks_describe: bool = False
 
     @property

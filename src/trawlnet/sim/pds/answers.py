@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,12 +15,17 @@ from trawlnet.sim.pds.model import Lie, SimPds, SimRepo
 
 VICTIM = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 _TOO_DEEP = b'{"repos":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+_LONGEST_HANG = 120.0  # Seconds.
 _LISTING = ("com.atproto.sync.listRepos", "com.atproto.sync.listHosts")
 
 
-def answer_pds(pds: SimPds, request: web.BaseRequest) -> web.Response:
+async def answer_pds(pds: SimPds, request: web.BaseRequest) -> web.Response:
     method = request.path.removeprefix("/xrpc/")
     pds.asked[method.rpartition(".")[2]] += 1
+    if pds.hangs_on and request.query.get("repo") == pds.hangs_on:
+        await asyncio.sleep(_LONGEST_HANG)
+    if pds.loses and request.query.get("repo") == pds.loses:
+        return web.Response(status=404, text="Not Found")
     serve = _METHODS.get(method)
     if pds.lie is Lie.BROKEN_JSON:
         return web.Response(body=_TOO_DEEP, content_type="application/json")
@@ -28,6 +34,8 @@ def answer_pds(pds: SimPds, request: web.BaseRequest) -> web.Response:
             # What the reference says to strangers about methods that it would pass on.
             raise Refusal("AuthMissing", "Authentication Required", 401)
         if pds.lie in (Lie.RELAY, Lie.LISTING_ONLY) and method not in _LISTING:
+            raise Refusal("MethodNotImplemented", "Method Not Implemented", 501)
+        if pds.lie is Lie.NO_DESCRIPTIONS and method.endswith("describeRepo"):
             raise Refusal("MethodNotImplemented", "Method Not Implemented", 501)
         response = json_response(serve(pds, request.query))
     except Refusal as refusal:

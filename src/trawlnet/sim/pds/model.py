@@ -25,6 +25,7 @@ class Lie(StrEnum):
     ENDLESS_RECORDS = "endless_records"  # So does every collection, under new cursors.
     RELAY = "relay"  # Lists everybody, and says in its headers what it is.
     LISTING_ONLY = "listing_only"  # Lists everybody, and knows no other method.
+    NO_DESCRIPTIONS = "no_descriptions"  # Honest, and older than describeRepo.
     BROKEN_JSON = "broken_json"  # Nested without end.
 
 
@@ -59,6 +60,8 @@ class SimPds:
     lists_by_collection: bool = False
     ends_with_cursor: bool = True  # As the reference does: also the last page has one.
     largest_page: int = 1000  # Repos.
+    hangs_on: str = ""  # A DID about which it never answers.
+    loses: str = ""  # A DID about which it says 404, as any web server does.
     asked: Counter[str] = field(default_factory=Counter)  # Requests by method.
 
     def repo(self, name: str) -> SimRepo:

@@ -56,7 +56,7 @@ async def serve_pdses(pdses: Sequence[SimPds], *, temper: Temper = DEFAULT_TEMPE
         return await misbehave(
             pds.habit,
             call.request,
-            lambda: _later(answer_pds(pds, call.request)),
+            lambda: answer_pds(pds, call.request),
             turn=call.turn,
             now=call.now,
             temper=temper,
@@ -68,10 +68,6 @@ async def serve_pdses(pdses: Sequence[SimPds], *, temper: Temper = DEFAULT_TEMPE
     world = PdsWorld(pdses, served.port, served)
     world.settle_in()
     return world
-
-
-async def _later(response: web.Response) -> web.StreamResponse:
-    return response
 
 
 def _answer_directory(world: PdsWorld, request: web.BaseRequest) -> web.Response:
