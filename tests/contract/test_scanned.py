@@ -201,3 +201,25 @@ def test_a_scan_on_either_database_finds_the_same(where: Path | str) -> None:
             assert (await made.scan(pds)).held == {EPRINT: 100, TAG: 50}
 
     asyncio.run(run())
+
+
+def test_two_who_read_the_same_repos_at_once_agree(where: Path | str) -> None:
+    (pds,) = pdses_on(1, 3201)
+    for number in range(8):
+        write(pds.repo(f"crowd/{number}"), EPRINT, 40)
+        write(pds.repo(f"crowd/{number}"), COMMENT, 5)
+
+    async def run() -> None:
+        async with bench([pds], where) as made:
+            for turn in range(3):
+                async with asyncio.TaskGroup() as group:
+                    whole = group.create_task(made.scan(pds, records=10_000))
+                    for did in pds.repos:
+                        group.create_task(made.scan_did(pds, did))
+                assert whole.result().complete
+                assert len(await made.uris("eprints")) == 8 * (40 - turn)
+                assert len(await made.uris("reviews")) == 40
+                for repo in pds.repos.values():
+                    repo.delete(EPRINT, rkey(turn))
+
+    asyncio.run(run())

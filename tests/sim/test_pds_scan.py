@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 from tests.pds_scan import (
     COMMENT,
     ENDORSEMENT,
@@ -24,6 +25,8 @@ from tests.pds_scan import (
 
 from trawlnet.crawlers.pds.scan_parts import Verdict
 from trawlnet.engine.outcome import Reason
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.pds import PdsMeter
 from trawlnet.sim.atproto import serve_atproto
 from trawlnet.sim.pds import SimPds
 
@@ -416,3 +419,32 @@ async def _scan_everything(made: Bench, urls: list[str]) -> None:
             deadline = made.parts.clock.now() + 60.0
             verdict = (await scan_pds(made.parts, url, deadline=deadline)).verdict
         assert verdict is Verdict.COMPLETE
+
+
+def test_scans_are_counted_under_names_that_we_know(tmp_path: Path) -> None:
+    (pds,) = pdses_on(1, FIRST + 1)
+    repo = pds.repo("counted")
+    write(repo, EPRINT, 2)
+    write(repo, TAG, 1)
+    repo.put(COMMENT, rkey(0), {"body": "no list"})
+    repo.put("pub.chive.named.byastranger", rkey(0), {})
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            metrics = Metrics("pds", made.parts.clock)
+            counting = replace(made, parts=replace(made.parts, meter=PdsMeter(metrics)))
+            await counting.scan(pds)
+            text = generate_latest(metrics.registry).decode()
+            indexed = 'chive_pds_records_indexed_total{collection="%s",status="%s"} %s'
+            for row in (
+                indexed % (EPRINT, "success", "2.0"),
+                indexed % (TAG, "skipped", "1.0"),
+                indexed % (COMMENT, "error", "1.0"),
+                indexed % ("other", "success", "1.0"),
+                'chive_pds_scans_total{status="success"} 1.0',
+                f'chive_pds_records_scanned_total{{collection="{EPRINT}"}} 2.0',
+            ):
+                assert row in text
+            assert "stranger" not in text
+
+    asyncio.run(run())
