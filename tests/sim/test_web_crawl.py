@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 import pytest
 from aiohttp import web
 
+from trawlnet.crawlers.web.build import open_ledger
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile, read_unscraped
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
@@ -402,6 +404,50 @@ def test_a_host_that_is_down_does_not_keep_a_scrape_from_its_end(tmp_path: Path)
     assert done.settled[Reason.OK] == 1
     bookmark = json.loads((site / "state" / "spool_bookmark.json").read_text())
     assert bookmark["offset"] == (spool / "discoveries-000000000001.jsonl").stat().st_size
+
+
+def test_what_a_scrape_gave_up_on_is_told_and_asked_again_after_a_retry(tmp_path: Path) -> None:
+    site, spool = tmp_path / "site", tmp_path / "site" / "spool" / "discoveries"
+    state = site / "state" / "web"
+
+    async def told(config: WebConfig) -> dict[str, Reason]:
+        async with open_ledger(config, state) as ledger:
+            return {one.key: one.reason async for one in ledger.failures()}
+
+    async def visit(world: World) -> tuple[list[dict[str, Reason]], list[int], Crawled]:
+        spool.mkdir(parents=True)
+        dead, lost = f"{world.site.base(1)}/1", f"{world.site.base(0)}/no-such-page"
+        rows = [{"url": one, "page_type": "topic"} for one in (dead, lost, world.seeds[0])]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (spool / "discoveries-000000000001.jsonl").write_text(text)
+        config = config_for(world)
+        await scraped(config, site)
+        found, again = [await told(config)], []
+        async with open_ledger(config, state) as ledger:
+            again = [await ledger.retry(Reason.NOT_FOUND), await ledger.retry(Reason.NOT_FOUND)]
+        found.append(await told(config))
+        third = await scraped(config, site, "s2")
+        found.append(await told(config))
+        assert found[0][lost] is Reason.NOT_FOUND
+        assert found[0][dead] in (Reason.CONNECTION_ERROR, Reason.BLOCKED)
+        return found, again, third
+
+    found, again, third = in_world(tmp_path, visit, hosts=1, habits=(Habit.DEAD,))
+    assert len(found[0]) == 2 and again == [1, 0]
+    assert list(found[1].values()) != [Reason.NOT_FOUND] and len(found[1]) == 1
+    assert third.settled[Reason.NOT_FOUND] == 1 and len(found[2]) == 2
+
+
+def test_a_failure_of_a_scrape_is_over_when_the_page_is_fetched(tmp_path: Path) -> None:
+    path = tmp_path / "unscraped.jsonl"
+    rows = [Unscraped(f"http://a.test/{n}", "a.test", Reason.TIMEOUT, "", 2, 5.0) for n in "ab"]
+    fetched = {"http://a.test/a": 4.0, "http://a.test/b": 6.0}
+    file = UnscrapedFile(path, lambda url: 0.0)
+    file.add([*rows, rows[0]])
+    file.close()
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    assert read_unscraped(path, lambda url: 0.0) == [rows[1], rows[0]]
+    assert read_unscraped(path, fetched.__getitem__) == [rows[0]]
 
 
 def test_pages_are_visited_again_when_they_are_due_and_only_changed_ones_are_sent(

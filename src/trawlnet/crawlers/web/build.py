@@ -11,19 +11,23 @@ from pathlib import Path
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.counting import CountingSink
+from trawlnet.crawlers.web.handler import is_page
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
 from trawlnet.crawlers.web.site import agent_of, open_site
 from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
+from trawlnet.crawlers.web.unscraped import FILE as UNSCRAPED
+from trawlnet.crawlers.web.unscraped import BothLedgers, FetchedAt, UnscrapedFile
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.formats.url import split
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.web import WebMeter
-from trawlnet.sink.capture_files import CaptureOptions
+from trawlnet.sink.capture_files import INDEX, CaptureOptions
 from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.counters import CounterCsv
 from trawlnet.sink.discovery import BOOKMARK, NAME
+from trawlnet.sink.lmdb_pages import PageIndex
 from trawlnet.sink.queue import Queue, QueueOptions
 from trawlnet.sink.spool import Spool
 from trawlnet.store.memory import MemoryStore
@@ -111,7 +115,9 @@ async def open_scrape(
             WebMeter(metrics, policy.page_types, site.linker.counts),
         )
         stack.push_async_callback(counted.flush)
-        acking = AckingStore(store, source)
+        failed = UnscrapedFile(workspace / _STATE / UNSCRAPED, _fetched_at(sink.pages))
+        stack.callback(failed.close)
+        acking = AckingStore(store, source, failed, clock)
         handler = site.handler(follow=False)
         yield Parts(source, acking, handler, counted, site.gate, clock, site.budget.spent)
 
@@ -119,11 +125,28 @@ async def open_scrape(
 @asynccontextmanager
 async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
     """The store alone, for commands that look back; looking begins no crawl."""
-    store = await open_store(redis_url(config) or _begun(state / config.frontier.db_name))
-    try:
-        yield store
-    finally:
-        await store.close()
+    async with AsyncExitStack() as stack:
+        store = await open_store(redis_url(config) or _begun(state / config.frontier.db_name))
+        stack.push_async_callback(store.close)
+        workspace = state.parent.parent
+        fetched_at: FetchedAt = _never
+        if (workspace / INDEX / "data.mdb").exists():
+            index = PageIndex(workspace / INDEX, readonly=True)
+            stack.callback(index.close)
+            fetched_at = _fetched_at(index)
+        yield BothLedgers(store, state / UNSCRAPED, fetched_at, lambda: _spool(config, workspace))
+
+
+def _never(url: str) -> float:
+    return 0.0
+
+
+def _fetched_at(pages: PageIndex) -> FetchedAt:
+    def last(url: str) -> float:
+        page = pages.get(url)
+        return page.timestamp if page is not None and is_page(page.http_status) else 0.0
+
+    return last
 
 
 def _options(config: WebConfig, order: Order, producer: str) -> CaptureOptions:

@@ -8,9 +8,10 @@ from contextlib import aclosing
 from typing import Any
 
 from trawlnet.crawlers.web.policy import PER_DEPTH
-from trawlnet.crawlers.web.work import PageVisit
-from trawlnet.engine.outcome import Receipt
-from trawlnet.engine.ports import Counts, LaneWork, Lease, Page, Store
+from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile
+from trawlnet.crawlers.web.work import PageVisit, read_task
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Clock, Counts, LaneWork, Lease, Page, Store
 from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.url import request_url
@@ -27,7 +28,7 @@ class SpoolSource:
         self._queue = queue
         self._wanted = wanted
         self._prefetch = prefetch
-        self._open: dict[str, tuple[str, Delivery]] = {}  # Lane and delivery by key.
+        self._open: dict[str, tuple[Task, Delivery]] = {}  # By key.
         self.skipped = 0
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
@@ -41,18 +42,15 @@ class SpoolSource:
                     self.skipped += 1
                     await delivery.ack()
                 else:
-                    self._open[task.key] = (task.lane, delivery)
+                    self._open[task.key] = (task, delivery)
                     yield Page([task], delivery.place)
 
     async def done(self, key: str) -> None:
         if found := self._open.pop(key, None):
             await found[1].ack()
 
-    async def done_with(self, lane: str) -> None:
-        """Nobody will ask this lane again in this run: its failures are on record, and the spool
-        does not wait for them."""
-        for key in [key for key, (its, _) in self._open.items() if its == lane]:
-            await self.done(key)
+    def waiting_for(self, lane: str) -> list[Task]:
+        return [task for task, _ in self._open.values() if task.lane == lane]
 
 
 def read_discovery(delivery: Delivery) -> Task | str:
@@ -78,31 +76,44 @@ def _text(body: Mapping[str, Any], name: str) -> str:
 
 
 class AckingStore:
-    """A store that tells the spool what is done: after the sink has it, and the store knows."""
+    """A store that tells the spool what is done: after the sink has it, and the store knows.
 
-    def __init__(self, store: Store, source: SpoolSource) -> None:
+    What is given up on goes to a file first, so that it is on record before the spool forgets."""
+
+    def __init__(
+        self, store: Store, source: SpoolSource, failed: UnscrapedFile, clock: Clock
+    ) -> None:
         self._store = store
         self._source = source
+        self._failed = failed
+        self._clock = clock
         self._blocked: set[str] = set()
 
     async def settle(self, receipts: Sequence[Receipt]) -> None:
         await self._store.settle(receipts)
-        for receipt in receipts:
-            if receipt.next is None or receipt.reason.success:
-                await self._source.done(receipt.task.key)
+        over = [one for one in receipts if one.next is None or one.reason.success]
+        self._failed.add([_unscraped(one) for one in over if not one.reason.success])
+        for receipt in over:
+            await self._source.done(receipt.task.key)
 
     async def feed(self, page: Page) -> int:
         fed = await self._store.feed(page)
-        for task in page.tasks:
-            if task.lane in self._blocked:
-                await self._source.done(task.key)
+        await self._give_up([task for task in page.tasks if task.lane in self._blocked])
         return fed
 
     async def hold(self, lane: str, until: float) -> None:
         await self._store.hold(lane, until)
         if until == math.inf:
             self._blocked.add(lane)
-            await self._source.done_with(lane)
+            await self._give_up(self._source.waiting_for(lane))
+
+    async def _give_up(self, tasks: Sequence[Task]) -> None:
+        """Nobody will ask their lane again in this run: the spool does not wait for them."""
+        now = self._clock.now()
+        receipts = [Receipt(task, Reason.BLOCKED, at=now) for task in tasks]
+        self._failed.add([_unscraped(receipt) for receipt in receipts])
+        for task in tasks:
+            await self._source.done(task.key)
 
     async def cursor(self) -> str | None:
         return await self._store.cursor()
@@ -118,3 +129,9 @@ class AckingStore:
 
     async def counts(self) -> Counts:
         return await self._store.counts()
+
+
+def _unscraped(receipt: Receipt) -> Unscraped:
+    visit = read_task(receipt.task)
+    assert isinstance(visit, PageVisit)
+    return Unscraped.of(visit, receipt.task.lane, receipt)

@@ -1,0 +1,158 @@
+"""What a scrape could not fetch: kept in a file, told by `failures`, asked again after `retry`.
+
+A scrape has no store that lasts, because its spool and bookmark are its memory. These lines are
+what it gives up on; one is over as soon as its page is fetched by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from trawlnet.crawlers.web.work import PageVisit
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Ledger, Page
+from trawlnet.sink.files import Appender, disk_errors, make_directory, replace_file
+from trawlnet.sink.queue import Message, Queue
+
+FILE = "unscraped.jsonl"  # In the state folder.
+
+
+class Unscraped(msgspec.Struct, frozen=True):
+    url: str
+    lane: str
+    reason: Reason
+    detail: str
+    attempt: int
+    at: float
+    page_type: str = ""
+    depth: int = 0
+    referrer: str = ""
+
+    @classmethod
+    def of(cls, visit: PageVisit, lane: str, receipt: Receipt) -> Unscraped:
+        return cls(
+            visit.url,
+            lane,
+            receipt.reason,
+            receipt.detail.encode("utf-8", "replace").decode(),
+            receipt.task.attempt,
+            receipt.at,
+            visit.page_type,
+            visit.depth,
+            visit.referrer,
+        )
+
+    def failure(self) -> Failure:
+        return Failure(self.url, self.lane, self.reason, self.detail, self.attempt, self.at)
+
+    def discovery(self) -> Message:
+        return {
+            "url": self.url,
+            "page_type": self.page_type,
+            "depth": self.depth,
+            "referrer": self.referrer or None,
+            "metadata": {"retry_of": str(self.reason)},
+        }
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Unscraped).decode
+FetchedAt = Callable[[str], float]  # When a URL was last fetched with success; 0 if never.
+
+
+def read_unscraped(path: Path, fetched_at: FetchedAt) -> list[Unscraped]:
+    """Those that nobody has fetched since, each once, by its last word."""
+    latest: dict[str, Unscraped] = {}
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            row = _decode(line)
+        except msgspec.MsgspecError:
+            continue  # The last line of a process that was killed.
+        latest.pop(row.url, None)
+        latest[row.url] = row
+    return [row for row in latest.values() if fetched_at(row.url) <= row.at]
+
+
+def write_unscraped(path: Path, rows: Iterable[Unscraped]) -> None:
+    with disk_errors(f"writing {path}"):
+        make_directory(path.parent)
+        replace_file(path, b"".join(_encode(row) + b"\n" for row in rows))
+
+
+class UnscrapedFile:
+    """For one scrape; what is over is left out when it begins."""
+
+    def __init__(self, path: Path, fetched_at: FetchedAt) -> None:
+        write_unscraped(path, read_unscraped(path, fetched_at))
+        self._path = path
+        self._file = Appender(path, new=False)
+
+    def add(self, rows: Sequence[Unscraped]) -> None:
+        """Durable on return."""
+        if rows:
+            with disk_errors(f"writing {self._path}"):
+                self._file.append(b"".join(_encode(row) + b"\n" for row in rows))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class BothLedgers:
+    """The crawl's own ledger, which also knows what scrapes gave up on."""
+
+    crawl: Ledger
+    path: Path
+    fetched_at: FetchedAt
+    spool: Callable[[], Queue]
+
+    async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
+        async for failure in self.crawl.failures(reason):
+            yield failure
+        for row in read_unscraped(self.path, self.fetched_at):
+            if reason in (None, row.reason):
+                yield row.failure()
+
+    async def retry(self, reason: Reason | None = None) -> int:
+        """Those of scrapes go back to the discovery spool, where the next scrape finds them."""
+        rows = read_unscraped(self.path, self.fetched_at)
+        again = [row for row in rows if reason in (None, row.reason)]
+        if again:
+            spool = self.spool()
+            try:
+                await spool.publish([row.discovery() for row in again])
+            finally:
+                await spool.close()
+            write_unscraped(self.path, [row for row in rows if row not in again])
+        return len(again) + await self.crawl.retry(reason)
+
+    async def cursor(self) -> str | None:
+        return await self.crawl.cursor()
+
+    async def feed(self, page: Page) -> int:
+        return await self.crawl.feed(page)
+
+    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
+        return await self.crawl.lanes(after, limit)
+
+    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
+        return await self.crawl.lease(wants, now, ttl)
+
+    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
+        await self.crawl.renew(keys, now, ttl)
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        await self.crawl.settle(receipts)
+
+    async def hold(self, lane: str, until: float) -> None:
+        await self.crawl.hold(lane, until)
+
+    async def counts(self) -> Counts:
+        return await self.crawl.counts()
+
+    async def close(self) -> None:
+        await self.crawl.close()
