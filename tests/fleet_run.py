@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from program import environment
 from repos_run import FAST
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.segment import Place, find_segments, open_segment
@@ -21,7 +25,6 @@ from trawlnet.fleet.crawlers import run_job
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
-from trawlnet.sim.atproto.world import AtprotoWorld
 from trawlnet.sink.objects import open_objects
 from trawlnet.store.redis import RedisStore
 from trawlnet.store.redis_fleet import FleetKeys, Word
@@ -29,13 +32,16 @@ from trawlnet.store.redis_fleet import FleetKeys, Word
 STANDS = 1.5  # Seconds.
 
 
-def fleet_config(world: AtprotoWorld, redis: str, archive: str, **more: Any) -> ReposConfig:
-    given = FAST | {"plc_url": world.plc, "relay": (world.relay,), "store": redis}
+def fleet_config(world: Mapping[str, Any], redis: str, archive: str, **more: Any) -> ReposConfig:
+    """`world` is what a simulated network says when it is ready."""
+    given = FAST | {"plc_url": world["plc"], "relay": (world["relay"],), "store": redis}
     given |= {"archive": archive, "part_seconds": 0.3, "part_size": "64KB", "shard_timeout": STANDS}
     return ReposConfig(**(given | more))
 
 
-def job_of(config: ReposConfig, scratch: Path, s3: Mapping[str, str] | None = None) -> ShardJob:
+def job_of(
+    config: ReposConfig, scratch: Path, s3: Mapping[str, str] | None = None, gap: float = 0.1
+) -> ShardJob:
     return ShardJob(
         shard=0,
         crawler="repos",
@@ -43,7 +49,7 @@ def job_of(config: ReposConfig, scratch: Path, s3: Mapping[str, str] | None = No
         store=config.redis_address,
         s3=s3 or {},
         stands=config.shard_timeout,
-        manners_gap=0.1,
+        manners_gap=gap,
         scratch=str(scratch),
     )
 
@@ -113,9 +119,79 @@ def dids_in_manifest(place: Place) -> Counter[str]:
     return found
 
 
-def starts_by_host(log: Path) -> dict[str, list[float]]:
+@contextmanager
+def world_process(seed: int, accounts: int, hosts: int, log: Path, latency: float = 0.02):
+    """A simulated network that nobody's work here keeps waiting; gives what it says of itself."""
+    arguments = [str(one) for one in (seed, accounts, hosts, latency, log)]
+    process = subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("fleet_world.py"), *arguments],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        yield json.loads(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def gaps_in(log: Path) -> dict[str, list[float]]:
+    """The seconds between two requests to each host, as the servers saw them."""
     starts: dict[str, list[float]] = {}
     for line in log.read_text().splitlines():
         row = json.loads(line)
-        starts.setdefault(row["host"], []).append(row["at"])
-    return starts
+        starts.setdefault(row["host"], []).append(row["time"])
+    return {
+        host: [later - earlier for earlier, later in itertools.pairwise(sorted(times))]
+        for host, times in starts.items()
+    }
+
+
+class Processes:
+    """A runtime whose shards are processes: one that dies is started again."""
+
+    def __init__(self, job: ShardJob, folder: Path) -> None:
+        self._file = folder / "job.json"
+        self._file.write_text(json.dumps(asdict(job)))
+        self._log = folder / "shards.log"
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.started = 0
+
+    def start(self, shard: int) -> subprocess.Popen[bytes]:
+        self.started += 1
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, ROLE, self._file, str(shard)],
+                env=environment(),
+                stdout=log,
+                stderr=log,
+            )
+
+    def ensure(self, shard: int) -> None:
+        if shard not in self.running or self.running[shard].poll() is not None:
+            self.running[shard] = self.start(shard)
+
+    def runs(self, shard: int) -> bool:
+        return self.running[shard].poll() is None
+
+    def replace(self, shard: int) -> None:
+        """The old one is left to itself: perhaps it only sleeps."""
+        self.running[shard] = self.start(shard)
+
+    def release(self, shard: int) -> None:
+        self.running.pop(shard, None)
+
+    def kill(self, shard: int) -> None:
+        if process := self.running.get(shard):
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+
+ROLE = Path(__file__).with_name("fleet_role.py")

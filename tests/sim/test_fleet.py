@@ -16,7 +16,7 @@ def test_two_shards_archive_everything_once(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         world = await serve_atproto(3, accounts=120, hosts=8, habits=())
         try:
-            config = fleet_config(world, url, str(tmp_path / "archive"))
+            config = fleet_config(world.ready_line(), url, str(tmp_path / "archive"))
             runtime = Tasks(job_of(config, tmp_path))
             word = await asyncio.wait_for(crawl_with(config, runtime), 60)
             assert word is Word.DONE

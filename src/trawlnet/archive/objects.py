@@ -59,8 +59,14 @@ class S3Objects:
 
     def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
         """Durable when this returns, and never there in part."""
-        body = data if isinstance(data, bytes) else iter(data)
-        self._do(lambda: self._api.put(self._store, name, body, chunk_size=_CHUNK), name)
+        if isinstance(data, bytes):
+            self._do(lambda: self._api.put(self._store, name, data, chunk_size=_CHUNK), name)
+            return
+        writer = self._api.open_writer(self._store, name, buffer_size=_CHUNK)
+        # Not as a context: that would complete the object even when the pieces break off.
+        for piece in data:
+            self._do(lambda piece=piece: writer.write(piece), name)  # type: ignore[misc]
+        self._do(writer.close, name)
 
     def get(self, name: str) -> bytes:
         return bytes(self._do(lambda: self._api.get(self._store, name).bytes(), name))
