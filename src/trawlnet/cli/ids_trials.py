@@ -58,12 +58,12 @@ def run_plan(plan: Plan) -> Result:
     _run(one, plan.scaling, controls, rehearsal)
     journal = rehearsal.journal
     measured = measure(journal, one.end, one.since, opened)
-    measured = replace(measured, m6_lost=len(lost(one.traffic, journal, one.end)))
+    measured = replace(measured, m6_lost=len(lost(one, journal)))
     return Result(plan, measured, series(journal, one.end))
 
 
 def _run(one: Trial, scaling: str, controls: Controls, rehearsal: Rehearsal) -> None:
-    first = one.traffic.first_id
+    first = one.first
     pilot = make_pilot(scaling, controls, first)
     rehearsal.run(pilot, one.start, one.end if one.crash_at is None else one.crash_at)
     if one.crash_at is not None:
@@ -72,23 +72,23 @@ def _run(one: Trial, scaling: str, controls: Controls, rehearsal: Rehearsal) -> 
         rehearsal.run(pilot, one.crash_at + _DOWN, one.end)
 
 
-def lost(traffic: Traffic, journal: Journal, end: float) -> list[int]:
+def lost(one: Trial, journal: Journal) -> list[int]:
     """Ids that were there for a while, were passed, and are neither fetched nor remembered.
 
     To be remembered as a hole or as part of a gap is to be lost; to be in the missed log, under
     an embargo or in the delay queue is not.
     """
+    traffic, end = one.traffic, one.end
     known = journal.asked | set(journal.embargoed)
     known |= {i for i, mark in journal.marks.items() if mark is Mark.MISSED}
     return [
         i
-        for i in _handed_out(traffic, min(journal.beyond, traffic.head(end) + 1))
+        for i in _handed_out(traffic, one.first, min(journal.beyond, traffic.head(end) + 1))
         if i not in journal.fetched and i not in known and _was_there(traffic, i, end)
     ]
 
 
-def _handed_out(traffic: Traffic, beyond: int) -> Iterator[int]:
-    start = traffic.first_id
+def _handed_out(traffic: Traffic, start: int, beyond: int) -> Iterator[int]:
     for gap_start, gap_end in traffic.gap_ranges():
         yield from range(start, min(gap_start, beyond))
         start = gap_end

@@ -11,7 +11,8 @@ from trawlnet.sim.ids.model import Gap, State, Traffic
 from trawlnet.sim.ids.scenarios import scenario
 
 _HOUR = 3600.0
-_SETTLED = 1800.0  # When trouble begins, in every scenario that has some.
+_SETTLED = 1800.0  # When trouble begins, in every scenario that has some ...
+_EARLIER = 900.0  # ... and when the crawl does: a quarter of an hour is enough to find its pace.
 _GAP = re.compile(r"gap:(\d+)([kKmM]?)")
 _MANY = {"": 1, "k": 1000, "m": 1_000_000}
 _BURST = 1.5  # Seconds' worth of requests that a throttling server lets through at once.
@@ -29,17 +30,24 @@ class Trial:
     since: float  # Catching up is counted from here.
     crash_at: float | None = None
 
+    @property
+    def first(self) -> int:
+        """Where the crawl begins: at the newest id of its start, except after a backlog."""
+        if self.name == "backlog":
+            return self.traffic.first_id
+        return self.traffic.head(self.start) + 1
+
 
 NAMES = ("steady", "backlog", "gap:N", "outage", "stall", "throttle", "embargo", "crash")
 _HOURS = {
     "steady": 1.5,
     "backlog": 0.75,
-    "gap": 1.05,
-    "outage": 1.1,
-    "stall": 0.95,
-    "throttle": 1.7,
-    "embargo": 1.4,
-    "crash": 0.75,
+    "gap": 0.8,
+    "outage": 0.85,
+    "stall": 0.7,
+    "throttle": 1.45,
+    "embargo": 1.15,
+    "crash": 0.5,
 }
 
 
@@ -48,6 +56,7 @@ def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Tria
     kind = name.split(":")[0]
     length = (hours or _HOURS.get(kind, 1.0)) * _HOUR
     plain = scenario("steady", seed, rate)
+    start, end = _EARLIER, _EARLIER + length
     match kind:
         case "steady":
             return Trial(name, plain, 0.0, length, 0.0)
@@ -55,28 +64,25 @@ def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Tria
             return Trial(name, plain, 2 * _HOUR, 2 * _HOUR + length, 2 * _HOUR)
         case "gap" if size := _GAP.fullmatch(name):
             count = int(size[1]) * _MANY[size[2].lower()]
-            return _with_gap(name, replace(plain, gaps=(Gap(_SETTLED, count),)), length)
+            traffic = replace(plain, gaps=(Gap(_SETTLED, count),))
+            return Trial(name, traffic, start, end, opened_at(traffic))
         case "outage":
             traffic = scenario("outage", seed, rate)
-            return Trial(name, traffic, 0.0, length, traffic.outages[0].end)
+            return Trial(name, traffic, start, end, traffic.outages[0].end)
         case "stall":
             traffic = scenario("stall", seed, rate)
-            return Trial(name, traffic, 0.0, length, traffic.stalls[0].end)
+            return Trial(name, traffic, start, end, traffic.stalls[0].end)
         case "throttle":
             traffic = scenario("throttle", seed, rate)
-            return Trial(name, traffic, 0.0, length, traffic.caps[0].span.end)
+            return Trial(name, traffic, start, end, traffic.caps[0].span.end)
         case "embargo":
-            return Trial(name, scenario("embargo", seed, rate), 0.0, length, 0.0)
+            return Trial(name, scenario("embargo", seed, rate), start, end, start)
         case "crash":
-            return Trial(name, plain, 0.0, length, _SETTLED, crash_at=_SETTLED)
+            return Trial(name, plain, start, end, _SETTLED, crash_at=_SETTLED)
     raise UsageTrouble(
         f"--scenario: no {name!r}; there are {', '.join(NAMES)}",
         "trawlnet ids simulate --scenario gap:1m",
     )
-
-
-def _with_gap(name: str, traffic: Traffic, length: float) -> Trial:
-    return Trial(name, traffic, 0.0, length, opened_at(traffic))
 
 
 def opened_at(traffic: Traffic) -> float:
