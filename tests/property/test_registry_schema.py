@@ -82,7 +82,7 @@ def test_no_request_breaks_the_endpoint(
     tried = 0
 
     @settings(
-        max_examples=50,
+        max_examples=30,
         deadline=None,
         derandomize=True,
         database=None,
