@@ -20,8 +20,8 @@ from trawlnet.formats.malformed import Malformed
 from trawlnet.tables.scanned_rows import Progress
 
 _BATCH = 100  # Repos between two saves.
-# About one PDS in thirty knows the method: whether this one does is worth a request only where it
-# would save more than thirty.
+# Few PDSes list repos by collection: whether one does is worth a question only where a yes would
+# save this many requests.
 _DOUBT = 30
 _NOT_THIS_TIME = -1.0  # Instead of an instant: this walk goes without leads.
 
