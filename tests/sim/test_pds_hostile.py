@@ -133,6 +133,32 @@ def test_an_hour_of_429_is_waited_for_elsewhere_and_by_everybody(tmp_path: Path)
     asyncio.run(run())
 
 
+def test_429_without_end_is_no_failure_however_short_each_is(tmp_path: Path) -> None:
+    pds = hostile(habit=Habit.THROTTLE_RETRY_AFTER)
+
+    async def run() -> None:
+        temper = Temper(throttle_every=1, throttle_wait=1)
+        async with bench([pds], tmp_path / "r.db", temper=temper) as made:
+            result = await made.scan(pds, tries=2)
+            assert (result.verdict, result.reason) == (Verdict.PUT_OFF, Reason.RATE_LIMITED)
+            assert made.world.requests(pds) == 2
+
+    asyncio.run(run())
+
+
+def test_a_short_429_now_and_then_is_waited_for(tmp_path: Path) -> None:
+    pds = hostile(habit=Habit.THROTTLE_RETRY_AFTER, repos=1)
+
+    async def run() -> None:
+        temper = Temper(throttle_every=3, throttle_wait=1)
+        async with bench([pds], tmp_path / "r.db", temper=temper) as made:
+            result = await made.scan(pds)
+            assert result.complete and result.held == {EPRINT: 2}
+            assert made.world.requests(pds) == pds.asked.total() + 2
+
+    asyncio.run(run())
+
+
 def test_a_drip_that_outlasts_the_scan_is_the_servers_fault(tmp_path: Path) -> None:
     result = scanned(hostile(habit=Habit.DRIP), tmp_path, seconds=0.8)
     assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.TIMEOUT)

@@ -15,6 +15,7 @@ from trawlnet.net.trouble import Trouble
 
 _RELAY_SOFTWARE = "atproto-relay"
 _UNTOLD_WAIT = 300.0  # Seconds, after a "slow down" that names no time: a server's usual window.
+_SHORT_PAUSE = 10.0  # Seconds: no longer than two turns at the usual pace.
 # One that hangs must not take all the time of a scan, or no scan would ever come past it.
 _REQUESTS_AT_LEAST = 3
 _SOON = 60.0  # Seconds until a scan goes on that its own deadline ended.
@@ -67,16 +68,23 @@ class Asker:
                 return answer.body
             outcome = _outcome(answer)
             if outcome.reason is Reason.RATE_LIMITED:
-                wait = outcome.wait or _UNTOLD_WAIT
-                self._stay_away(wait)
-                raise Stopped(Verdict.PUT_OFF, outcome.reason, "it asked us to slow down", wait)
-            if outcome.wait:
+                await self._slow_down(outcome.wait or _UNTOLD_WAIT)
+            elif outcome.wait:
                 self._stay_away(outcome.wait)
                 break
-            if not _may_pass(answer, outcome.reason):
+            elif not _may_pass(answer, outcome.reason):
                 break
         assert outcome is not None  # There is a first try.
+        if outcome.reason is Reason.RATE_LIMITED:
+            raise _put_off(outcome.wait or _UNTOLD_WAIT)
         return outcome
+
+    async def _slow_down(self, wait: float) -> None:
+        """A pause that is short is made here; anything longer is for others to use."""
+        self._stay_away(wait)
+        if wait > min(_SHORT_PAUSE, self.deadline - self.parts.clock.now()):
+            raise _put_off(wait)
+        await self.parts.clock.sleep(wait)
 
     async def _get(self, url: str, body_bytes: int, before: Outcome | None) -> Response | Trouble:
         left = self.deadline - self.parts.clock.now()
@@ -120,6 +128,10 @@ class Asker:
     def _refuse_relays(self, answer: Response) -> None:
         if _RELAY_SOFTWARE in answer.headers.get("Server", "").lower():
             raise Stopped(Verdict.FAILED, Reason.REFUSED, "a relay, not a PDS")
+
+
+def _put_off(wait: float) -> Stopped:
+    return Stopped(Verdict.PUT_OFF, Reason.RATE_LIMITED, "it asked us to slow down", wait)
 
 
 def _outcome(answer: Response | Trouble) -> Outcome:
