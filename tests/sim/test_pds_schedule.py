@@ -1,0 +1,276 @@
+"""The schedule of scans, in virtual time: days of it in moments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.pds.build import NoItems, ScanHandler
+from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
+from trawlnet.crawlers.pds.discover import Rounds, Wanted
+from trawlnet.crawlers.pds.finding import Finder
+from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Reason
+from trawlnet.sim.virtual import SimClock, run_sim
+from trawlnet.tables.registry import Found, Registry, Source, Status, Terms, open_registry
+
+HOUR, DAY = 3600.0, 86_400.0
+CONFIG = PdsConfig(requests_per_minute=60_000)
+
+
+def told(verdict: Verdict, reason: Reason = Reason.OK, held: int = 0, again_in: Any = None) -> Any:
+    records = {"c": held} if held else {}
+    return ScanResult(verdict, reason, "", again_in, Tally(), 1, 0, 0, records, held)
+
+
+@dataclass
+class Hall:
+    """A registry, a schedule, and scans that take as long and end as a test wants."""
+
+    registry: Registry
+    answer: Callable[[str], Any] = lambda url: told(Verdict.COMPLETE)
+    seconds: float = 30.0
+    clock: SimClock = field(default_factory=SimClock)
+    control: Control = field(default_factory=lambda: Control(CONFIG.concurrency))
+    starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    at_once: int = 0
+    most_at_once: int = 0
+    sources: Wanted = field(default_factory=lambda: Wanted("", False, Path("/nonexistent")))
+
+    async def scan(self, url: str, deadline: float) -> ScanResult:
+        self.starts[url].append(self.clock.now())
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await self.clock.sleep(self.seconds)
+        self.at_once -= 1
+        result: ScanResult = self.answer(url)
+        return result
+
+    async def fill(self, count: int) -> None:
+        founds = [Found(f"http://127.0.0.1:{9000 + n}", Source.PLC) for n in range(count)]
+        await self.registry.register_many(founds, self.clock.now())
+
+    async def run(self, config: PdsConfig = CONFIG, companions: Any = ()) -> Ending:
+        store = RegistryStore(self.registry, self.clock, "here", lease(config))
+        rota = Rota(config.batch, config.scan_interval, config.once)
+        discovered = asyncio.Event()
+        finder = Finder(self.registry, None, Gate(self.clock, manners(config)), self.clock)  # type: ignore[arg-type]
+        rounds = Rounds(finder, self.sources, config.discovery_interval, discovered)
+        source = DueSource(store, self.clock, rota, discovered, rounds.once)
+        handler = ScanHandler(store, self.scan, self.clock, config.scan_timeout)
+        parts = Parts(
+            source,
+            store,
+            handler,
+            NoItems(),
+            Gate(self.clock, manners(config)),
+            self.clock,
+            companions=[one(discovered) for one in companions],
+        )
+        try:
+            return await crawl(parts, limits(config), self.control)
+        finally:
+            await store.close()
+
+    async def run_for(self, seconds: float, config: PdsConfig = CONFIG) -> Ending:
+        return await self.run(config.model_copy(update={"max_seconds": seconds}))
+
+
+def gaps(instants: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(instants)]
+
+
+def in_hall(tmp_path: Path, body: Callable[[Hall], Awaitable[None]]) -> None:
+    async def run() -> None:
+        registry = await open_registry(tmp_path / "registry.db", Terms(allow_private=True))
+        try:
+            await body(Hall(registry))
+        finally:
+            await registry.close()
+
+    run_sim(run())
+
+
+def test_a_batch_of_five_is_scanned_each_quarter_of_an_hour_two_at_a_time(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(12)
+        assert await hall.run_for(2 * HOUR) is Ending.LIMIT
+        starts = sorted(start for each in hall.starts.values() for start in each)
+        assert Counter(int(start // 900) for start in starts) == {0: 5, 1: 5, 2: 2}
+        assert all(start % 900 < 100 for start in starts)
+        assert hall.most_at_once == 2
+        rows = await hall.registry.listing()
+        assert all(row.status is Status.NO_CHIVE_RECORDS for row in rows)
+
+    in_hall(tmp_path, body)
+
+
+def test_a_batch_that_takes_long_delays_the_next_and_never_meets_it(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(10)
+        hall.seconds = 1000.0  # Five of them, two at a time, take longer than the interval.
+        await hall.run_for(2 * HOUR)
+        starts = sorted(start for each in hall.starts.values() for start in each)
+        assert len(starts) == 10 and hall.most_at_once == 2
+        # The second batch begins when the last of the first has ended.
+        assert 3000.0 <= starts[5] < 3010.0
+
+    in_hall(tmp_path, body)
+
+
+def test_whoever_stops_it_waits_for_the_scans_and_gives_the_rest_back(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(5)
+
+        async def stop() -> None:
+            await hall.clock.sleep(10.0)
+            hall.control.drain()
+
+        ending, _ = await asyncio.gather(hall.run(), stop())
+        assert ending is Ending.DRAINED
+        rows = await hall.registry.listing()
+        assert Counter(row.status for row in rows) == {
+            Status.NO_CHIVE_RECORDS: 2,
+            Status.PENDING: 3,
+        }
+        assert all(row.lease_owner is None for row in rows)
+        assert hall.clock.now() < 40.0
+
+    in_hall(tmp_path, body)
+
+
+def test_each_kind_of_server_comes_round_as_often_as_it_should(tmp_path: Path) -> None:
+    rich, poor, dead = (f"http://127.0.0.1:{9000 + n}" for n in range(3))
+    answers = {
+        rich: told(Verdict.COMPLETE, held=2),
+        poor: told(Verdict.COMPLETE),
+        dead: told(Verdict.FAILED, Reason.TIMEOUT),
+    }
+
+    async def body(hall: Hall) -> None:
+        await hall.fill(3)
+        hall.answer = answers.__getitem__
+        await hall.run_for(34 * DAY)
+        days = {url: [int(at // DAY) for at in hall.starts[url]] for url in answers}
+        assert days[rich] == list(range(34))
+        assert days[poor] == [0, 7, 14, 21, 28]
+        # Whoever is due waits for the next batch.
+        for gap, hours in zip(gaps(hall.starts[dead]), (1, 2, 4, 8, 16, 720), strict=True):
+            assert hours * HOUR < gap < hours * HOUR + 2 * CONFIG.scan_interval
+        row = await hall.registry.get(dead)
+        assert row is not None and row.status is Status.UNREACHABLE
+
+    in_hall(tmp_path, body)
+
+
+def test_a_scan_that_was_cut_short_goes_on_at_the_next_batch(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(1)
+        pieces = iter([*[told(Verdict.PARTIAL, again_in=60.0)] * 3, told(Verdict.COMPLETE, held=9)])
+        hall.answer = lambda url: next(pieces)
+        await hall.run_for(2 * HOUR)
+        (starts,) = hall.starts.values()
+        assert [int(start // 900) for start in starts] == [0, 1, 2, 3]
+        (row,) = await hall.registry.listing()
+        assert (row.status, row.chive_record_count) == (Status.ACTIVE, 9)
+
+    in_hall(tmp_path, body)
+
+
+def test_a_bug_of_ours_is_no_failure_of_theirs(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(1)
+
+        def bug(url: str) -> Any:
+            raise ZeroDivisionError("a bug")
+
+        hall.answer = bug
+        await hall.run_for(60.0)
+        (row,) = await hall.registry.listing()
+        assert (row.consecutive_failures, row.last_reason) == (0, Reason.UNKNOWN)
+        assert row.next_scan_at is not None and 900.0 <= row.next_scan_at < 960.0
+
+    in_hall(tmp_path, body)
+
+
+def test_a_claim_that_was_lost_meanwhile_is_not_scanned_and_stops_nothing(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(3)
+        claim = hall.registry.claim
+
+        async def robbed(*args: Any, **more: Any) -> Any:
+            rows = await claim(*args, **more)
+            for row in rows[:2]:  # As if we had slept for long, and others had come.
+                await hall.registry.release(row.pds_url, row.lease_owner or "", hall.clock.now())
+                await hall.registry.claim_one(row.pds_url, hall.clock.now(), HOUR, "others")
+            return rows
+
+        hall.registry.claim = robbed  # type: ignore[method-assign]
+        assert await hall.run(CONFIG.model_copy(update={"once": True})) is Ending.DONE
+        assert len(hall.starts) == 1
+        rows = await hall.registry.listing(status=Status.SCANNING)
+        assert [row.lease_owner for row in rows] == ["others"] * 2
+
+    in_hall(tmp_path, body)
+
+
+def test_once_means_batch_after_batch_without_pauses(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(23)
+        assert await hall.run(CONFIG.model_copy(update={"once": True})) is Ending.DONE
+        assert len(hall.starts) == 23 and hall.clock.now() < 23 * hall.seconds
+
+    in_hall(tmp_path, body)
+
+
+def test_what_is_discovered_is_scanned_at_once_by_who_has_nothing_to_do(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        def later(discovered: asyncio.Event) -> Any:
+            async def find(control: Control) -> None:
+                await hall.clock.sleep(100.0)
+                await hall.fill(1)
+                discovered.set()
+
+            return find
+
+        config = CONFIG.model_copy(update={"max_seconds": 600.0})
+        await hall.run(config, [later])
+        assert [starts[0] for starts in hall.starts.values()] == [100.0]
+
+    in_hall(tmp_path, body)
+
+
+def test_discovery_keeps_its_own_interval_across_restarts(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        dids = tmp_path / "dids"
+        dids.write_text("did:example:nobody\n")
+        hall.sources = Wanted("https://plc.directory", False, tmp_path / "tables", dids=dids)
+        finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
+        rounds: list[float] = []
+
+        class Noted(asyncio.Event):
+            def set(self) -> None:
+                rounds.append(hall.clock.now())
+
+        async def for_a_while(seconds: float) -> None:
+            keeping = Rounds(finder, hall.sources, DAY, Noted()).run(hall.control)
+            task = asyncio.ensure_future(keeping)
+            await hall.clock.sleep(seconds)
+            task.cancel()
+            await asyncio.wait([task])
+
+        await for_a_while(HOUR)
+        await for_a_while(HOUR)
+        await for_a_while(2.5 * DAY)
+        assert [round(at / DAY, 2) for at in rounds] == [0.0, 1.0, 2.0]
+
+    in_hall(tmp_path, body)
