@@ -110,8 +110,7 @@ class PartSink:
         self._begun += 1
         name = f"{self._token}.{self._begun:06d}"
         part = self._current = _Part(name, asyncio.get_running_loop().create_future())
-        # Whoever waits for it takes the error; without anybody it is no news.
-        part.durable.add_done_callback(lambda done: done.cancelled() or done.exception())
+        part.durable.add_done_callback(_noticed)
         self._start(self._age(part))
         return part
 
@@ -136,8 +135,11 @@ class PartSink:
         except ObjectsError as error:
             part.durable.set_exception(SinkUnreachable(error.message, error.hint))
             return
-        except BaseException as error:
-            # Whoever waits for the part is told, whatever it is.
+        except asyncio.CancelledError:
+            part.durable.cancel()
+            raise
+        except Exception as error:
+            # Ours is not the place to judge it: whoever waits for the part is told.
             part.durable.set_exception(error)
             raise
         self.parts_put += 1
@@ -148,3 +150,10 @@ class PartSink:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_noticed)
+
+
+def _noticed(done: asyncio.Future[None]) -> None:
+    """Whoever waits for a part takes its error; without anybody it is no news."""
+    if not done.cancelled():
+        done.exception()

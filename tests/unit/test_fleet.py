@@ -1,0 +1,180 @@
+"""The parts of a fleet that decide: what a shard tells, whether it may act, whether all is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.shared import check_shareable, directory_part
+from trawlnet.crawlers.share import ShareSource
+from trawlnet.engine.ports import Counts, Page
+from trawlnet.engine.task import Task
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.supervise import Seen, is_done
+from trawlnet.fleet.tenure import Tenure
+from trawlnet.sim.virtual import SimClock, run_sim
+from trawlnet.store.errors import Fenced
+from trawlnet.store.redis_fleet import Beat, Claim, Plan, Word
+
+PLAN = Plan(version=4, run=2, shards=2, word=Word.RUN)
+
+
+@dataclass
+class Told:
+    """A source of three pages that notes where it was asked to begin."""
+
+    asked: list[str | None] = field(default_factory=list)
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        self.asked.append(after)
+        for name in "abc":
+            if not after or name > after:
+                yield Page([Task(f"{name}1", "ours"), Task(f"{name}2", "theirs")], name)
+
+
+def told(after: str | None, run: int = 2) -> tuple[list[Page], list[str | None]]:
+    source = Told()
+
+    async def main() -> list[Page]:
+        share = ShareSource(source, run, lambda lane: lane == "ours")
+        return [page async for page in share.pages(after)]
+
+    return asyncio.run(main()), source.asked
+
+
+def test_a_shard_is_told_of_its_own_lanes_and_when_it_has_been_told_all() -> None:
+    pages, _ = told(None)
+    assert [[task.key for task in page.tasks] for page in pages] == [["a1"], ["b1"], ["c1"], []]
+    cursors = [page.cursor for page in pages]
+    assert cursors == sorted(cursors), "the lesser cursor has more left to tell"
+
+
+def test_a_shard_goes_on_where_it_was() -> None:
+    cursor = told(None)[0][0].cursor
+    pages, asked = told(cursor)
+    assert asked == ["a"] and [page.cursor[-1] for page in pages[:2]] == ["b", "c"]
+
+
+def test_what_was_told_whole_is_told_again_only_in_another_run() -> None:
+    cursor = told(None)[0][-1].cursor
+    assert told(cursor) == ([], [])
+    pages, asked = told(cursor, run=3)
+    assert asked == [""] and len(pages) == 4
+
+
+class Keys:
+    """Answers as a store would."""
+
+    token = "s000-1"
+
+    def __init__(self, claims: Sequence[Claim | None] = (), stands: bool = True) -> None:
+        self.claims = list(claims)
+        self.stands = stands
+        self.given_back: list[str] = []
+
+    async def claim(self, *_: Any) -> Claim | None:
+        return self.claims.pop(0)
+
+    async def beat(self, *_: Any) -> Beat:
+        return Beat(self.stands, PLAN)
+
+    async def give_back(self, tokens: Sequence[str]) -> None:
+        self.given_back += tokens
+
+
+def test_a_claim_waits_for_whoever_stands() -> None:
+    async def main() -> None:
+        waiting = Claim(False, wait=0.6)
+        keys = Keys([waiting, waiting, Claim(True, before=["s000-0"])])
+        tenure = Tenure(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
+        assert tenure.barred_until() > 0.0
+        assert await tenure.claim(PLAN, []) == ["s000-0"]
+        assert asyncio.get_running_loop().time() == pytest.approx(1.2)
+        assert tenure.barred_until() == 0.0 and keys.given_back == ["s000-0"]
+
+    run_sim(main())
+
+
+def test_a_claim_ends_with_its_plan() -> None:
+    async def main() -> None:
+        tenure = Tenure(Keys([None]), 0, 10.0, SimClock())  # type: ignore[arg-type]
+        assert await tenure.claim(PLAN, []) is None
+
+    run_sim(main())
+
+
+def test_whoever_slept_may_not_act_before_it_has_asked() -> None:
+    async def main() -> None:
+        keys = Keys([Claim(True)])
+        tenure = Tenure(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
+        await tenure.claim(PLAN, [])
+        await asyncio.sleep(7.9)
+        assert tenure.barred_until() == 0.0
+        await asyncio.sleep(0.2)
+        now = asyncio.get_running_loop().time()
+        assert tenure.barred_until() == now + 10.0
+        await tenure.may_put()
+        assert tenure.barred_until() == 0.0, "it still stands, and knows it now"
+        await asyncio.sleep(60.0)
+        keys.stands = False
+        with pytest.raises(Fenced):
+            await tenure.may_put()
+
+    run_sim(main())
+
+
+def seen(*shards: dict[str, Any], **counts: int) -> Seen:
+    return Seen(PLAN, dict(enumerate(shards)), Counts(**counts))
+
+
+DRY = {"dry": True, "version": 4}
+
+
+def test_a_fleet_is_done_when_all_is_told_and_nothing_is_left() -> None:
+    assert is_done(seen(DRY, DRY))
+    assert is_done(seen(DRY, DRY, open=3, blocked=3))
+    assert not is_done(seen(DRY, DRY, open=1))
+    assert not is_done(seen(DRY)), "a shard is silent"
+    assert not is_done(seen(DRY, DRY | {"dry": False}))
+    assert not is_done(seen(DRY, DRY | {"version": 3})), "it speaks of an older share"
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 100])
+def test_all_shards_together_ask_a_directory_no_more_than_one_would(shards: int) -> None:
+    every = [directory_part(shards, owner=number == 0) for number in range(shards)]
+    assert sum(every) == pytest.approx(1.0) and min(every) > 0.0
+
+
+@pytest.mark.parametrize(
+    "given, hint",
+    [
+        ({"archive": "x"}, "--store"),
+        ({"store": "redis://r"}, "--archive"),
+        ({"store": "redis://r", "archive": "x", "update": True}, "one machine"),
+        ({"store": "redis://r", "archive": "x"}, "--clickhouse-address"),
+    ],
+)
+def test_what_a_fleet_cannot_do_is_said_before_it_begins(given: dict[str, Any], hint: str) -> None:
+    with pytest.raises(NotReady) as refused:
+        check_shareable(ReposConfig(**given))
+    assert hint in refused.value.hint
+
+
+def test_a_job_shows_no_secret() -> None:
+    job = ShardJob(
+        0,
+        "repos",
+        config={"clickhouse_password": "hush"},
+        store="redis://:hush@host/0",
+        s3={"secret_access_key": "hush"},
+        stands=1.0,
+        manners_gap=1.0,
+        scratch="/tmp",
+    )
+    assert "hush" not in repr(job) and "hush" not in str(job)
