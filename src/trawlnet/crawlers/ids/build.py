@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
@@ -26,6 +28,7 @@ from trawlnet.crawlers.ids.notes import (
 )
 from trawlnet.crawlers.ids.places import instances_place, queue_place
 from trawlnet.crawlers.ids.presets import api_of, base_of
+from trawlnet.crawlers.ids.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.publish import QueueingSink
 from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.setout import pilot_for
@@ -33,9 +36,11 @@ from trawlnet.crawlers.ids.source import NoPages
 from trawlnet.crawlers.ids.start import Scout, first_id
 from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
 from trawlnet.crawlers.metered import MeteredHttp
+from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners
 from trawlnet.net.answer import Limits
 from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
@@ -84,6 +89,13 @@ async def open_parts(
         withheld = {n for a, b in ledger.position().embargoed for n in range(a, b)}
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
         sink = QueueingSink(queues.found, queues.withheld, meter.published)
+        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer]
+        if api.anchor:
+            companions.append(helm.look_for_anchor)
+        if config.metrics_from and isinstance(askers.pilot, Informed):
+            figures = await stack.enter_async_context(_figures_http(config, clock))
+            reader = PrometheusReader(figures, config.metrics_from, clock, askers.pilot)
+            companions.append(reader.run)
         _say_hello(helm, stack, config)
         yield Parts(
             NoPages(),
@@ -93,7 +105,7 @@ async def open_parts(
             gate,
             clock,
             enough=lambda: config.until is not None and ledger.watermark >= config.until,
-            companions=[helm.steer, helm.look_for_anchor] if api.anchor else [helm.steer],
+            companions=companions,
         )
 
 
@@ -181,6 +193,13 @@ def _http(config: IdsConfig, gate: Gate, clock: Clock) -> Http:
         ),
         pools=Pools(total=most, per_host=most),
     )
+
+
+def _figures_http(config: IdsConfig, clock: Clock) -> Http:
+    """To the metrics server, which is the operator's own and may be at a private address."""
+    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
+    gate = Gate(clock, Manners(rate=math.inf))
+    return Http(gate, clock, agent, guard=Guard(allow_private=True), limits=Limits(total=10.0))
 
 
 def _alerts(config: IdsConfig, clock: Clock) -> Alerts:

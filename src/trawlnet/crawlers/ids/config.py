@@ -158,8 +158,8 @@ def manners(config: IdsConfig) -> Manners:
     )
 
 
-# The classic law sends so many more after a gap, for a while.
-_SUPERCHARGE = 500
+# The classic law has so many more in flight beside its workers: after a gap, and for retries.
+_SUPERCHARGE = 1000
 
 
 def in_flight(config: IdsConfig) -> int:

@@ -1,0 +1,57 @@
+"""Crawls of ids for the nursery: the right one, and one that settles before it publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import trawlnet.engine.settle as settling
+from trawlnet.crawlers.ids.build import open_parts
+from trawlnet.crawlers.ids.config import IdsConfig, limits
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import crawl
+from trawlnet.engine.floor import Done, Floor
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+
+
+async def sound(folder: Path) -> None:
+    """Until it is killed, or told to end by a file."""
+    config = IdsConfig(**json.loads((folder / "config.json").read_text()))
+    clock, control = SystemClock(), Control(config.first_workers)
+
+    async def told() -> None:
+        while not (folder / "end").exists():
+            await asyncio.sleep(0.02)
+        control.drain()
+
+    async with open_parts(config, folder / "w", clock, Metrics("ids", clock)) as parts:
+        watching = asyncio.create_task(told())
+        await crawl(parts, limits(config), control)
+        await watching
+
+
+async def settle_first(folder: Path) -> None:
+    """Breaks "settled implies durable": the ledger says done, then the queue is written."""
+
+    async def swapped(floor: Floor, batch: list[Done]) -> None:
+        sink, held_back = floor.parts.sink, []
+
+        class Later:
+            async def write(self, written: object) -> None:
+                held_back.append(written)
+
+        object.__setattr__(floor.parts, "sink", Later())
+        await right(floor, batch)
+        object.__setattr__(floor.parts, "sink", sink)
+        await asyncio.sleep(0.05)
+        for written in held_back:
+            await sink.write(written)  # type: ignore[arg-type]
+
+    right = settling.settle_batch
+    settling.settle_batch = swapped  # type: ignore[assignment]
+    await sound(folder)
+
+
+ROLES = {"sound": sound, "settle_first": settle_first}
