@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.ids_sets import (
     store_servers,
 )
 from tests.made_reports import KINGS_FALL, MEMBER, entry, report
+from tests.servers import PostgresServer
 
 from trawlnet.crawlers.ids.kinds import ITEM
 from trawlnet.crawlers.ids.processor import process, store_message
@@ -348,6 +350,17 @@ def test_told_to_stop_it_ends_after_its_batches_and_the_rest_comes_later(where: 
     assert first + rest == 60
 
 
+def start_again(server: PostgresServer) -> None:
+    """A killed server leaves children, and nobody can take its place before they have noticed."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return server.start()
+        except RuntimeError:
+            assert time.monotonic() < deadline, "the children stay"
+            time.sleep(0.1)
+
+
 def test_a_database_that_is_away_is_waited_for_and_then_given_up(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,7 +374,7 @@ def test_a_database_that_is_away_is_waited_for_and_then_given_up(
             servers.postgres.kill()
             async with asyncio.TaskGroup() as group:
                 group.create_task(job.run(queue, drain=True))
-                group.create_task(asyncio.to_thread(servers.postgres.start))
+                group.create_task(asyncio.to_thread(start_again, servers.postgres))
             return job.done
 
     async def run() -> Tally:
@@ -385,7 +398,7 @@ def test_a_database_that_is_away_is_waited_for_and_then_given_up(
                 with pytest.raises(TablesUnreachable):
                     await job.run(queue, drain=True)
             finally:
-                await asyncio.to_thread(servers.postgres.start)
+                await asyncio.to_thread(start_again, servers.postgres)
 
     asyncio.run(never())
     assert asyncio.run(where.drain()).stored == 10, "nothing was acked meanwhile"

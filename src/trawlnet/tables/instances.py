@@ -76,9 +76,8 @@ async def store_instances(db: Relational, instances: Iterable[Instance]) -> Stor
         await work.many(
             "note_seen_hash", ({"hash": h} for h in sorted({i.hash for _, i in unique}))
         )
-        new = [
-            one for _, one in unique if await work.one("insert_instance", _instance_row(one, work))
-        ]
+        added = await work.new_ids([_instance_row(one, work) for _, one in unique])
+        new = [one for number, one in unique if number in added]
         await _insert_parts(work, new)
     return Stored(len(new), len(batch) - len(new))
 
@@ -101,22 +100,41 @@ class _Work:
     transaction: Transaction
     dialect: Dialect
 
-    async def one(self, name: str, row: Row) -> int:
-        return await self.transaction.run(_statement(name, self.dialect), row)
-
     async def many(self, name: str, rows: Iterable[Row]) -> None:
         await self.transaction.run_many(_statement(name, self.dialect), list(rows))
+
+    async def new_ids(self, rows: Sequence[Row]) -> set[int]:
+        """Insert instances; returns which were not there before."""
+        insert = _statement("insert_instance", self.dialect)
+        if self.dialect == "postgresql":
+            answers = await self.transaction.rows(insert, _document(rows))
+        else:
+            answers = [one for row in rows for one in await self.transaction.rows(insert, row)]
+        return {number for (number,) in answers}
+
+    async def parts(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert what belongs to new instances."""
+        insert = _statement(name, self.dialect)
+        if self.dialect == "postgresql":
+            await self.transaction.run(insert, _document(rows))
+        else:
+            await self.transaction.run_many(insert, rows)
 
     def instant(self, moment: datetime | None) -> Value:
         return None if moment is None else to_db(self.dialect, moment.timestamp())
 
 
+def _document(rows: Sequence[Row]) -> Row:
+    """PostgreSQL gets all rows at once: a round trip for each would take most of the time."""
+    return {"rows": json.dumps(rows, default=str)}
+
+
 async def _insert_parts(work: _Work, instances: Sequence[Instance]) -> None:
     took_part = [(one, player) for one in instances for player in one.players]
-    await work.many("insert_instance_player", (_taking_part(*pair) for pair in took_part))
+    await work.parts("insert_instance_player", [_taking_part(*pair) for pair in took_part])
     characters = [(*pair, character) for pair in took_part for character in pair[1].characters]
-    await work.many("insert_instance_character", (_character_row(*each) for each in characters))
-    await work.many("insert_instance_weapon", _weapon_rows(characters))
+    await work.parts("insert_instance_character", [_character_row(*each) for each in characters])
+    await work.parts("insert_instance_weapon", list(_weapon_rows(characters)))
     # In the order of their keys: two transactions that wait for each other would be none.
     took_part.sort(key=lambda pair: (pair[1].membership_id, pair[0].hash))
     await work.many("save_player", (_player_row(*pair, work) for pair in took_part))
