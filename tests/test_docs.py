@@ -26,6 +26,7 @@ from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.pds import PdsMeter
 from trawlnet.observe.repos import RepoMeter, Watched
 from trawlnet.observe.web import WebMeter
 from trawlnet.store.memory import MemoryStore
@@ -94,6 +95,7 @@ def metrics_table() -> str:
     metrics.watch(Parts(None, MemoryStore(), None, None, gate, clock), Control(1))  # type: ignore[arg-type]
     census = {"archived": 0}
     RepoMeter(metrics).watched = Watched(gate, lambda: 0, census, ("too_large",))
+    PdsMeter(metrics, ["pub.chive.review.comment"])
     WebMeter(metrics, ("page",), {})
     metrics.http.request_ended(200, 0, 0)
     rows = []

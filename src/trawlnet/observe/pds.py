@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import Counter, Histogram
 
 from trawlnet.observe import metrics as names
 from trawlnet.observe.metrics import Metrics
 
+RECORD_STATUSES = ("success", "error", "skipped")
+SCAN_STATUSES = ("success", "partial", "put_off", "error")
 # Ten requests a minute make a scan of any size fill its minute, and a user may allow an hour.
 _SCAN_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
@@ -15,7 +19,8 @@ _INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
 class PdsMeter:
     """Told by scans. Collections come as labels out of a closed set."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, collections: Iterable[str] = ()) -> None:
+        """Series of these collections are there from the beginning, at 0."""
         registry = metrics.registry
         self._yields = metrics.yields
         self._yields |= {"scans": 0, "records": 0}
@@ -45,6 +50,15 @@ class PdsMeter:
             buckets=_INDEX_BUCKETS,
             registry=registry,
         )
+
+        for status in SCAN_STATUSES:
+            self._scans.labels(status)
+            self._durations.labels(status)
+        for collection in collections:
+            self._scanned.labels(collection)
+            self._index_durations.labels(collection)
+            for status in RECORD_STATUSES:
+                self._indexed.labels(collection, status)
 
     def scan_ended(self, status: str, seconds: float) -> None:
         self._yields["scans"] += 1

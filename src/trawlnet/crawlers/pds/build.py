@@ -104,18 +104,18 @@ async def scan_parts(kit: Kit) -> ScanParts:
     tables = Scanned(kit.registry.db)
     await tables.migrate()
     directory = wanted(config, kit.workspace).directory
+    lexicons = load_lexicons(kit.workspace / LEXICONS)
+    routes = Routes(config.collections, lexicons, config.index_tags)
     return ScanParts(
         http=kit.http,
         identities=Identities(
             lambda did: resolve(kit.http, did, directory, allow_private=private), kit.clock
         ),
         tables=tables,
-        routes=Routes(
-            config.collections, load_lexicons(kit.workspace / LEXICONS), config.index_tags
-        ),
+        routes=routes,
         clock=kit.clock,
         limits=ScanLimits(records=config.max_records_per_pds),
-        meter=PdsMeter(kit.metrics),
+        meter=PdsMeter(kit.metrics, routes.names),
         park=kit.gate.park,
         allow_private=private,
     )
