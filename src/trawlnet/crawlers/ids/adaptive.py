@@ -9,6 +9,7 @@ from trawlnet.crawlers.ids.ceiling import Ceiling, Pace
 from trawlnet.crawlers.ids.concurrency import Concurrency
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.embargo import Embargo
+from trawlnet.crawlers.ids.gapsearch import probe_says
 from trawlnet.crawlers.ids.head import Head
 from trawlnet.crawlers.ids.lookout import Lookout
 from trawlnet.crawlers.ids.outage import Outage
@@ -144,6 +145,8 @@ class AdaptivePilot:
             self._outage.disabled(now)
             return self._put_back(now, ask, now)
         if verdict is Verdict.THROTTLED:
+            if self._outage.on:
+                self._outage.disabled(now)  # It may have been the canary: there must be another.
             return self._throttled(now, answer)
         if verdict is Verdict.FAILED:
             self._outage.failed(now)
@@ -247,9 +250,8 @@ class AdaptivePilot:
 
     def _probed(self, now: float, answer: Answer) -> Sequence[Entry]:
         i, verdict = answer.ask.id, answer.verdict
-        exists = True if verdict.exists else False if verdict is Verdict.NOT_FOUND else None
-        fetched = exists is True and self._walk.fetched_ahead(i)
-        self._lookout.probed(now, i, exists, answer.happened_at)
+        fetched = verdict.exists and self._walk.fetched_ahead(i)
+        self._lookout.probed(now, i, probe_says(verdict), answer.happened_at)
         self._free(now)
         gaps = self._lookout.crossings.gaps
         entries = [Entry(*gap, Mark.GAP, "skipped by the counter") for gap in gaps]
@@ -313,7 +315,7 @@ class AdaptivePilot:
 
     def _state(self, now: float) -> str:
         if self._outage.on:
-            return "outage: one canary every ten seconds"
+            return "outage: one canary at a time"
         if self._lookout.stalled:
             return "nothing new: a stall or a gap"
         if self._head.rate is None:

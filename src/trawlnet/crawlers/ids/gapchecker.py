@@ -5,9 +5,9 @@ from __future__ import annotations
 from trawlnet.crawlers.ids.classic import Reading
 from trawlnet.crawlers.ids.counters import Counters
 from trawlnet.crawlers.ids.crossings import Crossings
-from trawlnet.crawlers.ids.gapsearch import GapSearch
+from trawlnet.crawlers.ids.gapsearch import GapSearch, probe_says
 from trawlnet.crawlers.ids.walk import Walk
-from trawlnet.crawlers.ids.words import Answer, Purpose, Verdict
+from trawlnet.crawlers.ids.words import Answer, Purpose
 
 EVERY = 300.0
 WINDOW = 240.0
@@ -99,7 +99,7 @@ class GapChecker:
             if verdict.exists and answer.ask.purpose is Purpose.FIRST:
                 self._found_at = now
             return
-        exists = True if verdict.exists else False if verdict is Verdict.NOT_FOUND else None
+        exists = probe_says(verdict)
         if self._search is not None and i in self._search:
             self._search.answered(now, i, exists)
         else:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
+from trawlnet.crawlers.ids.words import Verdict
+
 _DENSE = 4096  # Below this distance two neighbours are asked: a lone hole must not mislead.
 _BELOW = 8  # Ids before the block that are asked for once more, when late ones are there, too.
 _VERIFY_AFTER = 60.0
+_TRIES = 20  # Of a probe whose answer tells nothing; then it counts as not there.
 
 
 class GapSearch:
@@ -31,6 +34,7 @@ class GapSearch:
         self._above: int | None = None  # Where the block seemed to begin, when that was too high.
         self._low, self._high = start - 1, start
         self._halving = False
+        self._untold: dict[int, int] = {}
         self._verify_at = float("inf")
         if known is not None:
             self.anchor(known)
@@ -80,10 +84,14 @@ class GapSearch:
         """What became of a probe; None when the answer told nothing and it must be asked again."""
         self._flying.discard(i)
         if exists is None:
-            self._queue.appendleft(i)
-        elif self.gap is not None:
-            pass
-        elif self.first is not None:
+            self._untold[i] = self._untold.get(i, 0) + 1
+            if self._untold[i] < _TRIES:
+                self._queue.appendleft(i)
+                return
+            exists = False
+        if self.gap is not None:
+            return
+        if self.first is not None:
             self._verified(now, i, exists)
         elif self._halving:
             self._halved(now, i, exists)
@@ -151,3 +159,9 @@ class GapSearch:
 
     def _confirm(self) -> None:
         self.gap = (self.start, self._checked_first())
+
+
+def probe_says(verdict: Verdict) -> bool | None:
+    """Whether there is an id; None when that is not certain. A crawl jumps to where one is, so
+    nothing but a whole answer counts as one."""
+    return True if verdict.exists else False if verdict is Verdict.NOT_FOUND else None

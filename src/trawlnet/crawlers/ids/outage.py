@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_CANARY_EVERY = 10.0
+_CANARY_FIRST, _CANARY_MOST = 2.0, 10.0  # Seconds between canaries: twice as long each time.
 _FAILURES = 20  # So many in a row ...
 _FAILING = 5.0  # ... over so many seconds are an outage, whatever the API calls it.
 
@@ -11,14 +11,19 @@ class Outage:
     def __init__(self) -> None:
         self.on = False
         self.canary_at = float("inf")
+        self._wait = _CANARY_FIRST
         self._began = float("-inf")
         self._failures = 0
         self._failing_since = 0.0
 
     def disabled(self, now: float) -> None:
+        """Of many answers that say so at once the first counts, and then those of canaries."""
         if not self.on:
-            self.on, self._began = True, now
-        self.canary_at = now + _CANARY_EVERY
+            self.on, self._began, self._wait = True, now, _CANARY_FIRST
+        elif self.canary_at < float("inf"):
+            return
+        self.canary_at = now + self._wait
+        self._wait = min(2.0 * self._wait, _CANARY_MOST)
 
     def failed(self, now: float) -> None:
         if self._failures == 0:
