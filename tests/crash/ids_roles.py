@@ -45,7 +45,7 @@ async def settle_first(folder: Path) -> None:
         object.__setattr__(floor.parts, "sink", Later())
         await right(floor, batch)
         object.__setattr__(floor.parts, "sink", sink)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)
         for written in held_back:
             await sink.write(written)  # type: ignore[arg-type]
 
