@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.made_reports import entry, report
 
+from trawlnet.crawlers.ids.kinds import read_report
 from trawlnet.crawlers.ids.processor import Malformed, is_raid, process, store_message, time_played
 from trawlnet.formats.instance import MAX_ID, Instance, from_message, to_message
+from trawlnet.sink.errors import SinkError
 from trawlnet.tables.instances import original, storable
 
 stays = st.lists(st.tuples(st.integers(-50, 120), st.integers(-20, 150)), max_size=8)
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+odd_text = st.text(max_size=5) | st.sampled_from(["\ud800", "\0", "2024-01-01T00:00:00", "12"])
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | odd_text
 anything = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -99,16 +102,20 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = [place for place in places(report(entry(1), entry(2))) if place]
 
 
+def spoilt(whole: Any, place: tuple[Any, ...], rubbish: Any) -> Any:
+    at = whole
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = rubbish
+    return whole
+
+
 @settings(max_examples=300)
 @given(st.sampled_from(PLACES), anything)
 def test_a_report_with_anything_anywhere_is_processed_or_refused(
     place: tuple[Any, ...], rubbish: Any
 ) -> None:
-    raw = report(entry(1), entry(2))
-    at: Any = raw
-    for key in place[:-1]:
-        at = at[key]
-    at[place[-1]] = rubbish
+    raw = spoilt(report(entry(1), entry(2)), place, rubbish)
     try:
         is_raid(raw)
         instance = process(raw)
@@ -116,6 +123,25 @@ def test_a_report_with_anything_anywhere_is_processed_or_refused(
         assert str(error) and len(str(error)) < 200
     else:
         assert from_message(to_message(instance)) == instance
+
+
+MESSAGE_PLACES = [place for place in places(store_message(report(entry(1), entry(2)))) if place]
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(MESSAGE_PLACES), anything)
+def test_a_message_with_anything_anywhere_is_read_or_refused(
+    place: tuple[Any, ...], rubbish: Any
+) -> None:
+    whole = json.loads(json.dumps(store_message(report(entry(1), entry(2)))))
+    try:
+        read = read_report(spoilt(whole, place, rubbish))
+    except Malformed as error:
+        assert str(error)
+    except SinkError:
+        assert place[0] == "pgcr", "only what no queue can carry"
+    else:
+        assert read.instance is not None and read.number == read.instance.instance_id
 
 
 @given(st.dictionaries(st.text(), anything, max_size=4))

@@ -91,5 +91,5 @@ def from_message(message: Any) -> Instance:
     """Raises Malformed when a field is missing, of another kind, or out of its range."""
     try:
         return msgspec.convert(message, Instance)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise Malformed(f"not a processed instance: {error}") from None
