@@ -1,0 +1,253 @@
+"""What is told of an ids crawl: alerts, figures, where it begins, and what Prometheus says."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import time
+from pathlib import Path
+from shutil import which
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trawlnet.crawlers.ids.classic import NO_LAG, Reading
+from trawlnet.crawlers.ids.prometheus import PrometheusReader, points_of, queries, weighted
+from trawlnet.crawlers.ids.start import first_id, newest_found
+from trawlnet.crawlers.ids.watchman import Figures, Watchman
+from trawlnet.crawlers.ids.words import Answer, Ask, Entry, Mark, Purpose, Verdict
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.rules import Manners
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
+from trawlnet.observe.ids import LAG_BUCKETS, STATUSES, Asked, IdsMeter
+from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.recent import RecentCounts, RecentValues
+from trawlnet.sim.serve import free_port
+
+
+def saw(
+    watchman: Watchman,
+    verdict: Verdict,
+    purpose: Purpose = Purpose.FIRST,
+    *entries: Entry,
+    now: float = 0.0,
+) -> list[str]:
+    answer = Answer(Ask(7, purpose), verdict, 0.1)
+    return [alert.title for alert in watchman.saw(now, answer, entries)]
+
+
+def test_an_outage_is_told_once_and_so_is_its_end() -> None:
+    watchman = Watchman(3600.0, 0.0)
+    assert saw(watchman, Verdict.DISABLED) == ["outage"]
+    assert saw(watchman, Verdict.DISABLED) == []
+    assert saw(watchman, Verdict.THROTTLED) == []
+    assert saw(watchman, Verdict.NOT_FOUND, now=30.0) == ["outage over"]
+    assert saw(watchman, Verdict.STORED) == []
+
+
+def test_a_gap_is_told_when_it_is_looked_for_and_when_it_is_crossed() -> None:
+    watchman = Watchman(3600.0, 0.0)
+    assert saw(watchman, Verdict.NOT_FOUND, Purpose.PROBE) == ["gap found"]
+    assert saw(watchman, Verdict.NOT_FOUND, Purpose.PROBE) == []
+    gap = Entry(100, 5000, Mark.GAP)
+    assert saw(watchman, Verdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
+    assert saw(watchman, Verdict.STORED, Purpose.FIRST, Entry(1, 5, Mark.GAP)) == []
+
+
+def figures(errors: float = 0.0, requests: int = 100) -> Figures:
+    return Figures(31.0, 0.02, errors, requests, 12, 15_000_000_000)
+
+
+def test_runaway_errors_are_told_when_they_begin() -> None:
+    watchman = Watchman(3600.0, 0.0)
+    told = [
+        [alert.title for alert in watchman.looked(now, one)]
+        for now, one in enumerate(
+            [figures(), figures(0.6, 10), figures(0.6), figures(0.9), figures(), figures(0.6)]
+        )
+    ]
+    assert told == [[], [], ["runaway errors"], [], [], ["runaway errors"]]
+
+
+def test_the_status_is_told_now_and_then() -> None:
+    watchman = Watchman(10.0, 0.0)
+    told = [now for now in range(35) if watchman.looked(float(now), figures())]
+    assert told == [10, 20, 30]
+    assert figures().fields()["lag behind head (P20)"] == "31 s"
+
+
+# --- Figures ---
+
+
+def test_the_meter_counts_every_request_and_only_real_lags() -> None:
+    metrics = Metrics("ids", SystemClock())
+    meter = IdsMeter(metrics)
+    for verdict, lag in (
+        ("stored", 30.0),
+        ("filtered", 31.0),
+        ("disabled", None),
+        ("stored", -5.0),
+    ):
+        meter.answered(Asked(verdict, "Word", "first", 0, 0.12, lag), now=100.0)
+    meter.answered(Asked("not_found", "Word", "retry", 3, 0.1, None), now=100.0)
+    from prometheus_client import generate_latest
+
+    text = generate_latest(metrics.registry).decode()
+    assert 'pgcr_crawl_summary_status{attempts="1",status="1"} 2.0' in text
+    assert 'pgcr_crawl_summary_status{attempts="4",status="3"} 1.0' in text
+    assert 'pgcr_crawl_summary_lag_count{attempts="1",status="1"} 1.0' in text
+    assert 'get_pgcr_req_count{status="Word"} 5.0' in text
+    assert 'trawlnet_ids_asks_total{purpose="retry",verdict="not_found"} 1.0' in text
+    assert "atlas_active_workers 0.0" in text
+    assert meter.lag_p20(100.0) == 30.0
+    assert meter.lag_p20(400.0) is None
+    assert meter.fractions(100.0)["fraction_404"] == pytest.approx(0.2)
+
+
+def test_every_verdict_has_its_number() -> None:
+    assert set(STATUSES) == set(map(str, Verdict))
+    assert sorted(STATUSES.values()) == [1, 2, 3, 4, 5, 6, 9, 10]
+
+
+@pytest.mark.parametrize("lag", [301.0, 350.0, 600.0, 1700.0])
+def test_the_buckets_do_not_make_300_seconds_look_like_600(lag: float) -> None:
+    edges = [0, *LAG_BUCKETS]
+    low, high = next(pair for pair in itertools.pairwise(edges) if lag <= pair[1])
+    read = low + 0.2 * (high - low)
+    assert abs(read - lag) <= 0.2 * lag
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=60))
+def test_a_quantile_of_few_values_is_one_of_them(values: list[float]) -> None:
+    recent = RecentValues(120.0)
+    for value in values:
+        recent.add(5.0, value)
+    found = recent.quantile(5.0, 0.2)
+    assert found is not None
+    assert sum(value < found for value in values) <= 0.2 * len(values)
+
+
+def test_recent_figures_are_bounded_and_forgotten() -> None:
+    counts, values = RecentCounts(10.0), RecentValues(10.0)
+    for second in range(1000):
+        for _ in range(100):
+            counts.add(float(second), "ok")
+            values.add(float(second), 1.0)
+    assert 1000 <= counts.counts(999.0)["ok"] <= 1100
+    assert sum(len(kept) for _, kept in values._slots) <= 64 * 12
+
+
+# --- Where to begin ---
+
+
+def search(ids: range, gaps: list[range], holes: set[int] = frozenset()) -> tuple[int | None, int]:  # type: ignore[assignment]
+    asked = 0
+
+    async def exists(number: int) -> bool:
+        nonlocal asked
+        asked += 1
+        return number in ids and number not in holes and not any(number in gap for gap in gaps)
+
+    return asyncio.run(newest_found(exists)), asked
+
+
+@given(st.integers(10, 2**38), st.integers(0, 2**20))
+def test_the_newest_id_is_found_by_searching(newest: int, seed: int) -> None:
+    holes = {newest - 7 - seed % 50, 2 ** (newest.bit_length() - 1)}
+    found, asked = search(range(1, newest + 1), [], holes)
+    assert found is not None
+    assert newest - 12 <= found <= newest
+    assert asked < 800
+
+
+def test_a_gap_on_the_way_does_not_mislead_the_search() -> None:
+    newest = 15_000_000_000
+    gap = range(12_000_000_000, 13_000_000_000)
+    found, _ = search(range(1, newest + 1), [gap])
+    assert found is not None
+    assert newest - 12 <= found <= newest
+
+
+def test_where_nothing_is_found_nothing_is_claimed() -> None:
+    assert search(range(0), [])[0] is None
+    assert first_id(100, 10_000) == 1
+    assert first_id(50_000, 10_000) == 40_000
+
+
+# --- Prometheus ---
+
+
+class Told:
+    def __init__(self) -> None:
+        self.readings: list[Reading | None] = []
+
+    def told(self, reading: Reading | None) -> None:
+        self.readings.append(reading)
+
+
+def test_newer_points_weigh_more_and_silence_is_passed_over() -> None:
+    assert weighted([1.0, 4.0], 0.0) == 3.0
+    assert weighted([float("nan"), 4.0], 0.0) == 4.0
+    assert weighted([], 900.0) == 900.0
+    for wrong in ({}, {"data": {"result": [{}]}}, None):
+        with pytest.raises(ValueError, match="range query"):
+            points_of(wrong)
+
+
+@pytest.mark.skipif(which("prometheus") is None, reason="Prometheus is not installed")
+def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_path: Path) -> None:
+    (tmp_path / "prometheus.yml").write_text("scrape_configs: []\n")
+    port = free_port()
+    server = subprocess.Popen(
+        [
+            "prometheus",
+            f"--config.file={tmp_path / 'prometheus.yml'}",
+            f"--storage.tsdb.path={tmp_path / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+
+    async def main() -> tuple[Reading | str, Reading | str]:
+        clock = SystemClock()
+        gate = Gate(clock, Manners(rate=1e6))
+        agent = "trawlnet/test (+nobody@example.org)"
+        async with Http(gate, clock, agent, guard=Guard(allow_private=True)) as http:
+            reader = PrometheusReader(http, f"http://127.0.0.1:{port}/", clock, Told())
+            deadline = time.monotonic() + 30.0
+            while isinstance(found := await reader.read(clock.now(), 4), str):
+                assert time.monotonic() < deadline, found
+                await asyncio.sleep(0.1)
+            server.kill()
+            server.wait()
+            return found, await reader.read(clock.now(), 1)
+
+    try:
+        found, gone = asyncio.run(main())
+    finally:
+        server.kill()
+        server.wait()
+    assert found == Reading(0.0, NO_LAG, 0.0)
+    assert isinstance(gone, str) and gone
+
+
+def test_without_an_answer_the_pilot_goes_by_its_own_counters_and_the_log_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told = Told()
+    reader = PrometheusReader(None, "", SystemClock(), told)  # type: ignore[arg-type]
+    reading = Reading(0.1, 30.0, 40.0)
+    for one in ("refused", "refused", reading):
+        reader._tell(one)
+    assert told.readings == [None, None, reading]
+    assert caplog.text.count("going by own") == 1
+
+
+@pytest.mark.parametrize("minutes", [1, 4])
+def test_no_query_has_a_window_of_nothing(minutes: int) -> None:
+    assert all("[0m]" not in query for query in queries(minutes).values())
+    assert f"[{minutes}m]" in queries(minutes)["fraction_404"]
