@@ -123,7 +123,7 @@ def test_the_plain_preset_starts_below_its_anchor(api: Api, tmp_path: Path) -> N
     folder = tmp_path / "w"
     ran = trawlnet(
         *("ids", "crawl", "-w", folder, "--base-url", api.url, "--allow-private-hosts"),
-        *("--preset", "json", "--buffer", 300, "--max-rps", 150, "--max-tasks", 80),
+        *("--preset", "json", "--buffer", 1200, "--max-rps", 150, "--max-tasks", 80),
     )
     assert ran.code == 4, ran.err
     paths = [row["path"] for row in api.requests()]
