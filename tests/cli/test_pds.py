@@ -1,0 +1,187 @@
+"""`trawlnet pds` as its users type it, against the simulated network."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers import free_port, postgres_server
+
+from program import at_once, started, trawlnet, wait_until
+
+POSTS = "app.bsky.feed.post"
+COLUMNS = {
+    *("pds_url", "discovered_at", "discovery_source", "status", "last_scan_at", "next_scan_at"),
+    *("has_chive_records", "chive_record_count", "consecutive_failures", "scan_priority"),
+    *("last_error", "updated_at"),
+}
+
+
+def sources(network: Any) -> tuple[object, ...]:
+    return ("--plc-url", network.ready["plc"], "--relay", network.relay, "--allow-private-hosts")
+
+
+def crawling(network: Any, workspace: Path, *more: object) -> tuple[object, ...]:
+    rates = ("--requests-per-minute", 60_000, "--plc-rps", 1000, "--max-records-per-pds", 100_000)
+    chosen = ("--collections", POSTS, "--batch", 50, "--concurrency", 4)
+    return ("pds", "crawl", "-w", workspace, *sources(network), *rates, *chosen, *more)
+
+
+def posts_by_host(network: Any) -> Counter[str]:
+    """Of accounts that are active, where they live."""
+    counts: Counter[str] = Counter()
+    for row in network.manifest["dids"].values():
+        if row["archivable"]:
+            counts[row["pds"]] += row["records"].get(POSTS, 0)
+    return counts
+
+
+def listed(workspace: Path, *more: object) -> dict[str, dict[str, Any]]:
+    ran = at_once("pds", "list", "-w", workspace, "--json", *more)
+    assert ran.code == 0, ran.err
+    return {row["pds_url"]: row for row in ran.rows}
+
+
+def test_discovery_counts_by_source_and_a_second_one_finds_nothing_new(
+    network: Any, tmp_path: Path
+) -> None:
+    ran = trawlnet("pds", "discover", "-w", tmp_path / "net", *sources(network), "--json")
+    assert ran.code == 0, ran.err
+    (told,) = ran.rows
+    assert set(told) == {"plc_enumeration", "relay_listhosts"}
+    for row in told.values():
+        assert row["found"] == row["new"] + row["known"] + row["refused"]
+    assert sum(row["new"] for row in told.values()) == len(network.ready["pds"])
+    rows = listed(tmp_path / "net")
+    assert set(rows) == set(network.ready["pds"])
+    assert all(row.keys() >= COLUMNS and row["status"] == "pending" for row in rows.values())
+    (again,) = trawlnet("pds", "discover", "-w", tmp_path / "net", *sources(network), "--json").rows
+    assert sum(row["new"] for row in again.values()) == 0
+
+
+def test_a_crawl_finds_scans_and_counts_every_record(network: Any, tmp_path: Path) -> None:
+    ran = trawlnet(*crawling(network, tmp_path / "net", "--once", "--json"))
+    assert ran.code == 0, ran.err
+    expected = posts_by_host(network)
+    for url, row in listed(tmp_path / "net").items():
+        assert row["chive_record_count"] == expected[url]
+        assert row["status"] == ("active" if expected[url] else "no_chive_records")
+        assert row["last_scan_at"].endswith("Z") and row["next_scan_at"] > row["last_scan_at"]
+    (status,) = at_once("pds", "status", "-w", tmp_path / "net", "--json").rows
+    assert status["total"] == sum(status["by_status"].values()) == len(network.ready["pds"])
+    assert (status["due"], status["chive_records"]) == (0, expected.total())
+    with sqlite3.connect(tmp_path / "net/state/pds/registry.db") as db:
+        assert db.execute("SELECT COUNT(*) FROM pds_registry").fetchone() == (len(expected),)
+    # Nothing is due: the next one asks nobody.
+    again = trawlnet(*crawling(network, tmp_path / "net", "--once", "--json"))
+    assert again.rows[-1]["run"]["attempts"] == {}
+
+
+def test_a_crawl_that_stays_ends_with_a_signal_and_gives_back_what_it_has(
+    network: Any, tmp_path: Path
+) -> None:
+    words = crawling(network, tmp_path / "net", "--requests-per-minute", 60, "--scan-timeout", 2)
+    with started(*words, folder=tmp_path / "out") as crawl:
+        state = tmp_path / "net/state/pds/registry.db"
+        wait_until(lambda: state.exists() and _scanning(state) > 0, "a scan under way")
+        crawl.process.send_signal(signal.SIGTERM)
+        assert crawl.process.wait(60) == 130
+    assert _scanning(state) == 0
+    rows = listed(tmp_path / "net")
+    assert set(rows) == set(network.ready["pds"])
+
+
+def _scanning(state: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{state}?mode=ro", uri=True) as db:
+            query = "SELECT COUNT(*) FROM pds_registry WHERE status = 'scanning'"
+            return int(db.execute(query).fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # Not made yet.
+
+
+def test_registering_is_by_any_spelling_and_refused_with_a_reason(tmp_path: Path) -> None:
+    ran = at_once("pds", "register", "-w", tmp_path, "HTTPS://PDS.Net-A.org:443/x", "--json")
+    assert (ran.code, ran.rows[0]["pds_url"]) == (0, "https://pds.net-a.org")
+    assert ran.rows[0]["result"] == "new"
+    again = at_once("pds", "register", "-w", tmp_path, "pds.net-a.org", "--json")
+    assert (again.code, again.rows[0]["result"]) == (0, "known")
+    for url, reason in (("https://127.0.0.1", "address"), ("https://localhost", "private_name")):
+        refused = at_once("pds", "register", "-w", tmp_path, url, "--json")
+        assert refused.code == 1
+        assert (refused.rows[0]["result"], refused.rows[0]["reason"]) == ("refused", reason)
+    assert len(at_once("pds", "list", "-w", tmp_path, "--json").rows) == 1
+
+
+def test_a_dead_server_is_a_failure_that_can_be_listed_and_put_back(tmp_path: Path) -> None:
+    dead = f"http://127.0.0.1:{free_port()}"
+    fast = ("--allow-private-hosts", "--requests-per-minute", 60_000)
+    ran = at_once("pds", "scan", "-w", tmp_path, dead, *fast, "--json")
+    assert ran.code == 3
+    assert (ran.rows[0]["result"], ran.rows[0]["reason"]) == ("failed", "connection_error")
+    (failure,) = at_once("pds", "failures", "-w", tmp_path, "--json").rows
+    assert set(failure) == {"key", "lane", "reason", "detail", "attempt", "at"}
+    assert (failure["key"], failure["attempt"]) == (dead, 1)
+    assert at_once("pds", "failures", "-w", tmp_path, "--reason", "timeout", "--json").rows == []
+    assert at_once("pds", "retry", "-w", tmp_path, "--json").rows == [{"put_back": 1}]
+    row = listed(tmp_path, "--status", "pending")[dead]
+    assert row["consecutive_failures"] == 0
+    assert at_once("pds", "reset", "-w", tmp_path, "--yes").code == 0
+    assert listed(tmp_path) == {}
+
+
+def test_one_account_can_be_scanned_on_its_own(network: Any, tmp_path: Path) -> None:
+    wanted = ((d, r) for d, r in network.manifest["dids"].items() if r["archivable"])
+    did, row = next((d, r) for d, r in wanted if r["records"].get(POSTS))
+    words = ("--plc-url", network.ready["plc"], "--collections", POSTS, "--allow-private-hosts")
+    ran = trawlnet("pds", "scan", "-w", tmp_path, row["pds"], "--did", did, *words, "--json",
+                   "--requests-per-minute", 60_000)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ran.rows[0]["indexed"] == row["records"][POSTS]
+    with sqlite3.connect(tmp_path / "state/pds/registry.db") as db:
+        found = db.execute("SELECT DISTINCT did, pds_url FROM records").fetchall()
+    assert found == [(did, row["pds"])]
+
+
+@pytest.mark.parametrize("verb", ["list", "status", "failures", "retry"])
+def test_a_missing_workspace_has_its_own_exit_code(verb: str, tmp_path: Path) -> None:
+    ran = at_once("pds", verb, "-w", tmp_path / "nowhere", "--json")
+    assert ran.code == 10 and "hint" in ran.error
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_mistakes_are_named_before_anything_is_made(tmp_path: Path) -> None:
+    net = tmp_path / "net"
+    for words, part in (
+        (("discover",), "no source"),
+        (("list", "--status", "dead"), "unknown word dead"),
+        (("scan", "https://pds.net-a.org", "--did", "nobody"), "--did takes a DID"),
+        (("crawl", "--batch", "0"), "at least 1"),
+    ):
+        (tmp_path / "there").mkdir(exist_ok=True)
+        place = tmp_path / "there" if words[0] == "list" else net
+        ran = at_once("pds", *words, "-w", place, "--json")
+        assert ran.code == 2 and part in ran.error["error"], ran.err
+    assert not net.exists()
+
+
+def test_a_registry_on_a_server_is_shared_and_needs_no_workspace(
+    network: Any, tmp_path: Path
+) -> None:
+    with postgres_server() as server:
+        where = ("--registry", server.url)
+        ran = trawlnet(*crawling(network, tmp_path / "net", "--once", *where))
+        assert ran.code == 0, ran.err
+        rows = listed(tmp_path / "elsewhere", *where)
+        assert {u: r["chive_record_count"] for u, r in rows.items()} == {
+            url: posts_by_host(network)[url] for url in network.ready["pds"]
+        }
+        (status,) = at_once("pds", "status", "-w", tmp_path / "x", *where, "--json").rows
+        assert status["total"] == len(rows)
+    gone = at_once("pds", "list", "-w", tmp_path / "net", *where, "--json")
+    assert gone.code == 12 and json.loads(gone.err.splitlines()[-1])["hint"]
