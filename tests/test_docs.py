@@ -25,6 +25,7 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.ids import Asked, IdsMeter
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.pds import PdsMeter
 from trawlnet.observe.repos import RepoMeter, Watched
@@ -98,6 +99,7 @@ def metrics_table() -> str:
     PdsMeter(metrics, ["pub.chive.review.comment"])
     WebMeter(metrics, ("page",), {})
     metrics.http.request_ended(200, 0, 0)
+    IdsMeter(metrics).answered(Asked("stored", "Success", "first", 0, 0.1, 30.0), 0.0)
     rows = []
     for family in metrics.registry.collect():
         labels = sorted({name for sample in family.samples for name in sample.labels} - {"le"})
