@@ -27,7 +27,7 @@ from trawlnet.sink.capture_log import read_captures
 from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.discovery import open_discoveries
 from trawlnet.sink.errors import SinkBusy, SinkError
-from trawlnet.sink.lmdb_pages import PageIndex
+from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
 from trawlnet.sink.replay import replay
 from trawlnet.sink.rows import PAGE_COLUMNS, csv_bytes, edge_rows
 
@@ -429,3 +429,32 @@ def test_memory_does_not_grow_with_the_number_of_captures(tmp_path: Path) -> Non
         assert files.pages.uncommitted == 0
     finally:
         files.close()
+
+
+def test_the_index_counts_each_page_once_in_its_scopes_and_anew_under_other_rules(
+    tmp_path: Path,
+) -> None:
+    def answer(url: str, status: int) -> CaptureLine:
+        return CaptureLine(1, "r", "v", 1.0, url, status, page_type="page")
+
+    def first_letter(url: str, page_type: str) -> list[bytes]:
+        return [url[0].encode()]
+
+    def counted(index: PageIndex) -> tuple[int, ...]:
+        return tuple(index.count_in(scope) for scope in (b"a", b"b", b"all"))
+
+    index = PageIndex(tmp_path, scopes=Scopes("letters", first_letter))
+    index.apply([answer("a1", 200), answer("a1", 200), answer("a2", 301), answer("b1", 404)])
+    assert counted(index) == (1, 0, 0)
+    index.commit(Checkpoint())
+    index.apply([answer("a2", 200), answer("a1", 304), answer("b1", 203)])
+    assert counted(index) == (2, 1, 0)
+    index.commit(Checkpoint())
+    index.close()
+    for rules, of, expected in (
+        ("letters", first_letter, (2, 1, 0)),
+        ("all", lambda url, page_type: [b"all"], (0, 0, 3)),
+    ):
+        index = PageIndex(tmp_path, scopes=Scopes(rules, of))
+        assert counted(index) == expected
+        index.close()

@@ -48,7 +48,7 @@ def scopes(url: str, page_type: str) -> list[CapKey]:
 
 def test_a_cap_waits_for_pages_that_may_fail_and_counts_successes() -> None:
     async def main() -> None:
-        caps = Caps(scopes, [("a0", "")])
+        caps = Caps(scopes, lambda scope: int(scope.scope == "a"))
         assert await caps.take("a1", "") == ""
         waiting = asyncio.create_task(caps.take("a2", ""))
         await asyncio.sleep(0)

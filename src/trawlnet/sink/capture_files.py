@@ -20,7 +20,7 @@ from trawlnet.sink.capture_log import SEGMENT_BYTES, CaptureLog, read_chunks
 from trawlnet.sink.cdxj import merge_tail
 from trawlnet.sink.derived import Derived
 from trawlnet.sink.files import FileLock, disk_errors, make_directory
-from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex
+from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
 from trawlnet.sink.warc import WarcFiles, recover
 
 LOG = "state/web/captures"
@@ -47,6 +47,7 @@ class CaptureOptions:
     warc_folder: str = "warc"
     warc_zstd_level: int | None = None  # None: gzip.
     warc_bytes: int = 1 << 30
+    scopes: Scopes = field(default_factory=Scopes)  # In which the index counts pages.
     about: Mapping[str, str] = field(default_factory=dict)  # For the WARC's own description.
     log_bytes: int = SEGMENT_BYTES
     checkpoint_captures: int = 1_000  # At most so many are derived again after a crash.
@@ -122,7 +123,7 @@ class CaptureFiles:
         )
         with disk_errors(f"opening the captures of {workspace}"):
             self._log = CaptureLog(workspace / LOG, options.log_bytes)
-            self.pages = PageIndex(workspace / INDEX)
+            self.pages = PageIndex(workspace / INDEX, scopes=options.scopes)
             self._derived = Derived(workspace, options.csv_bytes)
             self._batch = 0
             self._visits: tuple[str, ...] = ()  # Of the last batch, and not yet explained ones.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,7 +23,7 @@ from trawlnet.sink.page import Page, digest_of, page_after
 
 T = TypeVar("T")
 
-FORMAT: Final = b"trawlnet pages 1"
+FORMAT: Final = b"trawlnet pages 2"
 _FIRST_MAP_BYTES: Final = 64 << 20  # Address space, not disk; doubled whenever it is full.
 _BUCKET: Final = 2_000  # Texts compared per band at most: beyond, a duplicate may be missed.
 
@@ -34,6 +36,14 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     files: Mapping[str, tuple[str, int]] = {}  # By what they hold: name in the workspace, size.
     visits: Sequence[str] = ()  # The latest ones: their receipts may be lost in a crash.
     warc: tuple[str, int] | None = None  # The file last written to, and the end of its records.
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """Counters of pages: which ones a page counts in, told by its URL and its type."""
+
+    rules: str = ""  # When these words change, all pages are counted anew.
+    of: Callable[[str, str], Sequence[bytes]] = lambda url, page_type: ()
 
 
 class _Payload(msgspec.Struct, array_like=True, frozen=True):
@@ -52,8 +62,13 @@ class PageIndex:
     """One thread applies and commits; others may look things up meanwhile. What was applied is
     seen at once, and durable after the next commit: until then the log is its memory."""
 
-    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, readonly: bool = False, scopes: Scopes | None = None
+    ) -> None:
         self._folder = folder
+        self._scopes = scopes or Scopes()
+        self._counted: Counter[bytes] = Counter()  # Not committed yet.
+        self._counting = threading.Lock()  # A page is either committed or not, for who counts.
         self._growing = threading.Lock()  # No look-up may be under way while the map grows.
         self._pages: dict[bytes, Page] = {}
         self._near = Near()
@@ -61,6 +76,8 @@ class PageIndex:
         if not readonly:
             make_directory(folder)
         self._environment, self._tables = _opened(folder, readonly)
+        if not readonly and self._get("meta", b"scopes") != self._scopes.rules.encode():
+            self._change(self._count_anew)
 
     def get(self, url: str) -> Page | None:
         digest = digest_of(url)
@@ -96,6 +113,11 @@ class PageIndex:
             for packed in txn.cursor().iternext(keys=False):
                 yield _decode_page(packed)
 
+    def count_in(self, scope: bytes) -> int:
+        """Of pages that were fetched with success."""
+        with self._counting:
+            return _number(self._get("scopes", scope)) + self._counted[scope]
+
     def count(self) -> int:
         """Of committed pages."""
         entries: int = self._look(lambda txn: txn.stat(self._tables["pages"])["entries"])
@@ -108,7 +130,10 @@ class PageIndex:
     def apply(self, lines: Sequence[CaptureLine]) -> None:
         for line in lines:
             digest = digest_of(line.url)
-            self._pages[digest] = page_after(self.get(line.url), line)
+            before = self.get(line.url)
+            page = self._pages[digest] = page_after(before, line)
+            if page.fetched and not (before is not None and before.fetched):
+                self._counted.update(self._scopes.of(page.url, page.page_type))
             if line.simhash is not None:
                 self._near.add(line.simhash, digest)
             if line.warc and line.content_bytes and not line.warc.revisit:
@@ -121,14 +146,16 @@ class PageIndex:
 
     def commit(self, checkpoint: Checkpoint) -> None:
         """Durable on return."""
-        self._change(lambda txn: self._write(txn, checkpoint))
+        with self._counting:
+            self._change(lambda txn: self._write(txn, checkpoint))
+            self._counted.clear()
         self._pages, self._near, self._payloads = {}, Near(), {}
 
     def clear(self) -> None:
         """Forget everything: to be derived anew."""
 
         def drop(txn: Any) -> None:
-            for name in ("pages", "near", "payloads"):
+            for name in ("pages", "near", "payloads", "scopes"):
                 txn.drop(self._tables[name], delete=False)
             txn.delete(b"checkpoint", db=self._tables["meta"])
 
@@ -145,7 +172,23 @@ class PageIndex:
             txn.put(key, owner, db=tables["near"], overwrite=False)
         for raw, where in self._payloads.items():
             txn.put(raw, _encode(where), db=tables["payloads"], overwrite=False)
+        self._add_counts(txn, self._counted)
         txn.put(b"checkpoint", _encode(checkpoint), db=tables["meta"])
+
+    def _add_counts(self, txn: Any, counted: Mapping[bytes, int]) -> None:
+        for scope, count in counted.items():
+            count += _number(txn.get(scope, db=self._tables["scopes"]))
+            txn.put(scope, count.to_bytes(8, "big"), db=self._tables["scopes"])
+
+    def _count_anew(self, txn: Any) -> None:
+        counted: Counter[bytes] = Counter()
+        for packed in txn.cursor(self._tables["pages"]).iternext(keys=False):
+            page = _decode_page(packed)
+            if page.fetched:
+                counted.update(self._scopes.of(page.url, page.page_type))
+        txn.drop(self._tables["scopes"], delete=False)
+        self._add_counts(txn, counted)
+        txn.put(b"scopes", self._scopes.rules.encode(), db=self._tables["meta"])
 
     def _near_on_disk(self, txn: Any, simhash: int, within: int, mine: bytes) -> bool:
         cursor = txn.cursor(self._tables["near"])
@@ -213,7 +256,7 @@ def _opened(folder: Path, readonly: bool) -> tuple[Any, dict[str, Any]]:
 
 
 def _tables(environment: Any, readonly: bool) -> dict[str, Any]:
-    names = ("pages", "near", "payloads", "meta")
+    names = ("pages", "near", "payloads", "scopes", "meta")
     if not readonly:
         # One transaction: a process killed while it makes an index leaves none, not half of one.
         with environment.begin(write=True) as txn:
@@ -226,6 +269,10 @@ def _tables(environment: Any, readonly: bool) -> dict[str, Any]:
         if txn.get(b"format", db=tables["meta"]) != FORMAT:
             raise lmdb.InvalidError("it has another format")
     return tables
+
+
+def _number(packed: bytes | None) -> int:
+    return int.from_bytes(packed or b"", "big")
 
 
 def _trouble(folder: Path, error: lmdb.Error) -> SinkError:

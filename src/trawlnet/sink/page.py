@@ -23,6 +23,11 @@ class Page(msgspec.Struct, array_like=True, frozen=True):
     depth: int
 
     @property
+    def fetched(self) -> bool:
+        """Answered with a page; a redirect is none."""
+        return 200 <= self.http_status < 300 or self.http_status == 304
+
+    @property
     def sha256(self) -> str:
         return self.content.hex()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.counting import CountingSink
-from trawlnet.crawlers.web.handler import is_page
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
 from trawlnet.crawlers.web.site import agent_of, open_site
@@ -27,7 +26,7 @@ from trawlnet.sink.capture_files import INDEX, CaptureOptions
 from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.counters import CounterCsv
 from trawlnet.sink.discovery import BOOKMARK, NAME
-from trawlnet.sink.lmdb_pages import PageIndex
+from trawlnet.sink.lmdb_pages import PageIndex, Scopes
 from trawlnet.sink.queue import Queue, QueueOptions
 from trawlnet.sink.spool import Spool
 from trawlnet.store.memory import MemoryStore
@@ -63,7 +62,7 @@ async def open_crawl(
             )
         spool = _spool(config, workspace)
         stack.push_async_callback(spool.close)
-        sink = await CaptureSink.open(workspace, _options(config, order, "crawl"), spool)
+        sink = await CaptureSink.open(workspace, _options(config, order, "crawl", policy), spool)
         stack.push_async_callback(sink.close)
         site = await open_site(stack, config, workspace, clock, metrics, policy, sink.pages)
         counted = CountingSink(
@@ -94,7 +93,7 @@ async def open_scrape(
     async with AsyncExitStack() as stack:
         spool = _spool(config, workspace)
         stack.push_async_callback(spool.close)
-        sink = await CaptureSink.open(workspace, _options(config, order, "scrape"))
+        sink = await CaptureSink.open(workspace, _options(config, order, "scrape", policy))
         stack.push_async_callback(sink.close)
         site = await open_site(stack, config, workspace, clock, metrics, policy, sink.pages)
         store = MemoryStore()
@@ -144,12 +143,12 @@ def _never(url: str) -> float:
 def _fetched_at(pages: PageIndex) -> FetchedAt:
     def last(url: str) -> float:
         page = pages.get(url)
-        return page.timestamp if page is not None and is_page(page.http_status) else 0.0
+        return page.timestamp if page is not None and page.fetched else 0.0
 
     return last
 
 
-def _options(config: WebConfig, order: Order, producer: str) -> CaptureOptions:
+def _options(config: WebConfig, order: Order, producer: str, policy: Policy) -> CaptureOptions:
     store, warc = config.store, config.warc
     return CaptureOptions(
         run=order.run,
@@ -165,6 +164,7 @@ def _options(config: WebConfig, order: Order, producer: str) -> CaptureOptions:
         warc_folder=warc.dir,
         warc_zstd_level=store.level if warc.compress == "zstd" else None,
         warc_bytes=int(warc.rotate_every_mb * _MB),
+        scopes=Scopes(policy.cap_rules, policy.cap_digests),
         about={"http-header-user-agent": agent_of(config), "robots": _obeyed(config)},
     )
 

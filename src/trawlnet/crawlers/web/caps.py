@@ -18,15 +18,14 @@ _UNDER_WAY = 1024  # Pages whose scopes are known without looking: each is asked
 
 
 class Caps:
-    def __init__(self, scopes: Scopes, captured: Iterable[tuple[str, str]] = ()) -> None:
-        """`captured` are the URLs that have been fetched with success, with their types."""
+    def __init__(self, scopes: Scopes, before: Callable[[CapKey], int] = lambda scope: 0) -> None:
+        """`before` tells how many pages of a scope earlier runs have fetched."""
         self._scopes = lru_cache(maxsize=_UNDER_WAY)(scopes)
+        self._before = before
         # By hash: there may be as many scopes as pages, and their names are long.
-        self._kept: Counter[int] = Counter()
+        self._kept: dict[int, int] = {}
         self._under_way: Counter[int] = Counter()
         self._changed = asyncio.Event()
-        for url, page_type in captured:
-            self._kept.update(map(hash, scopes(url, page_type)))
 
     def full(self, url: str, page_type: str) -> str:
         """The cap that is reached for a page; empty if there is room."""
@@ -46,19 +45,28 @@ class Caps:
 
     def leave(self, url: str, page_type: str, *, kept: bool) -> None:
         """The page that took a place is over."""
-        for scope in map(hash, self._scopes(url, page_type)):
-            self._under_way[scope] -= 1
-            if not self._under_way[scope]:
-                del self._under_way[scope]
+        for scope in self._scopes(url, page_type):
+            number = hash(scope)
+            self._under_way[number] -= 1
+            if not self._under_way[number]:
+                del self._under_way[number]
             if kept:
-                self._kept[scope] += 1
+                self._kept[number] = self._fetched(scope) + 1
         self._changed.set()
 
     def _taken(self, scope: CapKey) -> int:
-        return self._kept[hash(scope)] + self._under_way[hash(scope)]
+        return self._fetched(scope) + self._under_way[hash(scope)]
+
+    def _fetched(self, scope: CapKey) -> int:
+        """Looked up when a scope is first met: before any page of it can come from this run."""
+        number = hash(scope)
+        kept = self._kept.get(number)
+        if kept is None:
+            kept = self._kept[number] = self._before(scope)
+        return kept
 
     def _first(self, scopes: Iterable[CapKey]) -> str:
         for scope in scopes:
-            if self._kept[hash(scope)] >= scope.most:
+            if self._fetched(scope) >= scope.most:
                 return f"{scope.name}: {scope.most} of {scope.scope}"
         return ""

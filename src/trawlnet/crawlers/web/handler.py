@@ -90,7 +90,7 @@ class WebHandler:
         """Judged once more: the config may be another than when the link was found."""
         refusal = self.linker.refusal(visit.url)
         before = self.pages.get(visit.url)
-        known = before is not None and is_page(before.http_status)
+        known = before is not None and before.fetched
         if refusal and not (known and refusal.count == "cap_exceeded"):
             return Outcome(Reason.REFUSED, detail=refusal.why)
         if not known and (why := await self.caps.take(visit.url, visit.page_type)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import NamedTuple
 
 from trawlnet.crawlers.web.config import Caps, Scope, Traps, WebConfig
@@ -28,6 +29,12 @@ class CapKey(NamedTuple):
     name: str
     scope: str
     most: int
+
+    @property
+    def digest(self) -> bytes:
+        """Names the counter on disk, whatever its limit."""
+        text = f"{self.name}\0{self.scope}".encode("utf-8", "surrogatepass")
+        return blake2b(text, digest_size=16).digest()
 
 
 class Policy:
@@ -105,6 +112,14 @@ class Policy:
             if match is not None:
                 found.append(CapKey(rule.name, match[1] or "", rule.most))
         return found
+
+    def cap_digests(self, url: str, page_type: str) -> list[bytes]:
+        return [key.digest for key in self.cap_keys(url, page_type)]
+
+    @property
+    def cap_rules(self) -> str:
+        """What decides in which counters a page counts, in words that can be compared."""
+        return repr([(rule.name, rule.pattern.pattern, rule.page_type) for rule in self._caps])
 
 
 class _Hosts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import Caps
 from trawlnet.crawlers.web.config import WebConfig, keys_of
-from trawlnet.crawlers.web.handler import WebHandler, is_page
+from trawlnet.crawlers.web.handler import WebHandler
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
 from trawlnet.crawlers.web.policy import Policy
@@ -126,7 +125,7 @@ async def open_site(
         retry_of(config),
         config.limits.request_timeout,
     )
-    caps = Caps(policy.cap_keys, _captured(pages))
+    caps = Caps(policy.cap_keys, lambda scope: pages.count_in(scope.digest))
     linker = Linker(keys_of(config), policy, caps, robots.known if config.robots.obey else _unknown)
     budget = Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire)
     return Site(config, clock, gate, metered, robots, linker, caps, budget, pages, agent, proxies)
@@ -139,10 +138,6 @@ def _always(task: Task, seen_at: float) -> bool:
 
 def _unknown(origin: str) -> None:
     return None
-
-
-def _captured(pages: PageIndex) -> Iterator[tuple[str, str]]:
-    return ((page.url, page.page_type) for page in pages.pages() if is_page(page.http_status))
 
 
 def _robots_policy(config: WebConfig, agent: str) -> RobotsPolicy:
