@@ -183,5 +183,7 @@ def test_a_registry_on_a_server_is_shared_and_needs_no_workspace(
         }
         (status,) = at_once("pds", "status", "-w", tmp_path / "x", *where, "--json").rows
         assert status["total"] == len(rows)
+        reset = at_once("pds", "reset", "-w", tmp_path / "net", *where, "--yes", "--json")
+        assert reset.code == 0 and listed(tmp_path / "net", *where) == {}
     gone = at_once("pds", "list", "-w", tmp_path / "net", *where, "--json")
     assert gone.code == 12 and json.loads(gone.err.splitlines()[-1])["hint"]

@@ -18,17 +18,22 @@ from trawlnet.crawlers.atproto import reader
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.pds.build import open_kit, scan_parts, scanning
+from trawlnet.crawlers.pds.claimed import Bench, scan_due
+from trawlnet.crawlers.pds.config import PdsConfig, lease
 from trawlnet.crawlers.pds.discover import Wanted, discover
 from trawlnet.crawlers.pds.enumerate_plc import from_plc
 from trawlnet.crawlers.pds.finding import Finder, Tally
 from trawlnet.crawlers.pds.mentions import from_dids
 from trawlnet.crawlers.pds.relay import from_relay, relay_url
 from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.net.agent import user_agent
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
+from trawlnet.observe.metrics import Metrics
 from trawlnet.sim.atproto import AtprotoWorld, serve_atproto
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.open import opened
@@ -315,6 +320,30 @@ def test_a_public_name_with_a_private_address_is_refused_when_connecting(
             await from_dids(finder, dids, "https://plc.net-a.org", tally)
             assert tally.unresolved == {"refused": 2}
             assert await finder.registry.listing() == []
+
+    run_sim(run())
+
+
+@pytest.mark.parametrize("source", Source)
+def test_whoever_named_it_a_name_with_a_private_address_is_not_scanned(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lookup(host: str, port: int, *args: Any, **more: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    config = PdsConfig(contact="https://example.org/crawler")
+
+    async def run() -> None:
+        clock = SimClock()
+        async with open_kit(config, tmp_path, clock, Metrics("pds", clock)) as kit:
+            entered = await kit.registry.register("https://pds.net-a.org", source, now=0.0)
+            scan = scanning(await scan_parts(kit))
+            bench = Bench(kit.registry, scan, clock, "me", lease(config), config.scan_timeout)
+            assert await scan_due(bench) is not None
+            row = await kit.registry.get(entered.url)
+            assert row is not None and row.last_reason is Reason.REFUSED
+            assert (row.consecutive_failures, row.has_chive_records) == (1, None)
 
     run_sim(run())
 

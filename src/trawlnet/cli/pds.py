@@ -63,14 +63,18 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
 def _remote(config: PdsConfig) -> str:
     if "://" not in config.registry:
         return ""
-    return f"the registry in {without_passwords(config.registry)}"
+    return f"the registry and all records in {without_passwords(config.registry)}"
 
 
 async def _forget(config: PdsConfig) -> None:
     from trawlnet.crawlers.pds.build import opened_registry
+    from trawlnet.tables.scanned import Scanned
 
     if config.registry:
         async with opened_registry(config, Path()) as registry:
+            scanned = Scanned(registry.db)
+            await scanned.migrate()
+            await scanned.forget()
             await registry.forget()
 
 

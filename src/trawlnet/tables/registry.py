@@ -42,7 +42,6 @@ from trawlnet.tables.relational import (
     Transaction,
     Value,
     Values,
-    from_db,
     migrate_relational,
     named,
     open_relational,
@@ -222,11 +221,6 @@ class Registry:
                 await transaction.rows(self._sql("stats_attempts")),
                 await transaction.rows(self._sql("stats_hours"), hours),
             )
-
-    async def next_due(self) -> float | None:
-        """When the next row may be due, as things stand; None when there is no row."""
-        ((instant,),) = await self._db.rows(self._sql("next_due"))
-        return from_db(instant)
 
     async def forget(self) -> None:
         """Everything."""

@@ -52,6 +52,12 @@ class Scanned:
     async def migrate(self) -> None:
         await migrate_relational(self._db, _FOLDER, _STEPS)
 
+    async def forget(self) -> None:
+        """Everything."""
+        async with self._db.transaction() as transaction:
+            for table in (*Table, "scan_progress", "scan_repos", "scan_leads"):
+                await transaction.run(self._sql(f"forget_{table}"))
+
     async def progress(self, pds_url: str) -> Progress:
         rows = await self._db.rows(self._sql("progress"), {"pds_url": pds_url})
         return progress_of(rows[0]) if rows else Progress()

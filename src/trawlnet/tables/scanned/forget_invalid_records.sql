@@ -1,0 +1,2 @@
+-- Begin anew.
+DELETE FROM invalid_records

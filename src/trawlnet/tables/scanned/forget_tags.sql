@@ -1,0 +1,2 @@
+-- Begin anew.
+DELETE FROM tags
