@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "bench")]
@@ -66,6 +67,7 @@ class Run:
     cpu_s: float
     wall_s: float
     rss_mb: float
+    anonymous_mb: float  # Without files that are mapped, such as a database's; as sampled.
     disk_mb: float
     inodes: int
     faults: tuple[str, ...]
@@ -87,14 +89,14 @@ def command_of(name: str, seed: str, folder: Path) -> list[str]:
 
 def run(name: str, site: Site, place: Path) -> Run:
     folder = place / "out"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with nginx(site, place, NGINX_CORE) as (origin, hits):
         command = ["taskset", "-c", str(CRAWLER_CORE)]
         command += command_of(name, f"{origin}/p/000000.html", folder)
         began = time.monotonic()
         with (place / "said").open("wb") as said:
             process = subprocess.Popen(command, stdout=said, stderr=said, env=environment())
-            used = _waited(process)
+            used, anonymous = _waited(process)
         wall = time.monotonic() - began
     faults = hits.faults(site)
     if process.returncode:
@@ -102,20 +104,31 @@ def run(name: str, site: Site, place: Path) -> Run:
     pages = sum(path in site.paths for path in hits.seen)
     cpu = used.ru_utime + used.ru_stime
     size, inodes = _footprint(folder)
-    return Run(name, pages, cpu, wall, used.ru_maxrss / 1024, size / MB, inodes, tuple(faults))
+    rss = used.ru_maxrss / 1024
+    return Run(name, pages, cpu, wall, rss, anonymous, size / MB, inodes, tuple(faults))
 
 
-def _waited(process: subprocess.Popen[bytes]) -> os.struct_rusage:  # type: ignore[name-defined]
-    """With what it used, which Popen does not tell."""
-    end = time.monotonic() + LONGEST
+def _waited(process: subprocess.Popen[bytes]) -> tuple[Any, float]:
+    """With what it used, which Popen does not tell, and its peak of anonymous memory in MB."""
+    end, most = time.monotonic() + LONGEST, 0.0
     while True:
+        most = max(most, _anonymous_mb(process.pid))
         pid, status, used = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return used
+            return used, most
         if time.monotonic() > end:
             process.kill()
         time.sleep(0.02)
+
+
+def _anonymous_mb(pid: int) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = [line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:")]
+    return int(found[0]) / 1024 if found else 0.0
 
 
 def environment() -> dict[str, str]:
