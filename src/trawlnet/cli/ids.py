@@ -75,7 +75,8 @@ async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
         return row
     # The figures of a crawl that has ended are old: what stands is in the ledger.
     async with looked_at(place.state) as ledger:
-        row |= {"lag_p20_s": None, "workers": 0, "decision": None}
+        row |= {"lag_p20_s": None, "workers": 0}
+        row.pop("decision", None)
         return row | ledger_row(ledger) if ledger is not None else row
 
 

@@ -48,8 +48,9 @@ class LoggedAlerts:
     """For those without a webhook."""
 
     def tell(self, alert: Alert) -> None:
-        extra = {"title": alert.title, "text": alert.text, "fields": dict(alert.fields)}
-        log.log(_LOG_LEVELS[alert.level], "alert", extra=extra)
+        extra = {"title": alert.title, "fields": dict(alert.fields)}
+        told = f"{alert.title}: {alert.text}"
+        log.log(_LOG_LEVELS[alert.level], told, extra=extra)
 
     async def close(self) -> None:
         """Nothing is left."""
