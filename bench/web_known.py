@@ -103,9 +103,8 @@ def main() -> None:
                     raise SystemExit(f"with {known} known URLs: {one.faults}")
                 runs[known].append(one)
                 shutil.rmtree(place)
-    print(
-        f"\nload {os.getloadavg()[0]:.1f}\n{'known URLs':>12}{'pages/CPU s':>13}{'anonymous MB':>14}"
-    )
+    print(f"\nload {os.getloadavg()[0]:.1f}")
+    print(f"{'known URLs':>12}{'pages/CPU s':>13}{'anonymous MB':>14}")
     for known, those in runs.items():
         speed = median(one.pages_per_cpu_s for one in those)
         print(f"{known:12,}{speed:13.1f}{median(one.anonymous_mb for one in those):14.1f}")
