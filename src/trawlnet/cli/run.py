@@ -35,6 +35,7 @@ from trawlnet.observe.logs import logging_to
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.progress import Progress
 from trawlnet.observe.render import duration, plain_line
+from trawlnet.observe.tries import LoggedTries
 from trawlnet.observe.view import Style, showing
 
 log = logging.getLogger(__name__)
@@ -115,7 +116,9 @@ class _Run(Generic[C]):
     async def crawl(self, parts: Parts, asked: asyncio.Event, files: ControlFiles) -> Ending:
         metrics = self.metrics
         parts = replace(
-            parts, handler=metrics.timed(parts.handler), sink=metrics.weighed(parts.sink)
+            parts,
+            handler=metrics.timed(LoggedTries(parts.handler)),
+            sink=metrics.weighed(parts.sink),
         )
         progress = Progress(self.job.crawler.name, parts, self.control, metrics.yields)
 

@@ -49,6 +49,7 @@ async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
     await parts.sink.write([(one.task, one.outcome.items) for one in batch if one.outcome.items])
     for lane, until in _holds(batch).items():
         await parts.store.hold(lane, until)
+        log.info("lane held", extra={"lane": lane, "until": until})
     receipts = await _record(parts.store, judged)
     for receipt in receipts:
         floor.held.discard(receipt.task.key)

@@ -1,0 +1,154 @@
+"""`trawlnet logs`: what the runs of a workspace have logged, asked by lane, reason and time."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.flags import Folder, Json, Why, parse_reason
+from trawlnet.cli.sections import SECTIONS
+from trawlnet.cli.settings import suggestion
+from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import find, shown
+from trawlnet.crawlers.units import parse_duration
+from trawlnet.observe.lanes import shown as harmless
+
+if TYPE_CHECKING:  # Only the verb itself pays for the import.
+    from trawlnet.observe.logread import Line
+
+_LOOK_EVERY = 0.5  # Seconds between two looks for new lines.
+_VALUE_CHARS = 120  # Of one value as text; --json has all of it.
+_FIRST = ("key", "lane", "reason", "detail")  # Fields that are told before the others.
+_TOLD_APART = ("at", "level", "event", "logger", "exception")
+
+OfCrawler = Annotated[
+    str | None,
+    typer.Option("--crawler", metavar="C", show_envvar=False, help="Only this one, like repos."),
+]
+OnLane = Annotated[
+    str | None,
+    typer.Option("--lane", metavar="TEXT", show_envvar=False, help="Only lanes with this text."),
+]
+OfEvent = Annotated[
+    str | None,
+    typer.Option("--event", metavar="TEXT", show_envvar=False, help="Only events with this text."),
+]
+AtLeast = Annotated[
+    str | None,
+    typer.Option("--level", metavar="L", show_envvar=False, help="Only this and worse: warning."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="TIME", show_envvar=False, help="Like 2h, or 2024-05-01T12:00:00Z."
+    ),
+]
+Newest = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="Only the newest lines."),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", show_envvar=False, help="Stay, and show what comes."),
+]
+
+
+def logs(
+    workspace: Folder,
+    crawler: OfCrawler = None,
+    lane: OnLane = None,
+    reason: Why = None,
+    event: OfEvent = None,
+    level: AtLeast = None,
+    since: Since = None,
+    limit: Newest = None,
+    follow: Follow = False,
+    json: Json = False,
+) -> int:
+    """Show what crawls have logged: tries that failed, lanes held, trouble; newest last."""
+    from trawlnet.observe.logread import LEVELS, Reader, Wanted
+
+    wanted = Wanted(
+        crawler=_one_of(crawler, list(SECTIONS), "crawlers"),
+        lane=lane or "",
+        reason=parse_reason(reason) or "",
+        event=event or "",
+        level=_one_of(level, list(LEVELS), "levels"),
+        since=_instant(since),
+    )
+    folder = find(workspace, wanted.crawler or next(iter(SECTIONS))).logs
+    reader = Reader(folder, wanted)
+    if not folder.is_dir() and not follow:
+        say(f"nothing was logged in {shown(workspace)} yet")
+    # Of the lines so far, only as many as are shown are kept.
+    _show(deque(reader.lines(), limit) if limit else reader.lines(), as_json=json)
+    code = _follow(reader.lines, as_json=json) if follow else Exit.DONE
+    if reader.unreadable:
+        say(f"{reader.unreadable:,} lines are no lines of a log, or torn; they were left out")
+    return code
+
+
+def _follow(lines: Callable[[], Iterable[Line]], *, as_json: bool) -> Exit:
+    """Until somebody stops it, which is how it is meant to end."""
+    try:
+        while True:
+            time.sleep(_LOOK_EVERY)
+            _show(lines(), as_json=as_json)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+
+
+def _show(lines: Iterable[Line], *, as_json: bool) -> None:
+    for line in lines:
+        if as_json:
+            emit({**line.fields, "run": line.run})
+        else:
+            print(_text(line), flush=True)
+
+
+def _text(line: Line) -> str:
+    """Strangers' words reach a terminal only when harmless."""
+    fields = line.fields
+    names = [name for name in _FIRST if name in fields]
+    names += [name for name in fields if name not in (*_FIRST, *_TOLD_APART)]
+    head = f"{line.at[:23]:<23} {fields.get('level', '')!s:7.7} {line.run.partition('-')[0]}"
+    words = [f"{harmless(str(name), 50)}={_value(fields[name])}" for name in names]
+    return "  ".join([head, harmless(str(fields.get("event", "")), _VALUE_CHARS), *words])
+
+
+def _value(value: object) -> str:
+    text = harmless(str(value), _VALUE_CHARS)
+    return f'"{text}"' if " " in text or not text else text
+
+
+def _one_of(word: str | None, known: list[str], label: str) -> str:
+    if word is not None and word not in known:
+        raise UsageTrouble(f"unknown word {word}", suggestion(word, known, label))
+    return word or ""
+
+
+def _instant(text: str | None) -> str:
+    """As the lines write it; empty if none was given."""
+    if text is None:
+        return ""
+    try:
+        ago = parse_duration(text)
+        moment = datetime.fromtimestamp(time.time() - float(str(ago)), UTC)
+    except (ValueError, OverflowError):
+        moment = _moment(text)
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "write it like 30m, 2h, 2024-05-01 or 2024-05-01T12:00:00Z"
+        raise UsageTrouble(f"--since: {text} is no time", hint) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
