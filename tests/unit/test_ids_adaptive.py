@@ -194,7 +194,7 @@ def search(world: range, finder: GapSearch, hidden: frozenset[int] = frozenset()
 
 
 @given(st.integers(1, 10_000_000), st.integers(40, 5000), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_comb_finds_the_first_id_behind_a_gap(gap: int, block: int, data: st.DataObject) -> None:
     finder = GapSearch(1000)
     world = range(1000 + gap, 1000 + gap + block)
@@ -210,7 +210,7 @@ def test_a_comb_finds_the_first_id_behind_a_gap(gap: int, block: int, data: st.D
 
 
 @given(st.integers(100, 10_000_000), st.integers(100, 5000))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_an_anchor_needs_few_probes(gap: int, block: int) -> None:
     world = range(1000 + gap, 1000 + gap + block)
     finder = GapSearch(1000, known=world[-1])
@@ -405,10 +405,10 @@ def test_memory_is_bounded_by_what_is_pending() -> None:
     world = Flaky(3, 0.0)
     rehearsal = Rehearsal(world.reply, 1e6, 0.0)
     pilot = AdaptivePilot(Controls(max_rps=100.0), 0)
-    rehearsal.run(pilot, 3000.0, 3600.0)
-    assert len(rehearsal.journal.fetched) > 20_000
-    assert len(pilot._waiting) < 600  # Only the holes, whose patience takes half an hour.
-    assert len(pilot._waiting._tries) < 600
+    rehearsal.run(pilot, 1500.0, 1800.0)
+    assert len(rehearsal.journal.fetched) > 10_000
+    assert len(pilot._waiting) < 400  # Only the holes, whose patience takes half an hour.
+    assert len(pilot._waiting._tries) < 400
     assert not pilot._walk._ahead
 
 

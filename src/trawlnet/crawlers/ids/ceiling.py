@@ -7,7 +7,7 @@ from collections import deque
 _CUT = 0.15  # The share that a cut takes away.
 _BACK = 15.0  # Seconds until the rate of the last cut is tried again.
 _SETTLE = 0.5  # Answers to what was sent before this long after a cut tell nothing new.
-_WINDOW = 1.0
+_WINDOW, _WINDOW_REQUESTS = 1.0, 30.0  # Seconds, or as long as so many requests take.
 _LONE = 3  # So many refusals within the window are more than a blemish ...
 _LONE_SHARE = 0.01  # ... if they are also this share of what was sent.
 _LONGEST_WAIT = 300.0
@@ -38,12 +38,13 @@ class Ceiling:
         Returns whether the ceiling came down."""
         if wait is not None and wait > 0.0:
             self.held_until = max(self.held_until, now + min(wait, _LONGEST_WAIT))
+        window = max(_WINDOW, _WINDOW_REQUESTS / max(rate, 1.0))
         self._refusals.append(now)
-        while self._refusals[0] < now - _WINDOW:
+        while self._refusals[0] < now - window:
             self._refusals.popleft()
         if sent < self._cut_at + _SETTLE:
             return False
-        if len(self._refusals) < max(_LONE, _LONE_SHARE * rate * _WINDOW):
+        if len(self._refusals) < max(_LONE, _LONE_SHARE * rate * window):
             return False
         self._top = max(min(self.value(now), rate), min(1.0, self._most))
         self._cut_at = now

@@ -1,0 +1,239 @@
+"""Both laws in virtual time: nothing is lost, gaps are crossed, and the commands say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.program import at_once, trawlnet
+
+from trawlnet.cli.ids_trials import Plan, lost, run_plan
+from trawlnet.cli.ids_worlds import Trial, World, trial
+from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.measures import Measures
+from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.rehearsal import Rehearsal
+from trawlnet.crawlers.ids.words import Answer, Ask, Purpose, Verdict
+from trawlnet.sim.ids import Cap, Embargo, Gap, Span, Traffic
+
+LAWS = ("adaptive", "classic")
+CAP = 100.0
+ALL_SORTS = {
+    "gap": Traffic(seed=3, rate=10.0, gaps=(Gap(300.0, 20_000),)),
+    "gaps": Traffic(seed=3, rate=10.0, gaps=(Gap(300.0, 3000), Gap(420.0, 40), Gap(600.0, 9000))),
+    "stall": Traffic(seed=4, rate=10.0, stalls=(Span(300.0, 600.0),)),
+    "outage": Traffic(seed=5, rate=10.0, outages=(Span(300.0, 500.0),)),
+    "throttle": Traffic(seed=6, rate=10.0, caps=(Cap(Span(300.0, 600.0), 8.0),)),
+    "embargo": Traffic(seed=7, rate=10.0, embargoes=(Embargo(Span(200.0, 400.0), 600.0),)),
+    "both": Traffic(
+        seed=8, rate=10.0, gaps=(Gap(310.0, 5000),), outages=(Span(300.0, 400.0),), hole_share=0.01
+    ),
+}
+
+
+def rehearse(traffic: Traffic, law: str, end: float, **more: object) -> Rehearsal:
+    anchor = more.get("anchor")
+    assert anchor is None or callable(anchor)
+    rehearsal = Rehearsal(World(traffic).reply, CAP, 0.0, anchor)
+    rehearsal.run(make_pilot(law, Controls(max_rps=CAP), traffic.first_id), 0.0, end)
+    return rehearsal
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", ALL_SORTS)
+def test_no_trouble_costs_an_id(name: str, law: str) -> None:
+    one = Trial(name, ALL_SORTS[name], 0.0, 1200.0, 0.0)
+    journal = rehearse(one.traffic, law, one.end).journal
+    assert lost(one, journal) == []
+    assert len(journal.fetched) > 3000
+    for start, end in journal.gaps:
+        assert any(a <= start and end <= b for a, b in one.traffic.gap_ranges())
+
+
+def test_the_classic_law_crosses_a_gap_and_fetches_the_first_id_behind_it() -> None:
+    traffic = Traffic(seed=3, rate=2.0, gaps=(Gap(300.0, 200_000),))
+    one = Trial("gap", traffic, 0.0, 2100.0, 0.0)
+    rehearsal = Rehearsal(World(traffic).reply, 400.0, 0.0)
+    rehearsal.run(make_pilot("classic", Controls(max_rps=400.0), traffic.first_id), 0.0, one.end)
+    _, behind = traffic.gap_ranges()[0]
+    there = [i for i in range(behind, behind + 50) if not traffic.is_hole(i)]
+    assert set(there) <= set(rehearsal.journal.fetched)
+    assert lost(one, rehearsal.journal) == []
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    plan = Plan("gap:20k", "adaptive", 5, rate=5.0, hours=0.28)
+    assert run_plan(plan).row() == run_plan(plan).row()
+
+
+def test_a_pilot_killed_while_it_crosses_a_gap_loses_nothing() -> None:
+    traffic = ALL_SORTS["gap"]
+    one = Trial("gap", traffic, 0.0, 900.0, 0.0)
+    hit = _first_hit(traffic)
+    for crash_at in (hit + 0.05, hit + 1.0, hit + 30.0):
+        rehearsal = Rehearsal(World(traffic).reply, CAP, 0.0)
+        controls = Controls(max_rps=CAP)
+        rehearsal.run(make_pilot("adaptive", controls, traffic.first_id), 0.0, crash_at)
+        spans = _unsettled(rehearsal, traffic.first_id)
+        beyond = rehearsal.resume_at()
+        pilot = make_pilot("adaptive", controls, traffic.first_id, spans, beyond)
+        rehearsal.run(pilot, crash_at + 5.0, one.end)
+        assert lost(one, rehearsal.journal) == []
+        # What lies in the gap is not walked through: that would be twenty thousand requests.
+        assert len(rehearsal.journal.requests) < 12_500
+
+
+def _first_hit(traffic: Traffic) -> float:
+    """When a probe first finds something behind the gap."""
+    requests = rehearse(traffic, "adaptive", 700.0).journal.requests
+    found = (Verdict.STORED, Verdict.FILTERED)
+    return next(at for at, purpose, v in requests if purpose is Purpose.PROBE and v in found)
+
+
+def _unsettled(rehearsal: Rehearsal, first: int) -> list[tuple[int, int]]:
+    """The pending ranges of a ledger that knows what was fetched, and nothing else."""
+    journal = rehearsal.journal
+    settled = sorted({*journal.fetched, *journal.marks, first - 1})
+    return [(a + 1, b) for a, b in pairwise(settled) if a + 1 < b]
+
+
+def test_an_anchor_crosses_a_gap_with_few_probes() -> None:
+    traffic = ALL_SORTS["gap"]
+    anchor: Callable[[float], int | None] = traffic.newest_visible
+    journal = rehearse(traffic, "adaptive", 600.0, anchor=anchor).journal
+    probes = sum(p is Purpose.PROBE for at, p, _ in journal.requests if at > 300.0)
+    assert probes <= (20_000).bit_length() + 25
+    assert journal.gaps
+
+
+def test_a_gap_is_crossed_within_the_time_that_was_promised() -> None:
+    measures = run_plan(Plan("gap:1m", "adaptive", 1, hours=0.3)).measures
+    assert measures.m5_gap_cross_s is not None
+    assert measures.m5_gap_cross_s <= 240.0
+
+
+def test_during_an_outage_hardly_anything_is_asked() -> None:
+    journal = rehearse(ALL_SORTS["outage"], "adaptive", 500.0).journal
+    during = [purpose for at, purpose, _ in journal.requests if at > 302.0]
+    assert 15 <= len(during) <= 25
+    assert set(during) == {Purpose.CANARY}
+
+
+def test_throttling_is_answered_by_going_slower() -> None:
+    refused = {
+        law: sum(
+            v is Verdict.THROTTLED
+            for _, _, v in rehearse(ALL_SORTS["throttle"], law, 900.0).journal.requests
+        )
+        for law in LAWS
+    }
+    assert refused["adaptive"] <= refused["classic"] / 5
+
+
+def test_ids_without_times_are_kept_up_with_too() -> None:
+    traffic = Traffic(seed=9, rate=10.0, gaps=(Gap(400.0, 2000),))
+    world = World(traffic)
+    rehearsal = Rehearsal(lambda ask, at: _untimed(world, ask, at), CAP, 0.0)
+    rehearsal.run(make_pilot("adaptive", Controls(max_rps=CAP), traffic.first_id), 0.0, 900.0)
+    one = Trial("gap", traffic, 0.0, 900.0, 0.0)
+    assert lost(one, rehearsal.journal) == []
+    newest = max(rehearsal.journal.fetched)
+    assert traffic.head(900.0) - newest < 10.0 * 90.0
+
+
+def _untimed(world: World, ask: Ask, at: float) -> Answer:
+    return replace(world.reply(ask, at), happened_at=None)
+
+
+# --- The commands ---
+
+
+def test_simulate_prints_one_object_for_each_run() -> None:
+    ran = trawlnet(
+        "ids",
+        "simulate",
+        "--scenario",
+        "steady",
+        "--hours",
+        0.3,
+        "--rate",
+        3,
+        "--seeds",
+        2,
+        "--first-seed",
+        7,
+        "--json",
+    )
+    assert ran.code == 0, ran.err
+    names = ["scenario", "scaling", "seed", *(field.name for field in fields(Measures))]
+    assert [list(row) for row in ran.rows] == [names] * 4
+    assert [(row["scaling"], row["seed"]) for row in ran.rows] == [
+        ("adaptive", 7), ("classic", 7), ("adaptive", 8), ("classic", 8),
+    ]  # fmt: skip
+    assert all(row["m6_lost"] == 0 for row in ran.rows)
+    assert "4/4 steady, classic, seed 8" in ran.err
+
+
+def test_simulate_shows_people_a_table_and_saves_a_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "plot.png"
+    flags = ("--hours", 0.27, "--rate", 2, "--seeds", 1, "--scaling", "adaptive", "--plot", picture)
+    ran = at_once("ids", "simulate", "--scenario", "gap:500", *flags)
+    assert ran.code == 0, ran.err
+    assert "m5_gap_cross_s" in ran.out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--scenario", "flood"),
+        ("--scenario", "gap:x"),
+        ("--plot", "/nowhere/x.png"),
+        ("--plot", "x.txt"),
+    ],
+)
+def test_simulate_refuses_what_it_does_not_know(flags: tuple[str, ...]) -> None:
+    ran = at_once("ids", "simulate", *flags, "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error["hint"]
+
+
+def test_law_answers_each_reading() -> None:
+    given = {"p20_lag": 40, "pgcr_rate": 50, "workers": 100, "min_workers": 5, "max_workers": 250}
+    lines = [json.dumps(given | {"fraction_404": f}) for f in (0.05, 0.025, 0.51, 0.0)]
+    ran = trawlnet("ids", "law", "--json", stdin="\n".join(lines))
+    assert ran.code == 0
+    assert ran.rows == [
+        {"strategy": "normal", "workers": 88, "period": 15_000},
+        {"strategy": "normal", "workers": 100, "period": 15_000},
+        {"strategy": "gap_detection", "workers": 25, "period": 2500},
+        {"strategy": "catch_up", "workers": 120, "period": 10_000},
+    ]
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"fraction_404": "much"}', '{"fraction_404": 0.1}'])
+def test_law_says_what_is_wrong_with_a_reading(line: str) -> None:
+    ran = trawlnet("ids", "law", "--json", stdin=line)
+    assert ran.code == 2
+    assert "reading" in ran.error["error"]
+
+
+def test_every_scenario_of_the_help_exists() -> None:
+    for name in (
+        "steady",
+        "backlog",
+        "gap:5",
+        "gap:5k",
+        "gap:1m",
+        "outage",
+        "stall",
+        "throttle",
+        "embargo",
+        "crash",
+    ):
+        one = trial(name, 1, 50.0)
+        assert one.start < one.end
