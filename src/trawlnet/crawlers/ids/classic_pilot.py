@@ -234,6 +234,7 @@ class ClassicPilot:
         if self._began is None:
             self._began = now
             self._checker.begin(now)
+            return self._decision(now, "starting")
         event = self._checker.check(now, self._counters, idle=self._held[_Lane.SUPER] == 0)
         if self._left > 0 or self._held[_Lane.WORKER] > 0:
             return self._decision(now, event) if event else None
