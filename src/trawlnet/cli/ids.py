@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -50,13 +51,14 @@ async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
     # Looking at a crawl that never began must not begin one.
     if not (state / LEDGER / "data.mdb").exists():
         yield MemoryStore()
-    elif holder(Workspace(state.parents[1], state.name)) is not None:
+    elif holder(Workspace(state.parents[1], state.name)) == os.getpid():
+        async with open_ledger(state) as ledger:
+            yield ledger
+    else:
+        # Whoever does not hold the lock only looks.
         async with looked_at(state) as seen:
             assert seen is not None
             yield seen
-    else:
-        async with open_ledger(state) as ledger:
-            yield ledger
 
 
 async def _forget(config: IdsConfig) -> None:

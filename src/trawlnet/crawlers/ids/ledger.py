@@ -144,7 +144,9 @@ class IdsLedger:
         # Committed: only now may memory follow the disk.
         self._attempts = attempts
         self._leased -= len(receipts)
-        self.misses = {n: m for n, m in self.misses.items() if n not in went} | came
+        for number in went:
+            self.misses.pop(number, None)
+        self.misses |= came
         if came or went:
             for tell in self.told:
                 tell(came, went)
@@ -258,11 +260,17 @@ class IdsLedger:
                     attempt = receipt.task.payload.ask.attempt
                     came[number] = Miss(rounds, receipt.at, attempt, receipt.detail)
                     went.discard(number)
-            elif self.misses or came:
-                for number in [n for n in (*self.misses, *came) if entry.start <= n < entry.end]:
+            else:
+                for number in self._missed_within(entry, came):
                     came.pop(number, None)
                     went.add(number)
         return came, went
+
+    def _missed_within(self, entry: Entry, came: Mapping[int, Miss]) -> list[int]:
+        missed = (self.misses, came)
+        if entry.end - entry.start == 1:
+            return [entry.start] if any(entry.start in some for some in missed) else []
+        return [n for some in missed for n in some if entry.start <= n < entry.end]
 
     async def _call(self, run: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)

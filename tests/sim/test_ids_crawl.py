@@ -1,0 +1,126 @@
+"""A crawl of ids over real sockets: its budget, its crew, and what people put back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ids_world import FIRST, busiest_second, config, marks, published
+from program import at_once
+from trawlnet.crawlers.ids.askers import Asked
+from trawlnet.crawlers.ids.build import open_ledger, open_parts
+from trawlnet.crawlers.ids.config import IdsConfig, limits
+from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.words import Ask, Entry, Mark, Purpose
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import crawl
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.task import Task
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sim.ids import Cap, Span, State, Traffic, serve_ids
+
+CALM = Traffic(
+    seed=2,
+    rate=50.0,
+    wave=0.0,
+    delay=0.2,
+    delay_spread=0.1,
+    late_share=0.0,
+    raid_share=0.5,
+    hole_share=0.01,
+    blemish_share=0.02,
+)
+
+
+async def run(
+    tmp_path: Path, traffic: Traffic, age: float, **more: object
+) -> tuple[Ending, Control, Path]:
+    """Crawl a served world until a limit; the server's log is whole when this returns."""
+    clock, log = SystemClock(), tmp_path / "server.log"
+    world = await serve_ids(
+        1, manifest=tmp_path / "m.json", clock=clock, traffic=traffic, age=age, log=log
+    )
+    given = IdsConfig(**config(world.base_url, **more))
+    control = Control(given.first_workers)
+    try:
+        async with open_parts(given, tmp_path / "w", clock, Metrics("ids", clock)) as parts:
+            ending = await crawl(parts, limits(given), control)
+    finally:
+        await world.close()
+    return ending, control, log
+
+
+@pytest.mark.parametrize("scaling", ["adaptive", "classic"])
+def test_no_second_sees_more_requests_than_the_budget(scaling: str, tmp_path: Path) -> None:
+    ending, _, log = asyncio.run(
+        run(tmp_path, CALM, 500.0, max_rps=60.0, max_seconds=4.0, scaling=scaling)
+    )
+    assert ending is Ending.LIMIT
+    assert 40 <= busiest_second(log) <= 60
+
+
+def test_every_id_of_a_backlog_is_stored_once(tmp_path: Path) -> None:
+    last = FIRST + 300
+    asyncio.run(run(tmp_path, CALM, 30.0, max_rps=400.0, max_tasks=400))
+    known, stored = marks(tmp_path / "w"), Counter(published(tmp_path / "w"))
+    seen = [n for n in range(FIRST, last) if known.get(n) is Mark.DONE]
+    assert len(seen) > 250
+    for number in range(FIRST, last):
+        exists = CALM.state(number, 100.0) is State.VISIBLE
+        if known.get(number) is Mark.DONE:
+            assert exists
+            assert stored[number] == CALM.is_raid(number)
+        else:
+            assert stored[number] == 0
+
+
+def test_a_throttled_crawl_slows_down_and_loses_nothing(tmp_path: Path) -> None:
+    tight = replace(CALM, caps=(Cap(Span(0.0, 1e9), 40.0),))
+    asyncio.run(run(tmp_path, tight, 30.0, max_rps=200.0, max_seconds=6.0))
+    rows = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
+    refused = sum(row["status"] in (429, 503) for row in rows)
+    assert 0 < refused < 0.5 * len(rows)
+    known, stored = marks(tmp_path / "w"), set(published(tmp_path / "w"))
+    done = [number for number, mark in known.items() if mark is Mark.DONE]
+    assert len(done) > 60
+    assert all(number in stored for number in done if tight.is_raid(number))
+
+
+def test_the_crew_is_what_the_pilot_says(tmp_path: Path) -> None:
+    _, control, _ = asyncio.run(
+        run(tmp_path, CALM, 500.0, workers=60, max_workers=60, max_rps=200.0, max_seconds=5.0)
+    )
+    assert control.workers < 60, "200 a second need no 60 workers on loopback"
+
+
+def test_a_missed_id_can_be_put_back_from_the_command_line(tmp_path: Path) -> None:
+    state = tmp_path / "w" / "state" / "ids"
+
+    async def prepare() -> None:
+        async with open_ledger(state) as ledger:
+            await ledger.begin(FIRST)
+            asked = Asked(Ask(FIRST, Purpose.FIRST, 3), SecondChances(ChancePolicy()))
+            task = Task(str(FIRST), "api", asked)
+            entries = [
+                Entry(FIRST, FIRST + 9, Mark.DONE),
+                Entry(FIRST + 9, FIRST + 10, Mark.MISSED),
+            ]
+            await ledger.settle([Receipt(task, Reason.UNAVAILABLE, detail="why", news=entries)])
+
+    asyncio.run(prepare())
+    missed = at_once("ids", "missed", "-w", tmp_path / "w", "--json").rows
+    assert [(row["id"], row["detail"]) for row in missed] == [(FIRST + 9, "why")]
+    failures = at_once("ids", "failures", "-w", tmp_path / "w", "--json").rows
+    assert [row["key"] for row in failures] == [str(FIRST + 9)]
+    assert at_once("ids", "retry", "-w", tmp_path / "w", "--json").rows == [{"put_back": 1}]
+    assert at_once("ids", "missed", "-w", tmp_path / "w", "--json").rows == []
+    gaps = at_once("ids", "gaps", "-w", tmp_path / "w", "--json").rows
+    assert [(row["start"], row["end"], row["reason"]) for row in gaps] == [
+        (FIRST + 9, FIRST + 10, "pending")
+    ]
