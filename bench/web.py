@@ -36,7 +36,7 @@ from web_profile import shares
 from web_site import Site, made_site, nginx
 
 VENV = ROOT / ".bench-venv"
-PEER_PACKAGES = ("scrapy", "selectolax", "crawlee[parsel,sql-sqlite]", "matplotlib")
+PEER_PACKAGES = ("scrapy", "selectolax", "crawlee[parsel,sql-sqlite]")
 PEERS = ROOT / "bench" / "web_peers"
 OURS = "trawlnet"
 
@@ -190,12 +190,12 @@ def _speed(runs: list[Run]) -> float:
 
 
 def plotted(runs: dict[str, list[Run]], file: Path) -> None:
-    """Drawn by the peers' Python: this project has no need of matplotlib elsewhere."""
+    """In a process of its own: matplotlib is an extra, and large."""
     rows = {name: [_speed(those), _middle(those, "rss_mb")] for name, those in runs.items()}
     file.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(VENV / "bin" / "python"), str(PEERS / "plot.py"), str(file)]
+    command = [sys.executable, str(PEERS / "plot.py"), str(file)]
     drawn = subprocess.run(command, input=json.dumps(rows).encode(), check=False)
-    print(f"plot: {file}" if drawn.returncode == 0 else "no plot: no matplotlib")
+    print(f"plot: {file}" if drawn.returncode == 0 else "no plot: pip install 'trawlnet[plot]'")
 
 
 def main() -> None:
