@@ -43,6 +43,7 @@ ONLY_IN = {
     "prometheus_client": "observe/",
     "obstore": "archive/objects.py",
     "ray": "fleet/ray.py",
+    "opentelemetry": "observe/otel.py",
 }
 
 

@@ -23,6 +23,7 @@ from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signal
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
 from trawlnet.cli.talk import Lasting, emit, listed, mute_stdout, say, showable
+from trawlnet.cli.tracing import tracing
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
@@ -35,6 +36,7 @@ from trawlnet.observe.logs import logging_to
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.progress import Progress
 from trawlnet.observe.render import duration, plain_line
+from trawlnet.observe.trace import traced
 from trawlnet.observe.tries import LoggedTries
 from trawlnet.observe.view import Style, showing
 
@@ -101,7 +103,10 @@ class _Run(Generic[C]):
         job, control = self.job, self.control
         files = ControlFiles(job.workspace, control)
         files.look()
-        with steered_by_signals(control, self.reload) as asked:
+        with (
+            tracing(job.crawler.name, self.clock) as self.metrics.ways,
+            steered_by_signals(control, self.reload) as asked,
+        ):
             opened = job.crawler.open(self.config, job.workspace.path, self.clock, self.metrics)
             async with opened as parts:
                 self.parts = parts
@@ -136,7 +141,7 @@ class _Run(Generic[C]):
                 beside(files.watch(), answering(asked, answer), self.snapshots(parts), live.run()),
                 showing(progress, style, cast(TextIO, out)),
             ):
-                ending = await crawl(parts, self.plan.limits, self.control)
+                ending = await crawl(traced(parts, metrics.ways), self.plan.limits, self.control)
                 await live.look(last=True)
                 return ending
         except asyncio.CancelledError:

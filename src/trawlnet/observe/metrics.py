@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,6 +18,9 @@ from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock, Counts, Handler, Sink
 from trawlnet.engine.task import Task
 from trawlnet.observe.lanes import LaneCondition, condition
+
+if TYPE_CHECKING:  # Traces know the network; figures do not.
+    from trawlnet.observe.trace import Ways
 
 ATTEMPTS = "trawlnet_attempts"  # The client library adds `_total` to counters.
 SETTLED = "trawlnet_settled"
@@ -137,6 +140,7 @@ class Metrics:
         self.sink_bytes = 0
         self.yields: dict[str, int] = {}  # What the crawl has brought in, for people to look at.
         self.figures: dict[str, float] = {}  # How it is doing, in a crawler's own terms.
+        self.ways: Ways | None = None  # Where tasks are traced, if somebody collects that.
         self.registry = CollectorRegistry()
         self._clock = clock
         self._scrape: Scrape | None = None

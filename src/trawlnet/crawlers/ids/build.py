@@ -44,11 +44,12 @@ from trawlnet.engine.rules import Manners
 from trawlnet.net.answer import Limits
 from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
-from trawlnet.net.http import Http
+from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.alerts import SHAPES, Alert, Alerts, LoggedAlerts, WebhookAlerts
 from trawlnet.observe.ids import IdsMeter, Standing
 from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.trace import traced_turns
 from trawlnet.sink.queue import Queue, open_queue
 
 LEDGER = "ledger"
@@ -68,7 +69,8 @@ async def open_parts(
         stack.push_async_callback(ledger.close)
         queues = await _open_queues(config, workspace, api, stack)
         gate = Gate(clock, manners(config))
-        http = await stack.enter_async_context(_http(config, gate, clock))
+        turns = traced_turns(gate, metrics.ways)
+        http = await stack.enter_async_context(_http(config, turns, clock))
         scout = Scout(MeteredHttp(http, metrics.http), api, server, clock)
         if ledger.first is None:
             await ledger.begin(await _first(config, workspace, scout))
@@ -176,11 +178,11 @@ async def _open_queues(
     return _Queues(found, withheld)
 
 
-def _http(config: IdsConfig, gate: Gate, clock: Clock) -> Http:
+def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:
     # Waiting for a connection counts against the request: there is one for every worker.
     most = in_flight(config)
     return Http(
-        gate,
+        turns,
         clock,
         agent_for(config.contact, allow_private=config.allow_private_hosts),
         guard=Guard(allow_private=config.allow_private_hosts),

@@ -34,6 +34,7 @@ from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.pds import PdsMeter
+from trawlnet.observe.trace import traced_turns
 from trawlnet.tables.registry import Registry, Terms, open_registry
 from trawlnet.tables.scanned import Scanned
 
@@ -93,7 +94,8 @@ async def open_kit(
         registry = await stack.enter_async_context(opened_registry(config, workspace))
         guard = Guard(allow_private=config.allow_private_hosts)
         pools = Pools(total=max(64, 2 * config.concurrency), per_host=_DIRECTORY_AT_ONCE)
-        http = await stack.enter_async_context(Http(gate, clock, agent, guard=guard, pools=pools))
+        turns = traced_turns(gate, metrics.ways)
+        http = await stack.enter_async_context(Http(turns, clock, agent, guard=guard, pools=pools))
         metered = MeteredHttp(http, metrics.http)
         yield Kit(config, workspace, registry, metered, gate, clock, metrics)
 

@@ -35,10 +35,11 @@ from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.answer import Limits
 from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
-from trawlnet.net.http import Http
+from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.repos import RepoMeter, Watched
+from trawlnet.observe.trace import traced_turns
 from trawlnet.sink.segments import SegmentSink
 from trawlnet.store.lmdb_notes import Notes, open_notes
 from trawlnet.store.open import open_store
@@ -90,7 +91,8 @@ async def assembled(
     rules, shelf, mirror = _rules(config), frame.shelf, frame.mirror
     rates = PdsRates(shelf.notes, frame.gate, config)
     stack.callback(rates.close)
-    http = await stack.enter_async_context(_http(config, frame.gate, clock, frame.given.agent))
+    turns = traced_turns(frame.gate, metrics.ways)
+    http = await stack.enter_async_context(_http(config, turns, clock, frame.given.agent))
     metered = MeteredHttp(http, metrics.http)
     plc = frame.given.plc
     resolver = DocumentResolver(metered, plc, allow_private=config.allow_private_hosts)
@@ -261,9 +263,9 @@ def _owner(workspace: Path) -> str:
     return f"{socket.gethostname()}:{workspace.resolve()}"
 
 
-def _http(config: ReposConfig, gate: Gate, clock: Clock, agent: str) -> Http:
+def _http(config: ReposConfig, turns: Turns, clock: Clock, agent: str) -> Http:
     return Http(
-        gate,
+        turns,
         clock,
         agent,
         guard=Guard(allow_private=config.allow_private_hosts),

@@ -30,6 +30,7 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.robots import RobotsPolicy
 from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.trace import traced_turns
 from trawlnet.sink.lmdb_pages import PageIndex
 
 _ROBOTS = Path("state", "web", "robots.jsonl")
@@ -103,7 +104,7 @@ async def open_site(
     turns = AddressTurns(gate, clock, resolver, proxies.url_for)
     http = await stack.enter_async_context(
         Http(
-            turns if config.limits.per_address else gate,
+            traced_turns(turns if config.limits.per_address else gate, metrics.ways),
             clock,
             agent,
             guard=guard,

@@ -1,0 +1,244 @@
+"""The way of single tasks through a crawl, for whoever collects traces: wrappers, and no more.
+
+Steps are kept as plain data and handed over when the task is settled. Of a task that is not
+chosen, nothing is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.outcome import Outcome, Receipt
+from trawlnet.engine.ports import Clock, Counts, Handler, LaneWork, Lease, Page, Sink, Store
+from trawlnet.engine.task import Task
+from trawlnet.net.http import Turns
+
+_MOST_STEPS = 100  # Of one task: a scan may make thousands of requests.
+
+
+class Step(NamedTuple):
+    name: str  # lease, gate, fetch, parse, handle, write or settle.
+    begun: float
+    ended: float
+    lane: str = ""
+
+
+@dataclass(slots=True)
+class Way:
+    """One try at one task, while it goes on."""
+
+    task: Task
+    steps: list[Step]
+    left_out: int = 0
+    fetched: float = 0.0  # When the last answer was there.
+
+    def add(self, step: Step) -> None:
+        if len(self.steps) < _MOST_STEPS:
+            self.steps.append(step)
+        else:
+            self.left_out += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A try from lease to settlement."""
+
+    task: Task
+    steps: Sequence[Step]
+    left_out: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    ratio: float = 1.0  # Of keys: all tries of a key are traced, or none.
+    per_second: int = 50  # However many there are.
+    open: int = 2000  # On their way at a time.
+
+
+class Ways:
+    """The tasks that are traced now, by key."""
+
+    def __init__(self, clock: Clock, done: Callable[[Walked], None], choice: Choice) -> None:
+        self.clock = clock
+        self._done = done
+        self._choice = choice
+        self._open: dict[str, Way] = {}
+        self._second = 0
+        self._begun = 0
+
+    def of(self, key: str) -> Way | None:
+        return self._open.get(key)
+
+    def begin(self, task: Task, step: Step) -> None:
+        if self._chosen(task.key, math.floor(step.ended)):
+            self._open[task.key] = Way(task, [step])
+
+    def end(self, receipt: Receipt, step: Step) -> None:
+        way = self._open.pop(receipt.task.key, None)
+        if way is not None:
+            way.add(step)
+            reason, detail = str(receipt.reason), receipt.detail
+            self._done(Walked(way.task, tuple(way.steps), way.left_out, reason, detail))
+
+    def _chosen(self, key: str, second: int) -> bool:
+        if second != self._second:
+            self._second, self._begun = second, 0
+        choice = self._choice
+        if self._begun >= choice.per_second or len(self._open) >= choice.open:
+            return False
+        share = zlib.crc32(key.encode("utf-8", "surrogatepass")) / 2**32
+        if share >= choice.ratio:
+            return False
+        self._begun += 1
+        return True
+
+
+# Which task a request is made for. Set only around the handler of one that is traced.
+_now: ContextVar[Way | None] = ContextVar("way", default=None)
+
+
+def traced(parts: Parts, ways: Ways | None) -> Parts:
+    if ways is None:
+        return parts
+    return replace(
+        parts,
+        store=TracedStore(parts.store, ways),
+        handler=TracedHandler(parts.handler, ways),
+        sink=TracedSink(parts.sink, ways),
+    )
+
+
+def traced_turns(turns: Turns, ways: Ways | None) -> Turns:
+    """For `Http`: the wait at the gate and the request behind it become two steps."""
+    return turns if ways is None else TracedTurns(turns, ways)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedHandler:
+    handler: Handler
+    ways: Ways
+
+    async def __call__(self, task: Task) -> Outcome:
+        way = self.ways.of(task.key)
+        if way is None:
+            return await self.handler(task)
+        clock, token = self.ways.clock, _now.set(way)
+        begun = clock.now()
+        try:
+            return await self.handler(task)
+        finally:
+            _now.reset(token)
+            ended = clock.now()
+            if way.fetched:
+                way.add(Step("parse", way.fetched, ended))
+            way.add(Step("handle", begun, ended))
+
+
+@dataclass(frozen=True, slots=True)
+class TracedTurns:
+    turns: Turns
+    ways: Ways
+
+    def turn(self, lane: str) -> AbstractAsyncContextManager[Any]:
+        way = _now.get()
+        inner = self.turns.turn(lane)
+        return inner if way is None else _TracedTurn(inner, way, self.ways.clock, lane)
+
+
+class _TracedTurn:
+    __slots__ = ("_begun", "_clock", "_inner", "_lane", "_way")
+
+    def __init__(
+        self, inner: AbstractAsyncContextManager[Any], way: Way, clock: Clock, lane: str
+    ) -> None:
+        self._inner = inner
+        self._way = way
+        self._clock = clock
+        self._lane = lane
+
+    async def __aenter__(self) -> Any:
+        begun = self._clock.now()
+        try:
+            entered = await self._inner.__aenter__()
+        except LaneParked:
+            self._way.add(Step("gate", begun, self._clock.now(), self._lane))
+            raise
+        self._begun = self._clock.now()
+        self._way.add(Step("gate", begun, self._begun, self._lane))
+        return entered
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        self._way.fetched = ended = self._clock.now()
+        self._way.add(Step("fetch", self._begun, ended, self._lane))
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedSink:
+    sink: Sink
+    ways: Ways
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        begun = self.ways.clock.now()
+        await self.sink.write(batch)
+        step = Step("write", begun, self.ways.clock.now())
+        for task, _ in batch:
+            if (way := self.ways.of(task.key)) is not None:
+                way.add(step)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedStore:
+    """Only a lease and a settlement are steps of a task's way."""
+
+    store: Store
+    ways: Ways
+
+    async def cursor(self) -> str | None:
+        return await self.store.cursor()
+
+    async def feed(self, page: Page) -> int:
+        return await self.store.feed(page)
+
+    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
+        return await self.store.lanes(after, limit)
+
+    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
+        begun = self.ways.clock.now()
+        lease = await self.store.lease(wants, now, ttl)
+        step = Step("lease", begun, self.ways.clock.now())
+        for task in lease.tasks:
+            self.ways.begin(task, step)
+        return lease
+
+    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
+        await self.store.renew(keys, now, ttl)
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        begun = self.ways.clock.now()
+        await self.store.settle(receipts)
+        step = Step("settle", begun, self.ways.clock.now())
+        for receipt in receipts:
+            self.ways.end(receipt, step)
+
+    async def hold(self, lane: str, until: float) -> None:
+        await self.store.hold(lane, until)
+
+    async def counts(self) -> Counts:
+        return await self.store.counts()
