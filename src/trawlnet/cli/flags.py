@@ -46,6 +46,16 @@ Most = Annotated[
     int | None,
     typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="No more rows than this."),
 ]
+Board = Annotated[
+    str,
+    typer.Option(
+        "--dashboard",
+        metavar="[HOST]:PORT",
+        show_default=False,
+        show_envvar=False,
+        help="Serve the dashboard there while the crawl runs.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", show_envvar=False, help="Do not ask.")]
 
 

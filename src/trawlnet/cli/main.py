@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from trawlnet import __version__
-from trawlnet.cli import config, doctor, fleet, ids, logs, pds, repos, sim, web
+from trawlnet.cli import config, dashboard, doctor, fleet, ids, logs, pds, repos, sim, web
 from trawlnet.cli.errors import tell
 from trawlnet.cli.talk import mute_stdout
 
@@ -21,7 +21,7 @@ class _InOrder(TyperGroup):
         return sorted(super().list_commands(ctx), key=lambda name: name in _ABOUT)
 
 
-_ABOUT = ("logs", "config", "doctor", "version")
+_ABOUT = ("dashboard", "logs", "config", "doctor", "version")
 
 app = typer.Typer(
     name="trawlnet",
@@ -40,6 +40,9 @@ app.add_typer(web.app)
 app.add_typer(fleet.app)
 app.add_typer(sim.app)
 app.command("logs", epilog="Example: trawlnet logs -w ./net --reason timeout --since 2h")(logs.logs)
+app.command("dashboard", epilog="Example: trawlnet dashboard -w ./net --port 8080")(
+    dashboard.dashboard
+)
 app.command("config", epilog="Example: trawlnet config repos -w ./net")(config.show)
 app.command("doctor", epilog="Example: trawlnet doctor")(doctor.examine)
 

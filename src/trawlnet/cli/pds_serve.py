@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -22,6 +23,8 @@ from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.formats.syntax import is_did
 
 if TYPE_CHECKING:  # Only a server that runs pays for the import.
+    from starlette.types import ASGIApp
+
     from trawlnet.crawlers.pds.web.serving import Door
 
 _KEYS = (
@@ -122,7 +125,7 @@ def _run(
 
     name = f"registry-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with (
-        _listening(*at) as sock,
+        listen_on(*at) as sock,
         logging_to(workspace.logs, name, say),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
@@ -148,7 +151,7 @@ async def _serve(
     clock = SystemClock()
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
         site = open_site(kit, await scan_parts(kit), door)
-        url = _url(sock)
+        url = url_of(sock)
         if as_json:
             emit({"url": url})
         say(f"serving the registry on {url}")
@@ -159,7 +162,21 @@ async def _serve(
     say("stopped")
 
 
-def _listening(host: str, port: int) -> socket.socket:
+@asynccontextmanager
+async def registry_app(path: Path) -> AsyncIterator[ASGIApp]:
+    """The same site as a part of another one."""
+    from trawlnet.crawlers.pds.build import open_kit, scan_parts
+    from trawlnet.crawlers.pds.web.app import make_app
+    from trawlnet.crawlers.pds.web.serving import Door, open_site
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.observe.metrics import Metrics
+
+    config, clock = load_section(Workspace(path, "pds"), PdsConfig).config, SystemClock()
+    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        yield make_app(open_site(kit, await scan_parts(kit), Door()))
+
+
+def listen_on(host: str, port: int) -> socket.socket:
     from trawlnet.crawlers.pds.web.server import listening
 
     try:
@@ -170,6 +187,6 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _url(sock: socket.socket) -> str:
+def url_of(sock: socket.socket) -> str:
     host, port, *_ = sock.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

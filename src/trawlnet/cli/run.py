@@ -18,6 +18,7 @@ import uvloop
 from pydantic import BaseModel
 
 from trawlnet.cli.crawler import C, Crawler, Plan
+from trawlnet.cli.dashboard_child import with_dashboard
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
@@ -53,6 +54,7 @@ class Job(Generic[C]):
     settings: Settings[C]
     reload: Callable[[], Settings[C]]  # Reads the config again.
     as_json: bool
+    dashboard: str = ""  # Where to serve one, as HOST:PORT; empty for nowhere.
 
 
 def run_crawl(job: Job[C]) -> int:
@@ -61,7 +63,12 @@ def run_crawl(job: Job[C]) -> int:
     if plan.metrics_address:
         _check_address(plan.metrics_address)
     name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    with locked(job.workspace), logging_to(job.workspace.logs, name, say) as log_file:
+    with (
+        # Around the lock: what it cleans up after the crawl, it does when the lock is free.
+        with_dashboard(job.dashboard, job.workspace),
+        locked(job.workspace),
+        logging_to(job.workspace.logs, name, say) as log_file,
+    ):
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
@@ -142,6 +149,7 @@ class _Run(Generic[C]):
                 showing(progress, style, cast(TextIO, out)),
             ):
                 ending = await crawl(traced(parts, metrics.ways), self.plan.limits, self.control)
+                progress.ended = True
                 await live.look(last=True)
                 return ending
         except asyncio.CancelledError:

@@ -14,7 +14,17 @@ import typer
 
 from trawlnet.cli.crawler import C, Crawler
 from trawlnet.cli.errors import CliError
-from trawlnet.cli.flags import Folder, Json, Most, Why, Yes, parse_reason, variables, with_flags
+from trawlnet.cli.flags import (
+    Board,
+    Folder,
+    Json,
+    Most,
+    Why,
+    Yes,
+    parse_reason,
+    variables,
+    with_flags,
+)
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import of_running, status_row, status_text
@@ -34,13 +44,13 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C], *, with_crawl: bool 
     """Give a crawler's group its verbs; one whose crawl takes more than flags brings its own."""
     name = crawler.name
 
-    def crawl(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+    def crawl(*, workspace: Folder, dashboard: Board = "", json: Json = False, flags: Flags) -> int:
         """Start the crawl, or continue it: there is no difference.
 
         A flag can also be a key of trawlnet.yaml (workers: 50 in the crawler's section) or a
         variable (TRAWLNET_<CRAWLER>_WORKERS=50).
         """
-        return _crawl(crawler, workspace, json, flags)
+        return _crawl(crawler, workspace, json, flags, dashboard)
 
     def status(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
         """Show how the crawl stands, also while it runs."""
@@ -113,7 +123,7 @@ def _seen(crawler: Crawler[C], path: Path, flags: Flags) -> Workspace:
     return find(path, crawler.name)
 
 
-def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags) -> int:
+def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboard: str) -> int:
     from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
 
     def reload() -> Settings[C]:
@@ -124,7 +134,7 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags) -> int:
     workspace = create(path, crawler.name)
     if (code := crawler.fleet(settings.config, workspace, as_json)) is not None:
         return code
-    return run_crawl(Job(crawler, workspace, settings, reload, as_json))
+    return run_crawl(Job(crawler, workspace, settings, reload, as_json, dashboard))
 
 
 def _status(place: _Place[C], as_json: bool) -> int:

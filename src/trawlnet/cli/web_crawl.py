@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,8 @@ import typer
 
 from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.errors import CliError, Exit
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Board, Folder, Json, variables, with_flags
+from trawlnet.cli.settings import Settings
 from trawlnet.cli.talk import emit, say, without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.web_flags import WebFlags, load_web
@@ -34,6 +35,14 @@ Unchecked = Annotated[
     bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
 ]
 _GOOD = (Exit.DONE, Exit.GIVEN_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How a run tells what it does."""
+
+    as_json: bool
+    dashboard: str
 
 
 def add_crawl_verbs(app: typer.Typer) -> None:
@@ -57,36 +66,54 @@ def add_crawl_verbs(app: typer.Typer) -> None:
 
 
 def crawl(
-    seeds: Seeds = None, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]
+    seeds: Seeds = None,
+    *,
+    workspace: Folder,
+    dashboard: Board = "",
+    json: Json = False,
+    flags: Mapping[str, Any],
 ) -> int:
     """Crawl from the seeds, or continue: there is no difference.
 
     Every key of trawlnet.yaml can be set with --set, and every flag as a variable
     (TRAWLNET_WEB_MAX_PAGES=50).
     """
-    return _crawl(workspace, json, flags, tuple(seeds or ()))
+    return _crawl(workspace, Ask(json, dashboard), flags, tuple(seeds or ()))
 
 
-def scrape(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+def scrape(
+    *, workspace: Folder, dashboard: Board = "", json: Json = False, flags: Mapping[str, Any]
+) -> int:
     """Ask for every URL of the discovery spool again; what is unchanged is not sent again."""
-    return _scrape(workspace, json, flags, again=True)
+    return _scrape(workspace, Ask(json, dashboard), flags, again=True)
 
 
 def run(
-    seeds: Seeds = None, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]
+    seeds: Seeds = None,
+    *,
+    workspace: Folder,
+    dashboard: Board = "",
+    json: Json = False,
+    flags: Mapping[str, Any],
 ) -> int:
     """Do everything: crawl, then fetch what others have put into the discovery spool."""
-    code = _crawl(workspace, json, flags, tuple(seeds or ()))
+    ask = Ask(json, dashboard)
+    code = _crawl(workspace, ask, flags, tuple(seeds or ()))
     if code not in _GOOD:
         return code
-    return _scrape(workspace, json, flags, again=False) or code
+    return _scrape(workspace, ask, flags, again=False) or code
 
 
 def resume(
-    seeds: Seeds = None, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]
+    seeds: Seeds = None,
+    *,
+    workspace: Folder,
+    dashboard: Board = "",
+    json: Json = False,
+    flags: Mapping[str, Any],
 ) -> int:
     """The same as run: a crawl always continues where it was."""
-    return run(seeds, workspace=workspace, json=json, flags=flags)
+    return run(seeds, workspace=workspace, dashboard=dashboard, json=json, flags=flags)
 
 
 def replay(workspace: Folder, no_check: Unchecked = False, json: Json = False) -> int:
@@ -107,7 +134,7 @@ def replay(workspace: Folder, no_check: Unchecked = False, json: Json = False) -
     return 0
 
 
-def _crawl(path: Path, as_json: bool, flags: Mapping[str, Any], seeds: tuple[str, ...]) -> int:
+def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...]) -> int:
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
     ) -> AbstractAsyncContextManager[Parts]:
@@ -115,10 +142,10 @@ def _crawl(path: Path, as_json: bool, flags: Mapping[str, Any], seeds: tuple[str
 
         return open_crawl(config, workspace, clock, metrics, Order(_run_id(), seeds))
 
-    return _run(replace(WEB, open=opened), path, as_json, flags, "crawler")
+    return _run(replace(WEB, open=opened), path, ask, flags, "crawler")
 
 
-def _scrape(path: Path, as_json: bool, flags: Mapping[str, Any], *, again: bool) -> int:
+def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> int:
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
     ) -> AbstractAsyncContextManager[Parts]:
@@ -126,18 +153,22 @@ def _scrape(path: Path, as_json: bool, flags: Mapping[str, Any], *, again: bool)
 
         return open_scrape(config, workspace, clock, metrics, Order(_run_id()), again=again)
 
-    return _run(replace(WEB, open=opened), path, as_json, flags, "scraper")
+    return _run(replace(WEB, open=opened), path, ask, flags, "scraper")
 
 
 def _run(
-    crawler: Crawler[WebConfig], path: Path, as_json: bool, flags: Mapping[str, Any], role: str
+    crawler: Crawler[WebConfig], path: Path, ask: Ask, flags: Mapping[str, Any], role: str
 ) -> int:
     from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
 
     # The config is read first: a mistake in it creates no workspace.
     settings = load_web(path, flags)
     workspace = replace(create(path, crawler.name), also=(role,))
-    return run_crawl(Job(crawler, workspace, settings, lambda: load_web(path, flags), as_json))
+
+    def reload() -> Settings[WebConfig]:
+        return load_web(path, flags)
+
+    return run_crawl(Job(crawler, workspace, settings, reload, ask.as_json, ask.dashboard))
 
 
 def _run_id() -> str:

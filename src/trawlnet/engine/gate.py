@@ -69,7 +69,9 @@ class Gate:
     def observe(self, lane: str, outcome: Outcome) -> float:
         """Learn from one outcome. Returns until when the lane is parked, 0 if it is not."""
         state = self._lane(lane)
-        state.pace = state.pace.after(outcome.reason)
+        before, state.pace = state.pace, state.pace.after(outcome.reason)
+        if (state.pace.failures, state.pace.throttled) > (before.failures, before.throttled):
+            state.last_failure = outcome.reason
         until = parked_until(state.pace, outcome, state.manners, self._clock.now())
         if until > 0.0:
             state.parked = max(state.parked, until)

@@ -24,10 +24,17 @@ class LaneParked(Exception):
 class LaneState:
     """One lane as people see it."""
 
-    __slots__ = ("failures", "in_flight", "lane", "parked", "rate", "why")
+    __slots__ = ("failures", "in_flight", "lane", "last_failure", "parked", "rate", "why")
 
     def __init__(
-        self, lane: str, rate: float, in_flight: int, parked: float, failures: int, why: str
+        self,
+        lane: str,
+        rate: float,
+        in_flight: int,
+        parked: float,
+        failures: int,
+        why: str,
+        last_failure: str = "",
     ) -> None:
         self.lane = lane
         self.rate = rate
@@ -35,6 +42,7 @@ class LaneState:
         self.parked = parked
         self.failures = failures
         self.why = why
+        self.last_failure = last_failure
 
 
 class Lane:
@@ -44,6 +52,7 @@ class Lane:
         "book",
         "common",
         "in_flight",
+        "last_failure",
         "manners",
         "members",
         "pace",
@@ -61,6 +70,7 @@ class Lane:
         self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
         self.parked = 0.0
         self.why = ""
+        self.last_failure = ""
         self.waiters: deque[asyncio.Future[None]] = deque()
         self.common: Lane | None = None
         self.members = 0  # Lanes that have this one in common.
@@ -154,7 +164,15 @@ class Lane:
 
     def snapshot(self, name: str) -> LaneState:
         rate = self.pace.rate(self.manners)
-        return LaneState(name, rate, self.in_flight, self.parked, self.pace.failures, self.why)
+        return LaneState(
+            name,
+            rate,
+            self.in_flight,
+            self.parked,
+            self.pace.failures,
+            self.why,
+            self.last_failure,
+        )
 
 
 _UNBOUNDED = 1 << 30

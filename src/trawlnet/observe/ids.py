@@ -70,6 +70,7 @@ class IdsMeter(Collector):
     def __init__(self, metrics: Metrics) -> None:
         self.standing: Callable[[], Standing] = Standing
         self.yields = metrics.yields
+        self.figures = metrics.figures  # For people to look at; whoever steers fills them.
         self.yields |= {"stored": 0, "withheld": 0}
         self.verdicts: Counter[str] = Counter()
         self._summary: Counter[tuple[str, str]] = Counter()

@@ -32,6 +32,8 @@ def shown(remote: str, most: int = LANE_NAME_MAX) -> str:
     """Text that a stranger chose, as one short piece that moves no cursor and starts no markup."""
     # Cut before cleaning: the work is bounded by what can be shown.
     cut = remote[: most + 1]
+    if cut.isascii() and cut.isprintable() and len(cut) <= most:
+        return cut  # Nearly all names, at a twentieth of the cost.
     clean = "".join(char if char == " " or _visible(char) else "?" for char in cut)
     return clean if len(clean) <= most else clean[: most - 1] + "…"
 

@@ -162,10 +162,8 @@ def _lane(state: LaneState, now: float) -> list[object]:
         round(state.parked, 1) if held else None,
         state.why,
         state.failures,
+        state.last_failure,
     ]
-
-
-LANE_COLUMNS = ("lane", "condition", "rate", "in_flight", "parked_until", "why", "failures")
 
 
 def _put(path: Path, row: Mapping[str, Any]) -> None:

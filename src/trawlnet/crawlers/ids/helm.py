@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 _TURN_EVERY = 1.0
 _ANCHOR_EVERY = 15.0
 _MINUTE = 60.0
+# What the history of a crawl keeps.
+_WATCHED = ("lag_p20_s", "fraction_404", "error_fraction", "ids_per_s", "watermark")
 
 
 @runtime_checkable
@@ -122,8 +124,10 @@ class Helm:
         )
 
     def leave_figures(self, now: float) -> None:
+        row = self._row(now, self.figures(now))
+        self.meter.figures |= {name: row[name] for name in _WATCHED if row[name] is not None}
         try:
-            write_now(self.folder, self._row(now, self.figures(now)))
+            write_now(self.folder, row)
             self.head.keep()
         except OSError as error:
             log.warning("figures not written", extra={"error": str(error)})

@@ -150,7 +150,7 @@ def _results(figures: Figures, search: Search) -> Markup:
         return fill("empty", text="Nothing fits. Try a shorter part of the name.")
     asked = {"q": search.query, "status": search.status, "source": search.source}
     kept = {name: value for name, value in asked.items() if value}
-    href = f"/?{urlencode(kept | {'after': search.more})}#find"
+    href = f"./?{urlencode(kept | {'after': search.more})}#find"
     more = fill("more", href=href) if search.more else _NOT
     count = f"{len(search.rows)}{' of more' if search.more else ''} found."
     return _table(count, search.rows, more)

@@ -47,14 +47,14 @@ async def take_form(site: Site, request: Request) -> Response:
         answer = await enter(site, url, None)
     if not isinstance(answer, Declined):
         query = urlencode({"registered": answer.pds_url})
-        return RedirectResponse(f"/?{query}#register", 303)
+        return RedirectResponse(f"./?{query}#register", 303)
     notice = Notice(answer.message, good=False, value=url)
     return await _overview(site, Filter(), notice, STATUS_OF[answer.fault])
 
 
 async def back_to_the_form(site: Site, request: Request) -> Response:
     """For whoever loads the address of a form that was refused."""
-    return RedirectResponse("/#register", 303)
+    return RedirectResponse("./#register", 303)
 
 
 async def describe(site: Site, request: Request) -> Response:

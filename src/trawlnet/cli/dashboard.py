@@ -1,0 +1,166 @@
+"""`trawlnet dashboard`: a page about the crawls of a workspace, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import find, shown
+
+if TYPE_CHECKING:  # Only a dashboard that runs pays for the import.
+    from trawlnet.observe.dashboard.door import Keys
+    from trawlnet.observe.dashboard.place import Place
+
+TOKEN = "TRAWLNET_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable.
+_SHORTEST_TOKEN = 16  # Characters.
+_SWEEP_EVERY = 1.0
+
+Host = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="TRAWLNET_DASHBOARD_HOST",
+        show_envvar=False,
+        help="Where to listen; any but this machine's own needs a token.",
+    ),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=65535,
+        envvar="TRAWLNET_DASHBOARD_PORT",
+        show_envvar=False,
+        help="0 picks a free one.",
+    ),
+]
+Token = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT",
+        envvar=TOKEN,
+        show_envvar=False,
+        show_default=False,
+        help="What opens it; better given as " + TOKEN + ".",
+    ),
+]
+WhilePid = Annotated[int, typer.Option(metavar="PID", hidden=True, help="End with this parent.")]
+
+
+def dashboard(
+    workspace: Folder,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    token: Token = "",
+    json: Json = False,
+    while_pid: WhilePid = 0,
+) -> int:
+    """Serve a page about the crawls of a workspace, whether they run or not.
+
+    It runs beside them, until SIGTERM. Without viewers it costs a crawl nothing.
+    """
+    from trawlnet.cli.dashboard_places import places_of
+    from trawlnet.observe.dashboard.door import Keys, is_loopback
+
+    find(workspace, "repos")
+    if not token and not is_loopback(host):
+        raise UsageTrouble(
+            f"--host {host}: others can reach this address, and there is no token",
+            f"set {TOKEN} to a long random text, or leave --host out",
+        )
+    if token and len(token) < _SHORTEST_TOKEN:
+        raise UsageTrouble(
+            f"the token has {len(token)} characters",
+            f"use {_SHORTEST_TOKEN} or more, such as from: openssl rand -hex 16",
+        )
+    keys = Keys(host, token, secrets.token_bytes(32))
+    return _run(workspace, places_of(workspace), (host, port), keys, json, while_pid)
+
+
+def _run(
+    path: Path, places: list[Place], at: tuple[str, int], keys: Keys, as_json: bool, parent: int
+) -> int:
+    import uvloop
+
+    from trawlnet.cli.pds_serve import listen_on, url_of
+    from trawlnet.observe.logs import logging_to
+
+    name = f"dashboard-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}"
+    with (
+        listen_on(*at) as sock,
+        logging_to(path / "logs", name, say),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        if as_json:
+            emit({"url": url_of(sock)})
+        say(f"dashboard on {url_of(sock)}")
+        runner.run(_serve(path, places, sock, keys, parent))
+    return Exit.DONE
+
+
+async def _serve(
+    path: Path, places: list[Place], sock: socket.socket, keys: Keys, parent: int
+) -> None:
+    from trawlnet.crawlers.pds.web.server import server_for
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.observe.dashboard.app import Site, make_app
+    from trawlnet.observe.dashboard.board import Board
+
+    async with _inner(path, places) as inner:
+        board = Board(places, SystemClock())
+        site = Site(board, keys, shown(path), lambda: server.should_exit, inner)
+        server = server_for(make_app(site))
+        # The server ends on a signal, and hands it on when it has: there is nothing left to do.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        sweeping = asyncio.create_task(_sweep(places, server, parent))
+        try:
+            await server.serve([sock])
+        finally:
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)
+            _sweep_once(places)
+    say("dashboard stopped")
+
+
+async def _sweep(places: list[Place], server: Any, parent: int) -> None:
+    """Whoever drained a crawl need not clean up after it; and a child ends with its parent, also
+    one that was killed."""
+    while True:
+        _sweep_once(places)
+        if parent and os.getppid() != parent:
+            server.should_exit = True
+        await asyncio.sleep(_SWEEP_EVERY)
+
+
+def _sweep_once(places: list[Place]) -> None:
+    from trawlnet.observe.dashboard.orders import sweep
+
+    for place in places:
+        sweep(place)
+
+
+@asynccontextmanager
+async def _inner(path: Path, places: list[Place]) -> AsyncIterator[Mapping[str, Any]]:
+    """The page of the registry is a part of this one where there is a registry."""
+    async with AsyncExitStack() as stack:
+        inner: dict[str, Any] = {}
+        if any(place.crawler == "pds" for place in places):
+            from trawlnet.cli.pds_serve import registry_app
+
+            inner["/registry"] = await stack.enter_async_context(registry_app(path))
+        yield inner

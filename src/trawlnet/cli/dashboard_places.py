@@ -1,0 +1,96 @@
+"""What the dashboard may ask about each crawler of a workspace, and who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trawlnet.cli.crawler import Crawler
+from trawlnet.cli.dashboard_exhibits import exhibits_of
+from trawlnet.cli.errors import NoWorkspace, explain
+from trawlnet.cli.ids import IDS
+from trawlnet.cli.pds import PDS
+from trawlnet.cli.repos import REPOS
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.status import status_row
+from trawlnet.cli.web_crawl import WEB
+from trawlnet.cli.workspace import Workspace, holder, locked, shown
+from trawlnet.engine.outcome import Reason
+from trawlnet.observe.dashboard.board import Unreadable
+from trawlnet.observe.dashboard.place import Place, Told
+
+_CRAWLERS: tuple[Crawler[Any], ...] = (REPOS, PDS, IDS, WEB)
+# A web crawl and a scrape are steered by names of their own as well.
+_ALSO = {"web": ("crawler", "scraper")}
+
+
+def places_of(path: Path) -> list[Place]:
+    """The crawlers that have state here, the one that was busy last first."""
+    found = [
+        (_busy_at(workspace), crawler, workspace)
+        for crawler in _CRAWLERS
+        if (workspace := _workspace(path, crawler.name)).state.is_dir()
+    ]
+    if not found:
+        raise NoWorkspace(
+            f"no crawl has begun in {shown(path)}",
+            f"start one, such as: trawlnet repos crawl -w {shown(path)}",
+        )
+    found.sort(key=lambda one: -one[0])
+    return [_place(crawler, workspace) for _, crawler, workspace in found]
+
+
+def _workspace(path: Path, name: str) -> Workspace:
+    return Workspace(path, name, _ALSO.get(name, ()))
+
+
+def _busy_at(workspace: Workspace) -> float:
+    try:
+        return workspace.snapshot_file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _place(crawler: Crawler[Any], workspace: Workspace) -> Place:
+    def config() -> Any:
+        return load_section(workspace, crawler.config).config
+
+    async def counts() -> Mapping[str, Any]:
+        with _read():
+            async with crawler.ledger(config(), workspace.state) as ledger:
+                return status_row(crawler.name, await ledger.counts())
+
+    async def told() -> Told:
+        with _read():
+            facts = await crawler.facts(config(), workspace.path)
+            return Told(facts, await exhibits_of(crawler.name, config(), workspace, facts))
+
+    async def retry(reason: Reason | None) -> int:
+        with _read(), locked(workspace):
+            async with crawler.ledger(config(), workspace.state) as ledger:
+                return await ledger.retry(reason)
+
+    return Place(
+        crawler=crawler.name,
+        workspace=workspace.path,
+        state=workspace.state,
+        holder=lambda: holder(workspace),
+        flag=workspace.flag,
+        counts=counts,
+        told=told,
+        retry=retry,
+    )
+
+
+@contextmanager
+def _read() -> Iterator[None]:
+    """Trouble that has a name is a sentence on the page; anything else is a bug."""
+    try:
+        yield
+    except Exception as error:
+        known = explain(error)
+        if known is None:
+            raise
+        raise Unreadable(known.message) from error

@@ -1,0 +1,1 @@
+"""The dashboard: a page about the crawls of a workspace, served by a process of its own."""

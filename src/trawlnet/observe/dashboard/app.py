@@ -1,0 +1,243 @@
+"""The application: which address is answered by what, and what every request must pass."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from urllib.parse import parse_qs, urlencode
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from trawlnet.observe.dashboard import page
+from trawlnet.observe.dashboard.board import Board
+from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, Keys, is_own_page
+from trawlnet.observe.dashboard.events import face_of, question_of, stream
+from trawlnet.observe.dashboard.orders import Order, obey, order_of
+
+log = logging.getLogger(__name__)
+
+_MOST_BODY = 4096  # Bytes of a form.
+_BODY_SECONDS = 5.0
+_MOST_VIEWERS = 50
+_MOST_FIELDS = 8
+_YEAR = 365 * 86_400
+_OPEN = frozenset(("/enter", "/static/style.css", "/static/icon.svg"))  # Before a token is given.
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    board: Board
+    keys: Keys
+    name: str  # Of the workspace, for people.
+    closing: Callable[[], bool]  # Whether the server is about to end.
+    inner: Mapping[str, ASGIApp]  # Other applications by the path that they answer below.
+
+
+class _Pages:
+    """The handlers, and how many viewers there are."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.crawlers = list(site.board.places)
+        self.viewers = 0
+
+    async def home(self, request: Request) -> Response:
+        question = question_of(request.query_params, self.crawlers)
+        face = await face_of(self.site.board, question)
+        notice = _NOTICES.get(request.query_params.get("done", ""), "")
+        return HTMLResponse(page.dashboard(face, question, self.crawlers, self.site.name, notice))
+
+    async def events(self, request: Request) -> Response:
+        if self.viewers >= _MOST_VIEWERS:
+            raise HTTPException(503, "Too many viewers.", {"Retry-After": "60"})
+        question = question_of(request.query_params, self.crawlers)
+
+        async def counted() -> AsyncIterator[str]:
+            self.viewers += 1
+            try:
+                async for event in stream(self.site.board, question, self.site.closing):
+                    yield event
+            finally:
+                self.viewers -= 1
+
+        return StreamingResponse(counted(), media_type="text/event-stream")
+
+    async def ask(self, request: Request) -> Response:
+        """Only asks: a GET changes nothing."""
+        order = self._order(request.query_params)
+        stamp = self.site.keys.stamp(order.crawler)
+        return HTMLResponse(page.ask(order, stamp, self.crawlers, self.site.name))
+
+    async def order(self, request: Request) -> Response:
+        if not is_own_page(request.headers):
+            raise HTTPException(403, "The form must be sent from this page.")
+        fields = await _form(request)
+        order = self._order(fields)
+        if not self.site.keys.is_stamped(order.crawler, fields.get("stamp", "")):
+            raise HTTPException(403, "The page is too old: go back, reload it, and try again.")
+        told = await obey(self.site.board, order)
+        log.info("order", extra={"deed": order.deed, "crawler": order.crawler, "told": told})
+        query = urlencode({"crawler": order.crawler, "done": order.deed})
+        return RedirectResponse(f"/?{query}", 303)
+
+    def _order(self, fields: Mapping[str, str]) -> Order:
+        crawler = fields.get("crawler", "")
+        order = order_of(crawler, fields.get("do", ""), fields.get("reason", ""))
+        if order is None or crawler not in self.crawlers:
+            raise HTTPException(400, "There is no such thing to do.")
+        return order
+
+    async def entrance(self, request: Request) -> Response:
+        return HTMLResponse(page.enter(failed=False))
+
+    async def enter(self, request: Request) -> Response:
+        if not is_own_page(request.headers):
+            raise HTTPException(403, "The form must be sent from this page.")
+        keys = self.site.keys
+        if not keys.opens((await _form(request)).get("token", "").strip()):
+            await asyncio.sleep(_GUESS_SECONDS)
+            return HTMLResponse(page.enter(failed=True), 403)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            COOKIE,
+            keys.cookie,
+            max_age=_YEAR,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+
+_GUESS_SECONDS = 1.0  # What a wrong token costs.
+_NOTICES = {
+    "pause": "Paused: what is in flight is finished, nothing new is asked for.",
+    "resume": "Resumed.",
+    "drain": "The crawl finishes what is in flight, saves, and ends.",
+    "retry": "They are tried again: by the crawl that runs, or else by the next one.",
+}
+
+
+def make_app(site: Site) -> ASGIApp:
+    pages = _Pages(site)
+    routes: list[Route | Mount] = [
+        Route("/", pages.home),
+        Route("/events", pages.events),
+        Route("/ask", pages.ask),
+        Route("/order", pages.order, methods=["POST"]),
+        Route("/enter", pages.entrance, methods=["GET"]),
+        Route("/enter", pages.enter, methods=["POST"]),
+        *(Route(f"/static/{name}", _static(name, kind)) for name, kind in _STATIC.items()),
+        *(Mount(path, _at_root(app)) for path, app in site.inner.items()),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, Exception: _bug})
+    return _door(app, site.keys)
+
+
+def _at_root(app: ASGIApp) -> ASGIApp:
+    """An application that knows nothing of the path it is below."""
+
+    async def inner(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        await app({**scope, "path": path, "root_path": ""}, receive, send)
+
+    return inner
+
+
+def _door(app: ASGIApp, keys: Keys) -> ASGIApp:
+    """Every request passes here, those to the inner applications, too."""
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said = {name for name, _ in message["headers"]}
+                more = [pair for pair in _SAFE if pair[0] not in said]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        request = Request(scope)
+        refusal = _refusal(request, keys)
+        await (refusal or app)(scope, receive, sending)
+
+    return door
+
+
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
+
+
+def _refusal(request: Request, keys: Keys) -> Response | None:
+    if not keys.answers_to(request.headers.get("host", "")):
+        words = "Call this page by its address, such as 127.0.0.1 or localhost."
+        return HTMLResponse(page.trouble("Not this name", words), 421)
+    if request.url.path in _OPEN:
+        return None
+    authorization = request.headers.get("authorization", "")
+    if keys.knows(request.cookies.get(COOKIE, ""), authorization):
+        return None
+    if request.url.path == "/" and request.method == "GET":
+        return RedirectResponse("/enter", 303)
+    return HTMLResponse(page.enter(failed=False), 401, {"WWW-Authenticate": "Bearer"})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = f"{error.status_code}"
+    body = page.trouble(title, error.detail)
+    return HTMLResponse(body, error.status_code, dict(error.headers or {}))
+
+
+async def _bug(request: Request, error: Exception) -> Response:
+    return HTMLResponse(page.trouble("500", "Something went wrong here; it was noted."), 500)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    said = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if said != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "The body must be a form.")
+    body = b""
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MOST_BODY:
+                    raise HTTPException(413, "The form is too large.", {"Connection": "close"})
+        fields = parse_qs(body.decode("ascii"), errors="strict", max_num_fields=_MOST_FIELDS)
+    except (TimeoutError, ClientDisconnect, ValueError):
+        raise HTTPException(400, "The form cannot be read.") from None
+    return {name: values[0] for name, values in fields.items()}
+
+
+_STATIC = {
+    "style.css": "text/css",
+    "live.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def _static(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return Response(_file(name), media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return answer
+
+
+@cache
+def _file(name: str) -> bytes:
+    own = files("trawlnet.observe.dashboard").joinpath("static", name).read_bytes()
+    if name != "style.css":
+        return own
+    # The palette and the figures are those of the reports.
+    return files("trawlnet.observe.report").joinpath("style.css").read_bytes() + own

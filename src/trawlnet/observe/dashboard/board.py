@@ -1,0 +1,115 @@
+"""What all viewers share: each crawl is looked at once a second, however many look."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.dashboard.charts import POINTS, SPANS
+from trawlnet.observe.dashboard.look import Look, look_at, read_files
+from trawlnet.observe.dashboard.place import Place, Told
+from trawlnet.observe.history import Sample, read_history
+from trawlnet.observe.live import HISTORY, WATCHED
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY = 0.9  # Seconds: a little less than viewers wait between two looks.
+_HISTORY_EVERY = 5.0
+_TELL_EVERY = 5.0
+_COST = 20.0  # What is slow to tell is told more seldom: it may take one twentieth of the time.
+_NOTHING = Told({}, ())
+
+
+@dataclass(slots=True)
+class _Desk:
+    """The last looks at one crawl, and when they are too old."""
+
+    look: Look | None = None
+    told: Told = _NOTHING
+    told_until: float = 0.0
+    stored: Mapping[str, Any] | None = None
+    stored_until: float = 0.0
+    samples: dict[str, tuple[float, Sequence[Sample]]] = field(default_factory=dict)
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Board:
+    def __init__(self, places: Sequence[Place], clock: Clock) -> None:
+        self.places = {place.crawler: place for place in places}
+        self.clock = clock
+        self._desks = {place.crawler: _Desk() for place in places}
+
+    async def look(self, crawler: str) -> Look:
+        """At most a second old. Tells the crawl that somebody watches."""
+        desk, place = self._desks[crawler], self.places[crawler]
+        async with desk.looking:
+            now = self.clock.now()
+            if desk.look is None or not 0.0 <= now - desk.look.now < _LOOK_EVERY:
+                desk.look = await self._fresh(place, desk, now)
+            return desk.look
+
+    async def _fresh(self, place: Place, desk: _Desk, now: float) -> Look:
+        if place.holder() is not None:
+            _touch(place)
+            desk.stored_until = 0.0
+        elif now >= desk.stored_until:
+            desk.stored = await self._counts(place) or desk.stored
+            desk.stored_until = self.clock.now() + _spared(now, self.clock.now())
+        files = await asyncio.to_thread(read_files, place.state)
+        return look_at(place, files, desk.stored, now)
+
+    async def _counts(self, place: Place) -> Mapping[str, Any] | None:
+        """None when the store cannot be read, such as when a crawl has just taken it."""
+        try:
+            return await place.counts()
+        except Unreadable as error:
+            log.warning("store not read", extra={"crawler": place.crawler, "error": str(error)})
+            return None
+
+    async def told(self, crawler: str) -> Told:
+        """What is being asked for already is waited for by one viewer, and by nobody else."""
+        desk, place = self._desks[crawler], self.places[crawler]
+        if desk.telling.locked() and desk.told_until:
+            return desk.told
+        async with desk.telling:
+            now = self.clock.now()
+            if now >= desk.told_until:
+                try:
+                    desk.told = await place.told()
+                except Unreadable as error:
+                    log.warning("nothing told", extra={"crawler": crawler, "error": str(error)})
+                desk.told_until = self.clock.now() + _spared(now, self.clock.now())
+            return desk.told
+
+    async def history(self, crawler: str, span: str) -> Sequence[Sample]:
+        desk, now = self._desks[crawler], self.clock.now()
+        until, samples = desk.samples.get(span, (0.0, ()))
+        if now >= until:
+            folder, since = self.places[crawler].state / HISTORY, now - SPANS[span][1]
+            samples = await asyncio.to_thread(read_history, folder, since, POINTS)
+            desk.samples[span] = (now + _HISTORY_EVERY, samples)
+        return samples
+
+    def forget(self, crawler: str) -> None:
+        """Something was done that whoever did it wants to see."""
+        self._desks[crawler] = _Desk()
+
+
+class Unreadable(Exception):
+    """What was asked for cannot be read now; the page shows what it knew."""
+
+
+def _spared(begun: float, ended: float) -> float:
+    return max(_TELL_EVERY, _COST * (ended - begun))
+
+
+def _touch(place: Place) -> None:
+    try:
+        (place.state / WATCHED).touch()
+    except OSError as error:
+        log.warning("crawl not told of viewers", extra={"error": str(error)})

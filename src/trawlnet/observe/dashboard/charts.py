@@ -1,0 +1,147 @@
+"""The pictures of the page: what the history has, over the time that a viewer asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from trawlnet.observe.dashboard.place import Draw, Exhibit
+from trawlnet.observe.history import Sample
+from trawlnet.observe.report import chart
+from trawlnet.observe.report.html import Html, joined, tag
+
+SPANS: Mapping[str, tuple[str, float]] = {
+    "hour": ("last hour", 3600.0),
+    "day": ("last day", 86_400.0),
+    "season": ("all there is", 60 * 86_400.0),
+}
+POINTS = 120  # Of one line: more cannot be told apart on a laptop.
+_GAP = 4  # Steps without a sample after which the line is broken.
+_MB, _GB = 1e6, 1e9
+
+Line = Sequence[float | None]
+
+
+def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str, Html]:
+    """By the name of their place on the page."""
+    samples = _with_gaps(samples)
+    places = [_place(sample.at, span) for sample in samples]
+
+    def lines(title: str, unit: str, series: Mapping[str, Line], note: str = "") -> Html:
+        return chart.lines(title, places, series, unit, note=note or _capital(unit))
+
+    made = {
+        "throughput": lines(
+            "Throughput",
+            "a second",
+            {
+                "keys done": _speed(samples, "done"),
+                "tries": _speed(samples, "attempts"),
+                "tries that failed": _speed(samples, "errors"),
+            },
+        ),
+        "queue": lines(
+            "Queue", "keys", {"open": _line(samples, "open"), "blocked": _line(samples, "blocked")}
+        ),
+        "crew": lines(
+            "Tasks in flight",
+            "tasks",
+            {
+                "in flight": _line(samples, "in_flight"),
+                "at most": _line(samples, "workers"),
+            },
+        ),
+        "memory": lines("Memory", "MB", {"of the crawl": _line(samples, "memory", _MB)}),
+        "disk": lines("Disk left", "GB", {"free": _line(samples, "disk_free", _GB)}),
+    }
+    if crawler == "ids":
+        made["lag"] = lines("Lag", "seconds", {"20th percentile": _line(samples, "lag_p20_s")})
+        made["missing"] = lines(
+            "Answers that are no ids",
+            "percent",
+            {
+                "not found": _line(samples, "fraction_404", 0.01),
+                "errors": _line(samples, "error_fraction", 0.01),
+            },
+        )
+    return made
+
+
+def drawn(exhibit: Exhibit) -> Html:
+    first = exhibit.heads[0]
+    pairs = [(str(row[0]), float(str(row[1]))) for row in exhibit.rows if exhibit.draw != "table"]
+    column = chart.Column(exhibit.heads[1], exhibit.unit)
+    if exhibit.draw is Draw.BARS:
+        inner = chart.bars(exhibit.title, pairs, column, first=first, note=exhibit.note)
+    elif exhibit.draw is Draw.COLUMNS:
+        inner = chart.columns(exhibit.title, pairs, column, first=first, note=exhibit.note)
+    else:
+        inner = _table(exhibit)
+    more = tag("p", tag("a", "Open it", href=exhibit.link), class_="more") if exhibit.link else ""
+    return joined(inner, more)
+
+
+def _table(exhibit: Exhibit) -> Html:
+    heads = [tag("th", head, scope="col", class_=_side(n)) for n, head in enumerate(exhibit.heads)]
+    rows = [
+        tag("tr", *(tag("td", cell, class_=_kind(cell)) for cell in row)) for row in exhibit.rows
+    ]
+    caption = tag("figcaption", tag("h2", exhibit.title), tag("p", exhibit.note))
+    if not rows:
+        return tag("figure", caption, tag("p", "Nothing yet.", class_="soft"))
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
+    label = exhibit.title
+    region = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label=label)
+    return tag("figure", caption, region)
+
+
+def _side(n: int) -> str | None:
+    return None if n == 0 else "number"
+
+
+def _kind(cell: object) -> str | None:
+    return "number" if isinstance(cell, int | float) or str(cell)[:1].isdigit() else None
+
+
+def _with_gaps(samples: Sequence[Sample]) -> list[Sample]:
+    """A time without samples is a time without a crawl: the line must not lead across it."""
+    if len(samples) < 3:
+        return list(samples)
+    steps = sorted(late.at - early.at for early, late in pairwise(samples))
+    usual = max(steps[len(steps) // 2], 10.0)
+    made = [samples[0]]
+    for early, late in pairwise(samples):
+        if late.at - early.at > _GAP * usual:
+            made.append(Sample(early.at + usual, {}))
+        made.append(late)
+    return made
+
+
+def _line(samples: Sequence[Sample], name: str, unit: float = 1.0) -> Line:
+    return [_scaled(sample.values.get(name), unit) for sample in samples]
+
+
+def _scaled(value: float | None, unit: float) -> float | None:
+    return None if value is None else round(value / unit, 3)
+
+
+def _speed(samples: Sequence[Sample], name: str) -> Line:
+    """From a count that only grows, except that a new run begins it anew."""
+    speeds: list[float | None] = [None]
+    for early, late in pairwise(samples):
+        before, after, seconds = early.values.get(name), late.values.get(name), late.at - early.at
+        if before is None or after is None or seconds <= 0.0 or after < before:
+            speeds.append(None)
+        else:
+            speeds.append(round((after - before) / seconds, 3))
+    return speeds[: len(samples)]
+
+
+def _place(at: float, span: str) -> str:
+    when = datetime.fromtimestamp(at, UTC)
+    return f"{when:%H:%M}" if span != "season" else f"{when:%m-%d %H:%M}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:] + "; times are UTC."

@@ -1,0 +1,108 @@
+"""What a viewer is sent: once everything, then every second what has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trawlnet.observe.dashboard import parts
+from trawlnet.observe.dashboard.board import Board
+from trawlnet.observe.dashboard.charts import SPANS, pictures
+from trawlnet.observe.dashboard.lanes import Wish, choose, wish_of
+from trawlnet.observe.dashboard.look import Look
+from trawlnet.observe.report.html import Html
+
+_EVERY = 1.0
+_SILENCE = 15  # Seconds without a change after which a sign of life is due.
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one viewer looks at; all of it is in the address of the page."""
+
+    crawler: str
+    wish: Wish = field(default_factory=Wish)
+    span: str = "hour"
+
+    @property
+    def kept(self) -> Mapping[str, str]:
+        """What links within the page must not lose."""
+        return {"crawler": self.crawler, "span": self.span}
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """The page at one instant, as far as it changes."""
+
+    look: Look
+    parts: Mapping[str, Html]
+    lanes: Mapping[str, Html]  # Rows by id, in their order.
+
+
+def question_of(query: Mapping[str, str], crawlers: Sequence[str]) -> Question:
+    """What makes no sense is the usual: an old link still leads somewhere."""
+    crawler, span = query.get("crawler", ""), query.get("span", "")
+    return Question(
+        crawler if crawler in crawlers else crawlers[0],
+        wish_of(query),
+        span if span in SPANS else "hour",
+    )
+
+
+async def face_of(board: Board, question: Question) -> Face:
+    look = await board.look(question.crawler)
+    told = await board.told(question.crawler)
+    samples = await board.history(question.crawler, question.span)
+    chosen = choose(look.lanes, question.wish)
+    kept = question.kept
+    made = {
+        "standing": parts.standing(look),
+        "fresh": parts.freshness(look),
+        "tiles": parts.tiles(look, told),
+        "counts": parts.queue(look),
+        "reasons": parts.reasons(look),
+        "exhibits": parts.exhibits(told),
+        "lane-heads": parts.lane_heads(question.wish, kept),
+        "lane-pages": parts.lane_pages(look, chosen, question.wish, kept),
+    }
+    charts = pictures(question.crawler, samples, question.span)
+    made |= {f"chart-{name}": picture for name, picture in charts.items()}
+    return Face(look, made, parts.lane_rows(chosen.rows))
+
+
+def difference(old: Face | None, new: Face) -> dict[str, Any]:
+    """Empty when nothing has changed. Rows that are new come with the order of all."""
+    if old is None:
+        return {"parts": new.parts, "rows": new.lanes, "order": list(new.lanes)}
+    change: dict[str, Any] = {}
+    if fresh := _changed(old.parts, new.parts):
+        change["parts"] = fresh
+    if fresh := _changed(old.lanes, new.lanes):
+        change["rows"] = fresh
+    if list(old.lanes) != list(new.lanes):
+        change["order"] = list(new.lanes)
+    return change
+
+
+def _changed(old: Mapping[str, Html], new: Mapping[str, Html]) -> dict[str, Html]:
+    return {name: html for name, html in new.items() if old.get(name) != html}
+
+
+async def stream(
+    board: Board, question: Question, closing: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """Server-sent events, until the viewer goes or the server does."""
+    face: Face | None = None
+    silent = 0
+    while not closing():
+        now = await face_of(board, question)
+        change = difference(face, now)
+        face, silent = now, 0 if change else silent + 1
+        if change:
+            yield f"data: {json.dumps(change)}\n\n"
+        elif silent % _SILENCE == 0:
+            yield ": still here\n\n"
+        await asyncio.sleep(_EVERY)

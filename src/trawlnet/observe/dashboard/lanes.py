@@ -1,0 +1,100 @@
+"""The table of lanes: thousands of rows, of which a page is chosen, sorted and sent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trawlnet.observe.lanes import LaneCondition
+
+PAGE_ROWS = 50
+_LONGEST_QUERY = 100  # Characters.
+_MOST_PAGES = 1_000_000
+_USUAL_SORT = "condition"
+
+
+class LaneRow(NamedTuple):
+    """As `live.json` has it; the name is already safe to show, but not yet HTML."""
+
+    lane: str
+    condition: str
+    rate: float | None  # Requests a second; None without a bound.
+    in_flight: int
+    parked_until: float | None
+    why: str
+    failures: int
+    last_failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a viewer wants to see of it."""
+
+    sort: str = _USUAL_SORT
+    down: bool = True
+    contains: str = ""
+    condition: str = ""
+    page: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    rows: Sequence[LaneRow]
+    found: int  # That fit the wish, on all pages.
+    total: int
+    page: int
+    pages: int
+
+
+def wish_of(query: Mapping[str, str]) -> Wish:
+    """From the address of the page. What makes no sense is the usual."""
+    page = query.get("page", "")
+    sort, condition = query.get("sort", ""), query.get("condition", "")
+    return Wish(
+        sort=sort if sort in SORTS else _USUAL_SORT,
+        down=query.get("down", "1") != "0",
+        contains=query.get("q", "")[:_LONGEST_QUERY],
+        condition=condition if condition in LaneCondition.__members__.values() else "",
+        page=min(int(page), _MOST_PAGES) if page.isascii() and page.isdigit() else 0,
+    )
+
+
+def choose(rows: Sequence[LaneRow], wish: Wish) -> Chosen:
+    wanted, part = [], wish.contains.casefold()
+    for row in rows:
+        if wish.condition and row.condition != wish.condition:
+            continue
+        if part and part not in row.lane.casefold():
+            continue
+        wanted.append(row)
+    # By name first: rows that are equal otherwise must not jump about from second to second.
+    wanted.sort(key=lambda row: row.lane)
+    wanted.sort(key=SORTS[wish.sort], reverse=wish.down)
+    pages = max(1, math.ceil(len(wanted) / PAGE_ROWS))
+    page = min(wish.page, pages - 1)
+    shown = wanted[page * PAGE_ROWS : (page + 1) * PAGE_ROWS]
+    return Chosen(shown, len(wanted), len(rows), page, pages)
+
+
+def rows_of(table: object) -> list[LaneRow]:
+    """Rows of a file that another process wrote; what has another shape is left out."""
+    if not isinstance(table, list):
+        return []
+    return [LaneRow(*row) for row in table if isinstance(row, list) and len(row) == _WIDTH]
+
+
+_WIDTH = len(LaneRow._fields)
+_TROUBLE = {word: rank for rank, word in enumerate(LaneCondition)}
+
+SORTS: Mapping[str, Callable[[LaneRow], Any]] = {
+    "lane": lambda row: row.lane,
+    "condition": lambda row: (_TROUBLE.get(LaneCondition(row.condition), 0), row.in_flight),
+    "rate": lambda row: math.inf if row.rate is None else row.rate,
+    "in_flight": lambda row: row.in_flight,
+    "parked_until": lambda row: row.parked_until or 0.0,
+    "why": lambda row: row.why,
+    "failures": lambda row: row.failures,
+    "last_failure": lambda row: row.last_failure,
+}

@@ -1,0 +1,56 @@
+"""Figures in words: how the page writes a count, a share, a size, a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from trawlnet.observe.render import duration, size
+from trawlnet.observe.report.chart import number
+
+UNKNOWN = "\N{EN DASH}"
+
+# Figures of all crawlers that the page calls by another name; the rest are shown as they are.
+NAMES: Mapping[str, str] = {
+    "lag_p20_s": "lag, 20th percentile",
+    "fraction_404": "not found, of all answers",
+    "error_fraction": "errors, of all answers",
+    "ids_per_s": "ids found a second",
+    "total_crawled": "repositories archived",
+    "bytes_written": "archive",
+    "segment_num": "newest segment",
+    "in_gaps": "ids in gaps",
+    "with_chive_records": "with records",
+    "chive_records": "records seen",
+}
+
+
+def name_of(key: str) -> str:
+    return NAMES.get(key) or key.replace("_", " ")
+
+
+def figure(key: str, value: object) -> str:
+    """By what the name says it is."""
+    if value is None:
+        return UNKNOWN
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return str(value)
+    if key.startswith(("fraction", "error_fraction")):
+        return f"{value:.1%}"
+    if "bytes" in key or key in ("memory", "disk_free"):
+        return size(int(value))
+    return lasting(value) if key.endswith("_s") and not key.endswith("_per_s") else number(value)
+
+
+def lasting(seconds: float | None) -> str:
+    if seconds is None:
+        return UNKNOWN
+    return f"{seconds:.1f} s" if 0.0 <= seconds < 10.0 else duration(max(0.0, seconds))
+
+
+def clock_time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}"
+
+
+def moment(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
