@@ -19,18 +19,8 @@ from trawlnet.cli.flags import default_of, metavar_of
 from trawlnet.cli.main import app
 from trawlnet.cli.sections import SECTIONS
 from trawlnet.cli.settings import PLAIN_FLAGS, flag_of, variable_of
-from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Parts
-from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import MEANING, Reason
-from trawlnet.engine.rules import Manners
-from trawlnet.net.clock import SystemClock
-from trawlnet.observe.ids import Asked, IdsMeter
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.pds import PdsMeter
-from trawlnet.observe.repos import RepoMeter, Watched
-from trawlnet.observe.web import WebMeter
-from trawlnet.store.memory import MemoryStore
+from trawlnet.observe.catalogue import CATALOGUE
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -90,24 +80,18 @@ def verbs_table() -> str:
 
 
 def metrics_table() -> str:
-    clock = SystemClock()
-    metrics, gate = Metrics("repos", clock), Gate(clock, Manners())
-    # Only the gate and the clock are looked at: nothing here runs.
-    metrics.watch(Parts(None, MemoryStore(), None, None, gate, clock), Control(1))  # type: ignore[arg-type]
-    census = {"archived": 0}
-    RepoMeter(metrics).watched = Watched(gate, lambda: 0, census, ("too_large",))
-    PdsMeter(metrics, ["pub.chive.review.comment"])
-    WebMeter(metrics, ("page",), {})
-    metrics.http.request_ended(200, 0, 0)
-    IdsMeter(metrics).answered(Asked("stored", "Success", "first", 0, 0.1, 30.0), 0.0)
-    rows = []
-    for family in metrics.registry.collect():
-        labels = sorted({name for sample in family.samples for name in sample.labels} - {"le"})
-        suffix = "_total" if family.type == "counter" else ""
-        names = ", ".join(f"`{label}`" for label in labels)
-        if not family.name.startswith("process_"):
-            rows.append([f"`{family.name}{suffix}`", family.type, names, family.documentation])
-    return table(["name", "type", "labels", "meaning"], rows)
+    rows = [
+        [
+            f"`{one.exposed}`",
+            one.kind,
+            ", ".join(f"`{label}`" for label in one.labels),
+            one.unit,
+            one.owner,
+            one.text,
+        ]
+        for one in CATALOGUE
+    ]
+    return table(["name", "type", "labels", "unit", "crawler", "meaning"], rows)
 
 
 GENERATED = {

@@ -20,7 +20,7 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe import metrics as names
+from trawlnet.observe import catalogue as names
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
 from trawlnet.observe.metrics import Metrics, Scrape, StatusClass
 from trawlnet.store.memory import MemoryStore
@@ -187,7 +187,7 @@ def test_http_figures_are_the_meter_s() -> None:
         assert found[("trawlnet_http_bytes_total", labels)] == count
 
 
-def test_every_name_in_the_module_is_exported() -> None:
+def test_every_series_that_all_crawlers_share_is_exported() -> None:
     async def main() -> str:
         clock = SystemClock()
         figures = Metrics("toy", clock)
@@ -195,12 +195,11 @@ def test_every_name_in_the_module_is_exported() -> None:
         return (await scrape.text()).decode()
 
     text = asyncio.run(main())
-    words = [str(v) for k, v in vars(names).items() if k.isupper()]
-    # A crawler's own are there only with its meter.
-    own = ("trawlnet_web_", "trawlnet_ids_", "trawlnet_regist")
-    constants = {one for one in words if one.startswith("trawlnet_") and not one.startswith(own)}
-    assert len(constants) == 11
-    assert all(f"# TYPE {name}" in text for name in constants)
+    every = [one for one in names.CATALOGUE if one.owner is names.Owner.EVERY]
+    assert len(every) == 14
+    # The library says the type of the family, whose name has no suffix, under the sample's name.
+    assert all(f"# TYPE {one.exposed} {one.kind}" in text for one in every)
+    assert all(f"# HELP {one.exposed} {one.text}" in text for one in every)
 
 
 def test_two_runs_in_one_process_do_not_mix() -> None:

@@ -12,7 +12,7 @@ from trawlnet.crawlers.pds.web.answers import _ERRORS
 from trawlnet.crawlers.pds.web.app import _ROUTES
 from trawlnet.crawlers.pds.web.markup import packaged
 from trawlnet.crawlers.pds.web.register import Fault, State
-from trawlnet.observe.metrics import REGISTRATIONS, REGISTRY_HOSTS, REGISTRY_REQUESTS
+from trawlnet.observe.catalogue import REGISTRATIONS, REGISTRY_HOSTS, REGISTRY_REQUESTS
 from trawlnet.tables.registry_rules import Source, Status
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "registry-api.md"

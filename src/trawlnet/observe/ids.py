@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UnknownMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from trawlnet.observe import metrics as names
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.families import alone, by_label, family, histogram
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.recent import RecentCounts, RecentValues
 
@@ -77,20 +77,8 @@ class IdsMeter(Collector):
         self._purposes: Counter[tuple[str, str]] = Counter()
         self._lags = RecentValues(_LAG_WINDOW)
         self._recent = RecentCounts(_COUNT_WINDOW)
-        self._lag = Histogram(
-            names.IDS_LAG,
-            "Seconds from the end of an activity to its answer.",
-            ["status", "attempts"],
-            buckets=LAG_BUCKETS,
-            registry=metrics.registry,
-        )
-        self._request = Histogram(
-            names.IDS_REQUEST,
-            "Milliseconds that the API took, by its own word for the answer.",
-            ["status"],
-            buckets=REQUEST_BUCKETS_MS,
-            registry=metrics.registry,
-        )
+        self._lag = histogram(names.IDS_LAG, LAG_BUCKETS, metrics.registry)
+        self._request = histogram(names.IDS_REQUEST, REQUEST_BUCKETS_MS, metrics.registry)
         # Making the child of a histogram costs more than using it.
         self._lag_children: dict[tuple[str, str], Histogram] = {}
         self._request_children: dict[str, Histogram] = {}
@@ -138,27 +126,10 @@ class IdsMeter(Collector):
 
     def collect(self) -> Iterable[Metric]:
         # Dashboards ask for this name without a suffix, which a counter would get.
-        summary = UnknownMetricFamily(
-            names.IDS_STATUS, "Requests by number of their result.", labels=["status", "attempts"]
-        )
-        for labels, count in self._summary.items():
-            summary.add_metric(labels, count)
-        yield summary
-        asks = CounterMetricFamily(
-            names.IDS_ASKS, "Requests by what they were for.", labels=["purpose", "verdict"]
-        )
-        for labels, count in self._purposes.items():
-            asks.add_metric(labels, count)
-        yield asks
+        yield family(names.IDS_STATUS, self._summary)
+        yield family(names.IDS_ASKS, self._purposes)
         standing = self.standing()
-        yield _gauge(names.IDS_WORKERS, "Requests that may be in flight.", standing.workers)
-        yield _gauge(names.IDS_WATERMARK, "Everything below is settled.", standing.watermark)
-        yield _gauge(names.IDS_BEYOND, "Nothing from here on is settled.", standing.beyond)
-        marks = GaugeMetricFamily(names.IDS_MARKS, "Ids of the ledger by mark.", labels=["mark"])
-        for mark, count in (standing.lengths or {}).items():
-            marks.add_metric([mark], count)
-        yield marks
-
-
-def _gauge(name: str, text: str, value: int) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
+        yield alone(names.IDS_WORKERS, standing.workers)
+        yield alone(names.IDS_WATERMARK, standing.watermark)
+        yield alone(names.IDS_BEYOND, standing.beyond)
+        yield by_label(names.IDS_MARKS, standing.lengths or {})

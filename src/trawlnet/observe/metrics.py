@@ -1,14 +1,15 @@
-"""Every Prometheus name of the project, and where its figure comes from."""
+"""The figures of a running crawl that every crawler has, read when somebody asks."""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -17,72 +18,12 @@ from trawlnet.engine.crawl import Parts
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock, Counts, Handler, Sink
 from trawlnet.engine.task import Task
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.families import family, histogram
 from trawlnet.observe.lanes import LaneCondition, condition
 
 if TYPE_CHECKING:  # Traces know the network; figures do not.
     from trawlnet.observe.trace import Ways
-
-ATTEMPTS = "trawlnet_attempts"  # The client library adds `_total` to counters.
-SETTLED = "trawlnet_settled"
-FED = "trawlnet_fed"
-OPEN_TASKS = "trawlnet_open_tasks"
-IN_FLIGHT = "trawlnet_in_flight"
-WORKERS = "trawlnet_workers"
-LANES = "trawlnet_lanes"
-TASK_DURATION = "trawlnet_task_duration_seconds"
-HTTP_REQUESTS = "trawlnet_http_requests"
-HTTP_BYTES = "trawlnet_http_bytes"
-SINK_BYTES = "trawlnet_sink_bytes"
-
-# Of the repos crawler, as its users know them; observe/repos.py has the figures.
-REPOS_PROCESSED = "crawler_repos_processed"
-REPO_DURATION = "crawler_repo_duration_seconds"
-REPO_RECORDS = "crawler_repo_records"
-REPO_COLLECTIONS = "crawler_repo_collections"
-REPO_COMPRESSED_BYTES = "crawler_repo_compressed_bytes"
-REPO_HTTP_REQUESTS = "crawler_http_requests"
-REPO_HTTP_DURATION = "crawler_http_request_duration_seconds"
-SEGMENTS_FINALIZED = "crawler_segments_finalized"
-BYTES_WRITTEN = "crawler_bytes_written"
-DIDS_PROCESSED = "crawler_dids_processed"
-PAGES_FETCHED = "crawler_pages_fetched"
-PAGE_DIDS = "crawler_page_dids"
-PDS_COUNT = "crawler_pds_count"
-DISPATCHED = "crawler_dispatched"
-DISPATCH_REMAINING = "crawler_dispatch_remaining"
-PDS_BLOCKED = "crawler_pds_blocked"
-ACTIVE_PDS = "crawler_active_pds"
-RECORDS_DROPPED = "crawler_records_dropped"
-CLAIMS_LEFT_OUT = "crawler_dids_left_out"
-
-# Of `pds serve`; observe/registry.py has the figures.
-REGISTRY_REQUESTS = "trawlnet_registry_requests"
-REGISTRATIONS = "trawlnet_registrations"
-REGISTRY_HOSTS = "trawlnet_registry_hosts"
-
-# Of the ids crawler, the first four as its users know them; observe/ids.py has the figures.
-IDS_LAG = "pgcr_crawl_summary_lag"
-IDS_STATUS = "pgcr_crawl_summary_status"
-IDS_WORKERS = "atlas_active_workers"
-IDS_REQUEST = "get_pgcr_req"
-IDS_ASKS = "trawlnet_ids_asks"
-IDS_WATERMARK = "trawlnet_ids_watermark"
-IDS_BEYOND = "trawlnet_ids_beyond"
-IDS_MARKS = "trawlnet_ids_marks"
-
-# Of the pds crawler, as its users know them; observe/pds.py has the figures.
-PDS_SCAN_DURATION = "chive_pds_scan_duration_seconds"
-PDS_SCANS = "chive_pds_scans"
-PDS_RECORDS_SCANNED = "chive_pds_records_scanned"
-PDS_RECORDS_INDEXED = "chive_pds_records_indexed"
-PDS_INDEX_DURATION = "chive_pds_record_index_duration"
-
-# Of the web crawler; observe/web.py has the figures.
-WEB_PAGES = "trawlnet_web_pages"
-WEB_BYTES = "trawlnet_web_bytes"
-WEB_UNCHANGED = "trawlnet_web_pages_unchanged"
-WEB_LINKS = "trawlnet_web_links"
-WEB_FRONTIER = "trawlnet_web_frontier_urls"
 
 # From a cached answer on loopback to a repository of many megabytes over a slow line.
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -141,16 +82,13 @@ class Metrics:
         self.yields: dict[str, int] = {}  # What the crawl has brought in, for people to look at.
         self.figures: dict[str, float] = {}  # How it is doing, in a crawler's own terms.
         self.ways: Ways | None = None  # Where tasks are traced, if somebody collects that.
+        self.folder: Path | None = None  # The workspace, whose disk may fill up.
         self.registry = CollectorRegistry()
         self._clock = clock
         self._scrape: Scrape | None = None
-        self._duration = Histogram(
-            TASK_DURATION,
-            "Seconds from lease to outcome of one try.",
-            ["crawler"],
-            buckets=DURATION_BUCKETS,
-            registry=self.registry,
-        ).labels(crawler)
+        self._duration = histogram(names.TASK_DURATION, DURATION_BUCKETS, self.registry).labels(
+            crawler
+        )
         ProcessCollector(registry=self.registry)
 
     def timed(self, handler: Handler) -> Timed:
@@ -225,75 +163,43 @@ class Scrape(Collector):
         return generate_latest(self._metrics.registry)
 
     def collect(self) -> Iterable[Metric]:
-        metrics, control, http = self._metrics, self.control, self._metrics.http
+        control, http = self.control, self._metrics.http
         # Attempts and their reasons come from one table, so that they cannot disagree.
-        yield self._counter(
-            ATTEMPTS,
-            "Tries in this run by what they came to.",
-            "reason",
-            _every_reason(control.tally),
-        )
-        yield self._counter(
-            SETTLED,
-            "Keys settled in this run by their last word.",
-            "reason",
-            _every_reason(control.settled),
-        )
-        yield self._counter(
-            FED, "Tasks that the source added in this run.", None, {"": control.fed}
-        )
-        yield self._gauge(OPEN_TASKS, "Tasks not settled yet.", None, {"": self.counts.open})
-        yield self._gauge(IN_FLIGHT, "Tasks being worked on.", None, {"": control.in_flight})
-        yield self._gauge(
-            WORKERS, "Tasks that may be worked on at once.", None, {"": control.workers}
-        )
-        yield self._gauge(LANES, "Lanes in memory by how they are doing.", "state", self._lanes())
-        yield self._counter(
-            HTTP_REQUESTS,
-            "Requests by class of their status.",
-            "status_class",
-            {each: http.requests[each] for each in StatusClass},
-        )
-        yield self._counter(
-            HTTP_BYTES,
-            "Bytes of bodies, as sent and as decoded.",
-            "kind",
-            {"wire": http.wire, "inflated": http.inflated},
-        )
-        yield self._counter(
-            SINK_BYTES, "Bytes handed to the sink and durable.", None, {"": metrics.sink_bytes}
-        )
+        yield self._by(names.ATTEMPTS, _every_reason(control.tally))
+        yield self._by(names.SETTLED, _every_reason(control.settled))
+        yield self._one(names.FED, control.fed)
+        yield self._one(names.OPEN_TASKS, self.counts.open)
+        yield self._one(names.BLOCKED_TASKS, self.counts.blocked)
+        yield self._one(names.IN_FLIGHT, control.in_flight)
+        yield self._one(names.WORKERS, control.workers)
+        yield self._one(names.PAUSED, control.paused)
+        yield self._by(names.LANES, self._lanes())
+        yield self._by(names.HTTP_REQUESTS, {each: http.requests[each] for each in StatusClass})
+        yield self._by(names.HTTP_BYTES, {"wire": http.wire, "inflated": http.inflated})
+        yield self._one(names.SINK_BYTES, self._metrics.sink_bytes)
+        yield self._by(names.DISK_BYTES, self._disk())
 
     def _lanes(self) -> Mapping[str, int]:
         now = self._parts.clock.now()
         found = Counter(condition(state, now) for state in self._parts.gate.states())
         return {each: found[each] for each in LaneCondition}
 
-    def _counter(
-        self, name: str, text: str, label: str | None, values: Mapping[str, float]
-    ) -> Metric:
-        family = CounterMetricFamily(name, text, labels=_labels(label))
-        return self._filled(family, label, values)
+    def _disk(self) -> Mapping[str, int]:
+        folder = self._metrics.folder
+        if folder is None:
+            return {}
+        try:
+            disk = shutil.disk_usage(folder)
+        except OSError:
+            return {}
+        return {"free": disk.free, "size": disk.total}
 
-    def _gauge(
-        self, name: str, text: str, label: str | None, values: Mapping[str, float]
-    ) -> Metric:
-        family = GaugeMetricFamily(name, text, labels=_labels(label))
-        return self._filled(family, label, values)
+    def _one(self, name: str, figure: float) -> Metric:
+        return family(name, {(self._metrics.crawler,): figure})
 
-    def _filled(
-        self,
-        family: CounterMetricFamily | GaugeMetricFamily,
-        label: str | None,
-        values: Mapping[str, float],
-    ) -> Metric:
-        for value, figure in values.items():
-            family.add_metric([self._metrics.crawler] + ([str(value)] if label else []), figure)
-        return family
-
-
-def _labels(label: str | None) -> list[str]:
-    return ["crawler", label] if label else ["crawler"]
+    def _by(self, name: str, values: Mapping[str, float]) -> Metric:
+        crawler = self._metrics.crawler
+        return family(name, {(crawler, str(label)): n for label, n in values.items()})
 
 
 def _every_reason(counts: Mapping[Reason, int]) -> Mapping[str, int]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import Counter, Histogram
-
-from trawlnet.observe import metrics as names
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.families import counter, histogram
 from trawlnet.observe.metrics import Metrics
 
 RECORD_STATUSES = ("success", "error", "skipped")
@@ -24,33 +23,11 @@ class PdsMeter:
         registry = metrics.registry
         self._yields = metrics.yields
         self._yields |= {"scans": 0, "records": 0}
-        self._durations = Histogram(
-            names.PDS_SCAN_DURATION,
-            "Seconds of one scan of a PDS, by how it ended.",
-            ["status"],
-            buckets=_SCAN_BUCKETS,
-            registry=registry,
-        )
-        self._scans = Counter(
-            names.PDS_SCANS, "Scans of PDSes by how they ended.", ["status"], registry=registry
-        )
-        self._scanned = Counter(
-            names.PDS_RECORDS_SCANNED, "Records read.", ["collection"], registry=registry
-        )
-        self._indexed = Counter(
-            names.PDS_RECORDS_INDEXED,
-            "Records by what became of them: success, error or skipped.",
-            ["collection", "status"],
-            registry=registry,
-        )
-        self._index_durations = Histogram(
-            names.PDS_INDEX_DURATION,
-            "Seconds to check and store a page of records.",
-            ["collection"],
-            buckets=_INDEX_BUCKETS,
-            registry=registry,
-        )
-
+        self._durations = histogram(names.PDS_SCAN_DURATION, _SCAN_BUCKETS, registry)
+        self._scans = counter(names.PDS_SCANS, registry)
+        self._scanned = counter(names.PDS_RECORDS_SCANNED, registry)
+        self._indexed = counter(names.PDS_RECORDS_INDEXED, registry)
+        self._index_durations = histogram(names.PDS_INDEX_DURATION, _INDEX_BUCKETS, registry)
         for status in SCAN_STATUSES:
             self._scans.labels(status)
             self._durations.labels(status)

@@ -6,16 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from trawlnet.observe.metrics import (
-    REGISTRATIONS,
-    REGISTRY_HOSTS,
-    REGISTRY_REQUESTS,
-    StatusClass,
-)
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.families import by_label, family
+from trawlnet.observe.metrics import StatusClass
 
 
 class RegistryMeter(Collector):
@@ -38,21 +34,9 @@ class RegistryMeter(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        requests = CounterMetricFamily(
-            REGISTRY_REQUESTS,
-            "Requests by route and class of their status.",
-            labels=["route", "status_class"],
+        requests = self.requests.items()
+        yield family(
+            names.REGISTRY_REQUESTS, {(route, str(word)): n for (route, word), n in requests}
         )
-        for (route, status_class), count in self.requests.items():
-            requests.add_metric([route, status_class], count)
-        yield requests
-        registrations = CounterMetricFamily(
-            REGISTRATIONS, "Registrations by what they came to.", labels=["result"]
-        )
-        for result, count in self.registrations.items():
-            registrations.add_metric([result], count)
-        yield registrations
-        hosts = GaugeMetricFamily(REGISTRY_HOSTS, "PDSes in the registry.", labels=["status"])
-        for status, count in self.hosts.items():
-            hosts.add_metric([status], count)
-        yield hosts
+        yield by_label(names.REGISTRATIONS, self.registrations)
+        yield by_label(names.REGISTRY_HOSTS, self.hosts)

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from prometheus_client import Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe import metrics as names
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.families import alone, by_label, histogram
 from trawlnet.observe.metrics import DURATION_BUCKETS, Metrics, StatusClass
 
 _RECORD_BUCKETS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -44,25 +43,14 @@ class RepoMeter(Collector):
         self._statuses: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._dispatched = self._pages = self._finalised = 0
-        self._duration = self._histogram(
-            metrics, names.REPO_DURATION, "Seconds to fetch and read one repo.", DURATION_BUCKETS
-        )
-        self._records = self._histogram(
-            metrics, names.REPO_RECORDS, "Records per repo.", _RECORD_BUCKETS
-        )
-        self._collections = self._histogram(
-            metrics, names.REPO_COLLECTIONS, "Collections per repo.", _COLLECTION_BUCKETS
-        )
-        self._bytes = self._histogram(
-            metrics, names.REPO_COMPRESSED_BYTES, "Bytes of one repo's block.", _BYTE_BUCKETS
-        )
-        self._http = self._histogram(
-            metrics, names.REPO_HTTP_DURATION, "Seconds that servers took.", DURATION_BUCKETS
-        )
-        self._page_dids = self._histogram(
-            metrics, names.PAGE_DIDS, "DIDs of one page that are to be visited.", _PAGE_BUCKETS
-        )
-        metrics.registry.register(self)
+        registry = metrics.registry
+        self._duration = histogram(names.REPO_DURATION, DURATION_BUCKETS, registry)
+        self._records = histogram(names.REPO_RECORDS, _RECORD_BUCKETS, registry)
+        self._collections = histogram(names.REPO_COLLECTIONS, _COLLECTION_BUCKETS, registry)
+        self._bytes = histogram(names.REPO_COMPRESSED_BYTES, _BYTE_BUCKETS, registry)
+        self._http = histogram(names.REPO_HTTP_DURATION, DURATION_BUCKETS, registry)
+        self._page_dids = histogram(names.PAGE_DIDS, _PAGE_BUCKETS, registry)
+        registry.register(self)
         metrics.http.listeners.append(self._request_ended)
 
     def dispatched(self) -> None:
@@ -95,17 +83,15 @@ class RepoMeter(Collector):
 
     def collect(self) -> Iterable[Metric]:
         results = {str(reason): self._results[reason] for reason in Reason}
-        yield _counter(names.REPOS_PROCESSED, "Tries at repos by result.", "result", results)
-        yield _counter(
-            names.REPO_HTTP_REQUESTS, "Requests by status.", "status_code", self._statuses
-        )
-        yield _plain(names.SEGMENTS_FINALIZED, "Segment files done.", self._finalised)
-        yield _plain(names.BYTES_WRITTEN, "Bytes of blocks on disk.", self.yields["bytes"])
-        yield _plain(names.DIDS_PROCESSED, "Visits that have ended.", sum(self._results.values()))
-        yield _plain(names.PAGES_FETCHED, "Pages of DIDs from the source.", self._pages)
-        yield _plain(names.DISPATCHED, "Visits begun.", self._dispatched)
-        yield _gauge(names.ACTIVE_PDS, "PDSes with work left.", self._metrics.lanes_with_work())
-        yield _gauge(names.DISPATCH_REMAINING, "DIDs not begun.", self._metrics.not_begun())
+        yield by_label(names.REPOS_PROCESSED, results)
+        yield by_label(names.REPO_HTTP_REQUESTS, self._statuses)
+        yield alone(names.SEGMENTS_FINALIZED, self._finalised)
+        yield alone(names.BYTES_WRITTEN, self.yields["bytes"])
+        yield alone(names.DIDS_PROCESSED, sum(self._results.values()))
+        yield alone(names.PAGES_FETCHED, self._pages)
+        yield alone(names.DISPATCHED, self._dispatched)
+        yield alone(names.ACTIVE_PDS, self._metrics.lanes_with_work())
+        yield alone(names.DISPATCH_REMAINING, self._metrics.not_begun())
         yield from self._of_watched()
 
     def _of_watched(self) -> Iterable[Metric]:
@@ -113,13 +99,11 @@ class RepoMeter(Collector):
         if watched is None:
             return
         blocked = sum(watched.gate.blocked(state.lane) for state in watched.gate.states())
-        yield _plain(names.PDS_BLOCKED, "PDSes that failed too often.", blocked)
-        yield _gauge(names.PDS_COUNT, "PDSes with accounts.", watched.pdses())
+        yield alone(names.PDS_BLOCKED, blocked)
+        yield alone(names.PDS_COUNT, watched.pdses())
         dropped = {reason: self._dropped[reason] for reason in watched.drop_reasons}
-        yield _counter(names.RECORDS_DROPPED, "Records left out, by why.", "reason", dropped)
-        yield _counter(
-            names.CLAIMS_LEFT_OUT, "DIDs that were named and not visited.", "why", watched.left_out
-        )
+        yield by_label(names.RECORDS_DROPPED, dropped)
+        yield by_label(names.CLAIMS_LEFT_OUT, watched.left_out)
 
     def _request_ended(self, status: int | None, seconds: float | None) -> None:
         # A code that nobody has registered is a server's own word, and no label.
@@ -127,23 +111,3 @@ class RepoMeter(Collector):
         self._statuses[str(status) if known else str(StatusClass.of(status))] += 1
         if seconds is not None:
             self._http.observe(seconds)
-
-    def _histogram(
-        self, metrics: Metrics, name: str, text: str, buckets: tuple[float, ...]
-    ) -> Histogram:
-        return Histogram(name, text, buckets=buckets, registry=metrics.registry)
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=[label])
-    for value, figure in values.items():
-        family.add_metric([value], figure)
-    return family
-
-
-def _plain(name: str, text: str, value: int) -> Metric:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _gauge(name: str, text: str, value: int) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from trawlnet.observe import metrics as names
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.families import alone, by_label
 from trawlnet.observe.metrics import Metrics
 
 OTHER = "other"  # A type that this config does not know: a spool of another program may name any.
@@ -52,23 +52,10 @@ class WebMeter(Collector):
 
     def collect(self) -> Iterable[Metric]:
         pages = {kind: self._pages[kind] for kind in sorted({*self._types, OTHER})}
-        yield _counter(names.WEB_PAGES, "Pages stored, by their type.", "page_type", pages)
-        yield CounterMetricFamily(names.WEB_BYTES, "Bytes of pages stored.", value=self._bytes)
-        yield CounterMetricFamily(
-            names.WEB_UNCHANGED, "Pages that servers said are as they were.", value=self._unchanged
-        )
-        fates = {fate: self._links.get(fate, 0) for fate in LINK_FATES}
-        yield _counter(names.WEB_LINKS, "Links by what became of them.", "fate", fates)
+        yield by_label(names.WEB_PAGES, pages)
+        yield alone(names.WEB_BYTES, self._bytes)
+        yield alone(names.WEB_UNCHANGED, self._unchanged)
+        yield by_label(names.WEB_LINKS, {fate: self._links.get(fate, 0) for fate in LINK_FATES})
         counts = self._metrics.counts()
         frontier = {"open": counts.open, "scheduled": counts.scheduled, "known": counts.known}
-        family = GaugeMetricFamily(names.WEB_FRONTIER, "URLs in the frontier.", labels=["state"])
-        for state, figure in frontier.items():
-            family.add_metric([state], figure)
-        yield family
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=[label])
-    for value, figure in values.items():
-        family.add_metric([value], figure)
-    return family
+        yield by_label(names.WEB_FRONTIER, frontier)

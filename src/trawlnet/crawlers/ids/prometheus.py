@@ -15,7 +15,7 @@ from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.net.answer import Response
-from trawlnet.observe import metrics as names
+from trawlnet.observe import catalogue as names
 
 log = logging.getLogger(__name__)
 
