@@ -9,5 +9,6 @@ from trawlnet.engine.ports import Page
 
 class NoPages:
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
-        for page in ():
+        nothing: tuple[Page, ...] = ()
+        for page in nothing:
             yield page
