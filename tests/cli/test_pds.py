@@ -89,11 +89,23 @@ def test_a_crawl_that_stays_ends_with_a_signal_and_gives_back_what_it_has(
     with started(*words, folder=tmp_path / "out") as crawl:
         state = tmp_path / "net/state/pds/registry.db"
         wait_until(lambda: state.exists() and _scanning(state) > 0, "a scan under way")
-        crawl.process.send_signal(signal.SIGTERM)
-        assert crawl.process.wait(60) == 130
+        crawl.tell(signal.SIGTERM)
+        assert crawl.ended().code == 130
     assert _scanning(state) == 0
     rows = listed(tmp_path / "net")
     assert set(rows) == set(network.ready["pds"])
+
+
+def test_a_scan_that_is_told_to_stop_gives_its_claim_back(network: Any, tmp_path: Path) -> None:
+    words = ("pds", "scan", "-w", tmp_path / "net", network.ready["pds"][0], "--plc-url")
+    more = (network.ready["plc"], "--collections", POSTS, "--allow-private-hosts")
+    with started(*words, *more, "--requests-per-minute", 1, folder=tmp_path / "out") as scan:
+        state = tmp_path / "net/state/pds/registry.db"
+        wait_until(lambda: state.exists() and _scanning(state) > 0, "a scan under way")
+        scan.tell(signal.SIGTERM)
+        assert scan.ended().code == 130
+    (row,) = listed(tmp_path / "net").values()
+    assert (row["status"], row["last_try_at"]) == ("pending", None)
 
 
 def _scanning(state: Path) -> int:
