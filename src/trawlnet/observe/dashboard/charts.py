@@ -135,7 +135,8 @@ def _speed(samples: Sequence[Sample], name: str) -> Line:
             speeds.append(None)
         else:
             speeds.append(round((after - before) / seconds, 3))
-    return speeds[: len(samples)]
+    # The first sample has none before it: it is taken to be like the second.
+    return [*speeds[1:2], *speeds[1:]] if len(samples) > 1 else speeds[: len(samples)]
 
 
 def _place(at: float, span: str) -> str:

@@ -61,10 +61,11 @@ async def face_of(board: Board, question: Question) -> Face:
     made = {
         "standing": parts.standing(look),
         "fresh": parts.freshness(look),
-        "tiles": parts.tiles(look, told),
+        "tiles": parts.tiles(look),
         "counts": parts.queue(look),
         "reasons": parts.reasons(look),
         "exhibits": parts.exhibits(told),
+        "facts": parts.facts(told),
         "lane-heads": parts.lane_heads(question.wish, kept),
         "lane-pages": parts.lane_pages(look, chosen, question.wish, kept),
     }

@@ -25,6 +25,10 @@ _ABOUT: Mapping[Deed, tuple[str, str]] = {
 }
 
 
+# The charts before the table of hosts, and after it.
+_FIRST, _LAST = ("throughput", "queue", "lag", "missing"), ("crew", "memory", "disk")
+
+
 def dashboard(
     face: Face, question: Question, crawlers: Sequence[str], name: str, notice: str
 ) -> str:
@@ -44,11 +48,13 @@ def dashboard(
         ),
         _part("tiles", parts, "dl", class_="tiles"),
         _spans(question),
-        *(_part(key, parts, "div") for key in parts if key.startswith("chart-")),
+        *(_part(f"chart-{key}", parts, "div") for key in _FIRST if f"chart-{key}" in parts),
         _titled("Tries by what they came to", "reasons", parts, "Over all runs."),
-        _titled("Where the keys are", "counts", parts, "As the store has them."),
-        _part("exhibits", parts, "div", class_="exhibits"),
         _lanes(face, question),
+        _part("exhibits", parts, "div", class_="exhibits"),
+        *(_part(f"chart-{key}", parts, "div") for key in _LAST),
+        _titled("Where the keys are", "counts", parts, "As the store has them."),
+        _titled("In the crawler's own terms", "facts", parts, "As `status` tells them."),
         id="main",
     )
     return _document(f"{question.crawler}: {name}", _nav(question.crawler, crawlers, name), main)

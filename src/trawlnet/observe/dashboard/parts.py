@@ -71,7 +71,7 @@ def freshness(look: Look) -> Html:
     return text(f"Figures as of {moment(look.as_of)}.")
 
 
-def tiles(look: Look, told: Told) -> Html:
+def tiles(look: Look) -> Html:
     counts, live = look.counts, look.live
     settled = sum(counts.get("settled", {}).values())
     figures = look.figures
@@ -94,14 +94,21 @@ def tiles(look: Look, told: Told) -> Html:
         made.append(_tile("memory", figure("memory", memory)))
     if disk := figures.get("disk_free"):
         made.append(_tile("disk left", figure("disk_free", disk), "bad" if disk < _LITTLE else ""))
-    own = dict(live.get("yields", {})) | {
-        key: value for key, value in told.facts.items() if isinstance(value, int | float)
-    }
-    made += [_tile(name_of(key), figure(key, value)) for key, value in own.items()]
+    yields = live.get("yields", {})
+    made += [_tile(f"{name_of(key)}, this run", figure(key, n)) for key, n in yields.items()]
+    own = (key for key in figures if key not in yields and key not in _COMMON)
+    made += [_tile(name_of(key), figure(key, figures[key])) for key in own]
     return joined(*made)
 
 
 _LITTLE = 2e9  # Bytes of disk.
+# What the history has of every crawl; the rest is in the terms of one.
+_COMMON = frozenset(
+    (
+        *("done", "open", "blocked", "rate", "attempts", "errors", "in_flight", "workers"),
+        *("memory", "disk_free"),
+    )
+)
 
 
 def _is_answer(word: str) -> bool:
@@ -175,6 +182,18 @@ def _reason(crawler: str, word: str, tries: int, last: int) -> Html:
 
 def exhibits(told: Told) -> Html:
     return joined(*map(drawn, told.exhibits))
+
+
+def facts(told: Told) -> Html:
+    """What `status` says besides, one line each."""
+    rows = [
+        tag("tr", tag("th", name_of(key), scope="row"), tag("td", figure(key, n), class_="number"))
+        for key, n in told.facts.items()
+        if n is None or isinstance(n, int | float | str)
+    ]
+    if not rows:
+        return tag("p", "Nothing yet.", class_="soft")
+    return tag("table", tag("tbody", *rows))
 
 
 def lane_heads(wish: Wish, kept: Mapping[str, str]) -> Html:
