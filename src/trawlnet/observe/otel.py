@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.trace import Step, Walked
+
+log = logging.getLogger(__name__)
 
 _QUEUE = 8192  # Spans that wait to be sent; what does not fit is lost, and nothing waits for it.
 _SEND_WITHIN = 5.0  # Seconds for one request to the collector.
@@ -32,12 +35,16 @@ def exporting(crawler: str, service: str) -> Iterator[Callable[[Walked], None]]:
         resource=Resource.create({"service.name": service, "trawlnet.crawler": crawler}),
         shutdown_on_exit=False,
     )
-    exporter = OTLPSpanExporter(timeout=_SEND_WITHIN)
     processor = BatchSpanProcessor(
-        exporter, max_queue_size=_QUEUE, schedule_delay_millis=_SEND_EVERY_MS
+        _ToldOnce(OTLPSpanExporter(timeout=_SEND_WITHIN)),
+        max_queue_size=_QUEUE,
+        schedule_delay_millis=_SEND_EVERY_MS,
     )
     provider.add_span_processor(processor)
     tracer = provider.get_tracer("trawlnet")
+    library = logging.getLogger("opentelemetry")
+    level = library.level
+    library.setLevel(logging.CRITICAL)  # It tells each failure anew, in many words.
     try:
         yield lambda walked: _send(tracer, walked)
     finally:
@@ -45,6 +52,28 @@ def exporting(crawler: str, service: str) -> Iterator[Callable[[Walked], None]]:
         ending = threading.Thread(target=provider.shutdown, name="traces-end", daemon=True)
         ending.start()
         ending.join(_LAST_WITHIN)
+        library.setLevel(level)
+
+
+class _ToldOnce(SpanExporter):
+    """A collector that is away costs its traces, and one line in the log."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self._away = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._exporter.export(spans)
+        away = result is not SpanExportResult.SUCCESS
+        if away and not self._away:
+            log.warning("traces not sent", extra={"spans": len(spans)})
+        elif self._away and not away:
+            log.info("traces are sent again")
+        self._away = away
+        return result
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
 
 
 def _send(tracer: Tracer, walked: Walked) -> None:

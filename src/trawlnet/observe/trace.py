@@ -23,6 +23,7 @@ from trawlnet.engine.task import Task
 from trawlnet.net.http import Turns
 
 _MOST_STEPS = 100  # Of one task: a scan may make thousands of requests.
+_MANY = ("gate", "fetch")  # Of which there may be that many; of the others there is one.
 
 
 class Step(NamedTuple):
@@ -42,7 +43,7 @@ class Way:
     fetched: float = 0.0  # When the last answer was there.
 
     def add(self, step: Step) -> None:
-        if len(self.steps) < _MOST_STEPS:
+        if len(self.steps) < _MOST_STEPS or step.name not in _MANY:
             self.steps.append(step)
         else:
             self.left_out += 1
