@@ -10,6 +10,7 @@ import typer
 
 from trawlnet.cli.errors import CliError
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.fleet_plan import plan
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace
@@ -70,6 +71,8 @@ for _verb, _example in (
         epilog=f"Example: trawlnet fleet {_example}",
         context_settings=variables("repos") | {"allow_interspersed_args": True},
     )(with_flags(ReposConfig, ("store", "redis_address"), _verb))
+
+app.command("plan", epilog="Example: trawlnet fleet plan --hosts sizes.csv --shards 8")(plan)
 
 
 def _address(workspace: Any, flags: Flags) -> str:

@@ -1,0 +1,131 @@
+"""How long a crawl will take on so many shards: a schedule in virtual time over sizes of hosts."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trawlnet.engine.partition import bucket_of, owner_of
+
+_STEPS = 400  # Of a schedule: each a four-hundredth of what it takes at least.
+_DAY = 86_400.0
+
+
+class Host(NamedTuple):
+    name: str
+    repos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    small_rps: float = 2.0  # Requests per second to a host of fewer than 100 repositories,
+    default_rps: float = 5.0  # fewer than 1000,
+    large_rps: float = 10.0  # or more.
+    concurrency: int = 4  # Requests in flight to one host.
+    workers: int = 50  # Of one shard.
+    latency: float = 0.5  # Seconds that a repository takes to arrive.
+    made_per_second: float = 300.0  # Repositories that the processor of one shard gets done.
+    wire_bytes: int = 200_000  # Of one repository as it is fetched,
+    stored_bytes: int = 40_000  # and as it is archived.
+
+    def rate(self, host: Host) -> float:
+        """Repositories per second that the host alone allows."""
+        if host.repos < 100:
+            most = self.small_rps
+        else:
+            most = self.default_rps if host.repos < 1000 else self.large_rps
+        return min(most, self.concurrency / self.latency)
+
+    @property
+    def shard_rate(self) -> float:
+        """Repositories per second that a shard gets done, whatever the hosts allow."""
+        return min(self.workers / self.latency, self.made_per_second)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    shards: int
+    seconds: float
+    floor: float  # Seconds that the slowest host takes, however many shards there are.
+    curve: Sequence[tuple[float, float]]  # Seconds, and repositories done by then.
+
+    @property
+    def days(self) -> float:
+        return self.seconds / _DAY
+
+    @property
+    def repos_per_day(self) -> float:
+        """While most of it is done: until nine of ten repositories are there."""
+        total = self.curve[-1][1]
+        at, done = next(point for point in self.curve if point[1] >= 0.9 * total)
+        return done / at * _DAY if at else 0.0
+
+
+def read_hosts(lines: Iterable[str]) -> list[Host]:
+    """`host,repos` or the same with blanks or tabs; a head and comments are passed over. Raises
+    ValueError with the number of the line."""
+    hosts = []
+    for number, line in enumerate(lines, 1):
+        words = [word for word in re.split(r"[,\s]+", line.strip()) if word]
+        if not words or words[0].startswith("#") or (number == 1 and not words[-1].isdigit()):
+            continue
+        if len(words) < 2 or not words[1].isdigit():
+            raise ValueError(f"line {number}: expected HOST,REPOS, got {line.strip()[:60]!r}")
+        hosts.append(Host(words[0], int(words[1])))
+    return hosts
+
+
+def forecast(hosts: Sequence[Host], shards: int, given: Assumptions) -> Forecast:
+    """Each shard works on its own lanes, those with the most left first."""
+    shares: list[list[Host]] = [[] for _ in range(shards)]
+    for host in hosts:
+        shares[owner_of(bucket_of(host.name), shards)].append(host)
+    floor = max((host.repos / given.rate(host) for host in hosts), default=0.0)
+    curves = [list(_schedule(share, given)) for share in shares if share]
+    seconds = max((curve[-1][0] for curve in curves), default=0.0)
+    return Forecast(shards, seconds, floor, _summed(curves) or [(0.0, 0.0)])
+
+
+def slowest(hosts: Sequence[Host], given: Assumptions, most: int) -> list[tuple[Host, float]]:
+    """The hosts that take longest, with their seconds."""
+    timed = ((host, host.repos / given.rate(host)) for host in hosts)
+    return heapq.nlargest(most, timed, key=lambda pair: pair[1])
+
+
+def _schedule(hosts: Sequence[Host], given: Assumptions) -> Iterator[tuple[float, float]]:
+    """Seconds, and repositories done by then, of one shard, step by step."""
+    left = [float(host.repos) for host in hosts]
+    rates = [given.rate(host) for host in hosts]
+    least = max(max(map(float.__truediv__, left, rates)), sum(left) / given.shard_rate)
+    step, now, done = least / _STEPS or 1.0, 0.0, 0.0
+    order = list(range(len(hosts)))
+    while order:
+        order.sort(key=lambda n: left[n] / rates[n], reverse=True)
+        room = given.shard_rate * step
+        for n in order:
+            some = min(left[n], rates[n] * step, room)
+            left[n] -= some
+            room -= some
+            done += some
+            if room <= 0.0:
+                break
+        order = [n for n in order if left[n] > 1e-6]
+        now += step
+        yield now, done
+
+
+def _summed(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """All shards together, at the instants of any of them."""
+    changes = sorted(
+        (at, after - before)
+        for curve in curves
+        for (at, after), before in zip(curve, [0.0, *(done for _, done in curve)], strict=False)
+    )
+    total, points = 0.0, []
+    for at, change in changes:
+        total += change
+        points.append((at, total))
+    return points
