@@ -8,9 +8,9 @@ import pytest
 
 from program import at_once, trawlnet
 from trawlnet.cli.errors import UsageTrouble
+from trawlnet.cli.sections import SECTIONS
 from trawlnet.cli.settings import Settings, load
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.web.config import WebConfig
 
 
 def loaded(
@@ -109,8 +109,7 @@ def test_config_shows_each_value_and_its_source(tmp_path: Path) -> None:
     (tmp_path / "trawlnet.yaml").write_text("repos:\n  workers: 7\n")
     ran = trawlnet("config", "-w", tmp_path, "--json", TRAWLNET_REPOS_ATTEMPTS="2")
     rows = {row["key"]: row for row in ran.rows}
-    shown = {f"repos.{key}" for key in ReposConfig.model_fields}
-    shown |= {f"web.{key}" for key in WebConfig.model_fields}
+    shown = {f"{name}.{key}" for name, model in SECTIONS.items() for key in model.model_fields}
     assert ran.code == 0 and set(rows) == shown
     assert rows["repos.workers"]["value"] == 7
     assert rows["repos.workers"]["source"].endswith("trawlnet.yaml")
@@ -127,9 +126,8 @@ def test_config_as_text_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     assert ran.code == 0 and "no workspace ./workspace yet" in ran.err
     file = tmp_path / "trawlnet.yaml"
     file.write_text(ran.out)
-    sections = ["repos", "web"]
-    assert load("repos", ReposConfig, file, {}, {}, sections).config == ReposConfig()
-    assert load("web", WebConfig, file, {}, {}, sections).config == WebConfig()
+    for name, model in SECTIONS.items():
+        assert load(name, model, file, {}, {}, list(SECTIONS)).config == model()
 
 
 def test_a_wrong_config_stops_every_verb_before_it_touches_anything(tmp_path: Path) -> None:
