@@ -21,13 +21,10 @@ from trawlnet.crawlers.ids.retries import (
     Waiting,
     jittered,
 )
+from trawlnet.crawlers.ids.speed import Speed
 from trawlnet.crawlers.ids.walk import Walk
 from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
 
-_AHEAD = 1.15  # The rate is this much more than ids come at ...
-_CATCH_UP = 15.0  # ... and what is left behind is to be made up in so many seconds.
-_SPARE_RATE = 5.0
-_AT_HEAD = 2.0  # Closer to the head than so many seconds' worth of ids counts as being there.
 _LEAST_WAKE = 0.05  # Seconds between two looks at the head: several ids leave together.
 _REPORT_EVERY = 10.0
 
@@ -46,6 +43,7 @@ class AdaptivePilot:
         cursor = first if beyond is None else max(first, beyond)
         self._controls = controls
         self._head = Head(controls.freshness)
+        self._speed = Speed(controls, self._head)
         self._ceiling = Ceiling(controls.max_rps)
         self._pace = Pace(controls.max_rps)
         self._crew = Concurrency(controls)
@@ -57,7 +55,6 @@ class AdaptivePilot:
         self._settled = self._sent = 0
         self._sent_before: deque[tuple[float, int]] = deque(maxlen=3)
         self._report_at = float("-inf")
-        self._free_rate = 2.0 * controls.workers  # Only for ids without times.
         self._said = ""
 
     @property
@@ -168,11 +165,10 @@ class AdaptivePilot:
         """First asks tell where the head is; retries are too few and too old for that."""
         missing = answer.verdict is Verdict.NOT_FOUND
         self._lookout.first_ask(now, missing=missing)
-        rate = self._head.rate
-        if rate and not self._lookout.stalled:
-            left = self._head.newest(now) - self._walk.cursor
-            if left < _AT_HEAD * rate or not self._head.timed:
-                self._head.first_ask(now, early=missing)
+        if self._head.rate is None or self._lookout.stalled:
+            return
+        if not self._head.timed or self._speed.at_head(now, self._walk.cursor):
+            self._head.first_ask(now, early=missing)
 
     def _exists(self, now: float, answer: Answer) -> Sequence[Entry]:
         i = answer.ask.id
@@ -275,7 +271,13 @@ class AdaptivePilot:
 
     def decide(self, now: float) -> Decision | None:
         self._head.refresh()
-        rate = min(self._wanted(now), self._ceiling.value(now))
+        wanted = self._speed.wanted(
+            now,
+            self._walk.cursor,
+            stalled=self._lookout.stalled,
+            embargoed=len(self._embargo),
+        )
+        rate = min(wanted, self._ceiling.value(now))
         self._pace.retune(now, rate)
         self._sent_before.append((now, self._sent))
         state = self._state(now)
@@ -292,27 +294,6 @@ class AdaptivePilot:
         why = f"{state}; prediction was off, crew kept" if frozen else state
         return Decision(now, "adaptive", self._crew.size, rate, predicted, measured, why)
 
-    def _wanted(self, now: float) -> float:
-        come = self._head.rate
-        if come is None:
-            return min(_BLIND * self._controls.workers, self._controls.max_rps)
-        if self._lookout.stalled:
-            return _STALLED * come + _STALLED_LEAST
-        if not self._head.timed:
-            return self._untimed(come)
-        left = max(0.0, self._head.newest(now) - self._walk.cursor)
-        return _AHEAD * come + left / _CATCH_UP + _SPARE_RATE + len(self._embargo) / _EMBARGO_SHARE
-
-    def _untimed(self, come: float) -> float:
-        """Without times only early asks tell how close the head is."""
-        share = self._head.early_share()
-        if share is not None:
-            over = share - self._controls.freshness
-            change = _GROWTH if over <= 0.0 else max(0.5, 1.0 - 2.0 * over)
-            rate = max(change * self._free_rate, _SPARE_RATE, 0.5 * come)
-            self._free_rate = min(rate, self._controls.max_rps)
-        return self._free_rate
-
     def _state(self, now: float) -> str:
         if self._outage.on:
             return "outage: one canary at a time"
@@ -320,8 +301,7 @@ class AdaptivePilot:
             return "nothing new: a stall or a gap"
         if self._head.rate is None:
             return "starting"
-        left = self._head.newest(now) - self._walk.cursor
-        return "at the head" if left < _AT_HEAD * self._head.rate + 1.0 else "catching up"
+        return "at the head" if self._speed.at_head(now, self._walk.cursor) else "catching up"
 
     def _predicted(self, state: str, rate: float) -> float:
         if state == "at the head":
@@ -338,7 +318,3 @@ class AdaptivePilot:
 
 _SEEN = (Verdict.STORED, Verdict.FILTERED)
 _PREDICTABLE = ("at the head", "catching up")
-_BLIND = 4.0  # Requests a second for each worker, while nothing is known of the ids.
-_STALLED, _STALLED_LEAST = 2.0, 10.0
-_EMBARGO_SHARE = 600.0  # Seconds over which embargoed ids are spread once they open.
-_GROWTH = 1.15

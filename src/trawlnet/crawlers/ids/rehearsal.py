@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from trawlnet.crawlers.ids.adaptive import AdaptivePilot
 from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Pilot, Purpose, Verdict
 
 # What the world answers to an ask that reaches it at this time.
@@ -127,12 +128,12 @@ class Rehearsal:
             self.journal.decisions.append(decision)
         workers = self.journal.decisions[-1].workers if self.journal.decisions else pilot.workers
         self.journal.workers.append((now, workers))
-        if self._anchor is not None and now % _ANCHOR_EVERY < _TICK:
-            ask = getattr(pilot, "anchored", None)
-            if ask is not None and pilot.anchor_wanted():  # type: ignore[attr-defined]
-                newest = self._anchor(now)
-                if newest is not None:
-                    ask(newest)
+        if self._anchor is None or now % _ANCHOR_EVERY >= _TICK:
+            return
+        if isinstance(pilot, AdaptivePilot) and pilot.anchor_wanted():
+            newest = self._anchor(now)
+            if newest is not None:
+                pilot.anchored(newest)
 
 
 _FETCHED = (Verdict.STORED, Verdict.FILTERED)
