@@ -35,7 +35,7 @@ def collected(network: Any, tmp_path_factory: pytest.TempPathFactory) -> Receive
 def test_a_collector_sees_each_step_of_a_task_beneath_the_task(collected: Receiver):
     told = {(one["service.name"], one["trawlnet.crawler"]) for one in collected.resources}
     assert told == {("trawlnet", "repos")}
-    assert len(collected.ways()) > 50
+    assert len(collected.ways()) >= 20  # Of a second, fifty are taken at most.
     for way in collected.ways().values():
         (root,) = (span for span in way if not span.parent_span_id)
         assert root.name == "task" and attributes(root)["trawlnet.reason"] in set(Reason)
