@@ -10,6 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from trawlnet.crawlers.pds import discover
 from trawlnet.crawlers.pds.build import NoItems, ScanHandler
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.discover import Rounds, Wanted
@@ -272,5 +275,38 @@ def test_discovery_keeps_its_own_interval_across_restarts(tmp_path: Path) -> Non
         await for_a_while(HOUR)
         await for_a_while(2.5 * DAY)
         assert [round(at / DAY, 2) for at in rounds] == [0.0, 1.0, 2.0]
+
+    in_hall(tmp_path, body)
+
+
+def test_a_discovery_that_was_cut_off_is_taken_up_soon_and_never_twice_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(hall: Hall) -> None:
+        dids = tmp_path / "dids"
+        dids.write_text("did:example:nobody\n")
+        sources = Wanted("https://plc.directory", False, tmp_path / "tables", dids=dids)
+        finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
+        begun: list[float] = []
+
+        async def long(finder: Finder, sources: Wanted) -> dict[Source, Any]:
+            begun.append(hall.clock.now())
+            await hall.clock.sleep(5 * HOUR)
+            return {}
+
+        monkeypatch.setattr(discover, "discover", long)
+        runs = [Rounds(finder, sources, DAY, asyncio.Event()).run(hall.control) for _ in range(2)]
+        first = asyncio.ensure_future(runs[0])
+        await hall.clock.sleep(1.0)
+        second = asyncio.ensure_future(runs[1])
+        await hall.clock.sleep(2 * HOUR)
+        assert begun == [0.0], "the first is at work"
+        first.cancel()
+        await hall.clock.sleep(HOUR)
+        assert len(begun) == 2 and begun[1] < 2 * HOUR + 1000.0
+        await hall.clock.sleep(20 * HOUR)
+        assert len(begun) == 2
+        second.cancel()
+        await asyncio.wait([first, second])
 
     in_hall(tmp_path, body)
