@@ -147,8 +147,9 @@ def test_the_key_and_the_contact_reach_the_api_and_no_log(api: Api, tmp_path: Pa
     [
         ((), 2, "no API to ask"),
         (("--base-url", "ftp://x"), 2, "not the URL of a server"),
-        (("--base-url", "http://127.0.0.1:1"), 2, "reach you"),
+        (("--base-url", "http://h", "--key-variable", "none"), 2, "reach you"),
         (("--base-url", "http://h", "--contact", "a@b.example", "--path", "/x"), 2, "path"),
+        (("--base-url", "http://h", "--contact", "a@b.example"), 2, "no API key"),
         (("--max-rps", "0"), 2, "--max-rps"),
         (("--scaling", "magic"), 2, "--scaling"),
     ],

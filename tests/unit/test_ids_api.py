@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,6 +45,7 @@ def report(raid: bool = True, **kind: bool) -> bytes:
         (1672, 503, Verdict.THROTTLED),
         *((code, 200, Verdict.THROTTLED) for code in (31, 35, 36, 37, 51, 54, 55, 56, 57)),
         *((code, 500, Verdict.FAILED) for code in (3, 1618, 1626, 1643)),
+        *((code, 401, Verdict.DISABLED) for code in (2101, 2102, 2103, 2107)),
         (99999, 403, Verdict.THROTTLED),
         (99999, 503, Verdict.THROTTLED),
         (99999, 502, Verdict.FAILED),
@@ -169,10 +169,14 @@ def test_what_is_no_server_is_refused(url: str) -> None:
 
 
 def test_the_key_comes_from_the_environment_and_goes_into_its_header() -> None:
-    assert api_headers(PGCR, {"BUNGIE_API_KEY": " k "}) == {"X-API-Key": "k"}
-    assert api_headers(PGCR, {}) == {}
-    other = replace(PGCR, key_variable="MINE")
-    assert api_headers(other, {"MINE": "m", "BUNGIE_API_KEY": "k"}) == {"X-API-Key": "m"}
+    assert api_headers(PGCR, {"BUNGIE_API_KEY": " k "}, required=True) == {"X-API-Key": "k"}
+    assert api_headers(PGCR, {}, required=False) == {}
+    other = api_of(IdsConfig(key_variable="MINE"))
+    assert api_headers(other, {"MINE": "m"}, required=True) == {"X-API-Key": "m"}
+    assert api_headers(api_of(IdsConfig(key_variable="none")), {}, required=True) == {}
+    for environ in ({}, {"BUNGIE_API_KEY": "a\nb"}, {"BUNGIE_API_KEY": "\u00fc"}):
+        with pytest.raises(NotReady):
+            api_headers(PGCR, environ, required=True)
 
 
 @pytest.mark.parametrize("budget", [0.5, 1.0, 25.0, 40.0, 1000.0, 100_000.0])

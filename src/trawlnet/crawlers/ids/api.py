@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.ids.words import Verdict
 from trawlnet.net.answer import Response
 from trawlnet.sink.queue import Message
@@ -66,6 +67,18 @@ def read_anchor(response: Response) -> int | None:
 _ID_DIGITS = 18
 
 
-def api_headers(api: Api, environ: Mapping[str, str]) -> dict[str, str]:
-    key = environ.get(api.key_variable, "").strip() if api.key_variable else ""
-    return {api.key_header: key} if key and api.key_header else {}
+def api_headers(api: Api, environ: Mapping[str, str], *, required: bool) -> dict[str, str]:
+    """With the key, if the API has one. Raises NotReady."""
+    if not api.key_variable:
+        return {}
+    key = environ.get(api.key_variable, "").strip()
+    if not key and required:
+        raise NotReady(
+            f"there is no API key in {api.key_variable}",
+            f"export {api.key_variable}=…, or say that none is needed: --key-variable none",
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise NotReady(
+            f"the API key in {api.key_variable} cannot be sent", "copy it again, without quotes"
+        )
+    return {api.key_header: key} if key else {}

@@ -62,7 +62,9 @@ async def open_parts(
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
     api, base = api_of(config), base_of(config)
-    server = Server(base, lane_of(base), api_headers(api, os.environ))
+    # A private world, or a proxy of one's own, may do without the key.
+    headers = api_headers(api, os.environ, required=not config.allow_private_hosts)
+    server = Server(base, lane_of(base), headers)
     async with AsyncExitStack() as stack:
         folder = workspace / "state" / CRAWLER
         ledger = await IdsLedger.open(folder / LEDGER, server.lane)

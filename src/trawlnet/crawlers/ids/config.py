@@ -42,7 +42,7 @@ class IdsConfig(BaseModel):
         "", description="Path that answers with the newest id; `none` to ask nobody."
     )
     key_variable: str = Field(
-        "", description="Environment variable with the API key; else the preset's."
+        "", description="Environment variable with the API key; else the preset's; or `none`."
     )
     time_key: str = Field(
         "", description="json: key with the Unix time of an item, for the lag [time]."

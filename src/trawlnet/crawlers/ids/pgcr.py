@@ -33,6 +33,11 @@ _CODES: Mapping[int, tuple[str, Verdict]] = {
     1643: ("DestinyServiceFailure", Verdict.FAILED),
     1653: ("DestinyPGCRNotFound", Verdict.NOT_FOUND),
     1672: ("DestinyThrottledByGameServer", Verdict.THROTTLED),
+    # Trouble with our key: for us the whole API is switched off, and no id is to blame.
+    2101: ("ApiInvalidOrExpiredKey", Verdict.DISABLED),
+    2102: ("ApiKeyMissingFromRequest", Verdict.DISABLED),
+    2103: ("ApplicationDisabled", Verdict.DISABLED),
+    2107: ("OriginHeaderDoesNotMatchKey", Verdict.DISABLED),
 }
 _SUCCESS = 1
 # Where there is no code that we know.

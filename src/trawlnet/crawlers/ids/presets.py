@@ -11,7 +11,7 @@ from trawlnet.crawlers.ids.config import IdsConfig, PresetName
 from trawlnet.crawlers.ids.pgcr import PGCR
 from trawlnet.crawlers.ids.plain import plain_api
 
-_NO_ANCHOR = "none"
+_NONE = "none"  # Where a preset names something that this API does not have.
 _EXAMPLE = "--base-url https://www.bungie.net"
 
 
@@ -24,8 +24,10 @@ def api_of(config: IdsConfig) -> Api:
     return replace(
         api,
         path=path,
-        anchor="" if config.anchor == _NO_ANCHOR else config.anchor or api.anchor,
-        key_variable=config.key_variable or api.key_variable,
+        anchor="" if config.anchor == _NONE else config.anchor or api.anchor,
+        key_variable=""
+        if config.key_variable == _NONE
+        else config.key_variable or api.key_variable,
     )
 
 
