@@ -72,3 +72,14 @@ def test_back_pressure_is_counted_in_pages() -> None:
 )
 def test_a_redis_address_may_be_short(given: str, url: str) -> None:
     assert ReposConfig(redis_address=given).redis_address == url
+
+
+def test_a_value_may_come_from_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "redis_url"
+    secret.write_text("redis://:hush@redis.example:6379/0\n")
+    rows = trawlnet("config", "repos", "--json", TRAWLNET_REPOS_STORE_FILE=str(secret)).rows
+    (row,) = [row for row in rows if row["key"] == "repos.store"]
+    assert row["source"] == "TRAWLNET_REPOS_STORE_FILE"
+    assert "redis.example" in row["value"] and "hush" not in row["value"]
+    missing = trawlnet("config", "repos", TRAWLNET_REPOS_STORE_FILE=str(tmp_path / "none"))
+    assert missing.code == 2 and "TRAWLNET_REPOS_STORE_FILE" in missing.err

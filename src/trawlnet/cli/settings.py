@@ -29,6 +29,7 @@ _OWN_FLAGS = {
     ),
 }
 _SHARED = ("clickhouse_",)
+_FOR_ALL = ("webhook", "webhook_shape")  # TRAWLNET_<KEY> sets these for every crawler.
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +161,16 @@ def _from_variables(
     keys = {variable_of(crawler, key): key for key in model.model_fields}
     # Variables that others use for the same thing count, too; ours come after them and win.
     keys |= {key.upper(): key for key in model.model_fields if key.startswith(_SHARED)}
+    keys |= {f"TRAWLNET_{key}".upper(): key for key in _FOR_ALL if key in model.model_fields}
+    # Secrets are better kept in files than in variables, which every child process can read.
+    files = {f"{name}_FILE": key for name, key in keys.items() if f"{name}_FILE" not in keys}
     others = [variable_of(crawler, flag) for flag in (*PLAIN_FLAGS, *_OWN_FLAGS.get(crawler, ()))]
     stem = variable_of(crawler, "")
     given: dict[str, _Given] = {}
-    for name in sorted(environ):
-        if key := keys.get(name):
-            text = environ[name]
+    # What is meant for this crawler wins over what is for all, and a value over a file with one.
+    for name in sorted(environ, key=lambda name: (name.startswith(stem), name not in files, name)):
+        if key := keys.get(name) or files.get(name):
+            text = environ[name] if name in keys else _read_secret(name, environ[name])
             value = [one for one in text.split(",") if one] if is_list(model, key) else text
             given[key] = _Given(value, name, name)
         elif name.startswith(stem) and name not in others:
@@ -173,6 +178,15 @@ def _from_variables(
             hint = suggestion(name.removeprefix(stem), words, f"known after {stem}", stem)
             raise UsageTrouble(f"unknown variable {name}", hint)
     return given
+
+
+def _read_secret(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        words = getattr(error, "strerror", None) or "not a text"
+        hint = "it names a file whose text is the value"
+        raise UsageTrouble(f"{variable}: {path}: {words}", hint) from None
 
 
 def _wrong_value(
