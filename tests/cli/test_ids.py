@@ -187,7 +187,8 @@ def test_alerts_reach_a_webhook(api: Api, tmp_path: Path) -> None:
     Thread(target=server.serve_forever, daemon=True).start()
     try:
         hook = f"http://127.0.0.1:{server.server_port}/s3cret"
-        ran = trawlnet(*crawl(api, "-w", tmp_path / "w", "--max-tasks", 20, "--webhook", hook))
+        flags = crawl(api, "-w", tmp_path / "w", "--max-tasks", 20, "--webhook-shape", "discord")
+        ran = trawlnet(*flags, "--webhook", hook)
         wait_until(lambda: len(posts) >= 1, "a post")
     finally:
         server.shutdown()

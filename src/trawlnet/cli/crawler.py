@@ -14,6 +14,7 @@ from trawlnet.cli.workspace import Workspace
 from trawlnet.engine.crawl import Limits, Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.engine.rules import Manners
+from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.observe.metrics import Metrics
@@ -29,6 +30,8 @@ class Plan:
     manners: Manners
     limits: Limits
     metrics_address: str
+    webhook: Webhook
+    own_alerts: frozenset[str] = frozenset()  # Titles of alerts that the crawler tells by itself.
 
 
 async def _no_facts(config: Any, workspace: Path) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from trawlnet.cli.workspace import Workspace, holder
 from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.observe.metrics import Metrics
@@ -32,7 +33,16 @@ app = typer.Typer(
 
 
 def _plan(config: IdsConfig) -> Plan:
-    return Plan(config.first_workers, manners(config), limits(config), config.metrics_address)
+    from trawlnet.crawlers.ids.watchman import OWN_ALERTS
+
+    return Plan(
+        config.first_workers,
+        manners(config),
+        limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+        OWN_ALERTS,
+    )
 
 
 def _open(

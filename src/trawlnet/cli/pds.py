@@ -19,6 +19,7 @@ from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.observe.metrics import Metrics
@@ -32,7 +33,13 @@ app = typer.Typer(
 
 
 def _plan(config: PdsConfig) -> Plan:
-    return Plan(config.concurrency, manners(config), limits(config), config.metrics_address)
+    return Plan(
+        config.concurrency,
+        manners(config),
+        limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+    )
 
 
 def _open(

@@ -21,6 +21,7 @@ from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.observe.metrics import Metrics
@@ -34,7 +35,13 @@ app = typer.Typer(
 
 
 def _plan(config: ReposConfig) -> Plan:
-    return Plan(config.workers, manners(config), limits(config), config.metrics_address)
+    return Plan(
+        config.workers,
+        manners(config),
+        limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+    )
 
 
 def _open(

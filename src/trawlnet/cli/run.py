@@ -17,6 +17,7 @@ from typing import Generic, TextIO, cast
 import uvloop
 from pydantic import BaseModel
 
+from trawlnet.cli.alerting import begun, ended, refuse_bad_webhook, telling
 from trawlnet.cli.crawler import C, Crawler, Plan
 from trawlnet.cli.dashboard_child import with_dashboard
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
@@ -31,6 +32,7 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Ledger
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.alert_shapes import Alert
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
 from trawlnet.observe.live import Live
 from trawlnet.observe.logs import logging_to
@@ -39,7 +41,9 @@ from trawlnet.observe.progress import Progress
 from trawlnet.observe.render import duration, plain_line
 from trawlnet.observe.trace import traced
 from trawlnet.observe.tries import LoggedTries
+from trawlnet.observe.troubles import OVER
 from trawlnet.observe.view import Style, showing
+from trawlnet.observe.watcher import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +66,7 @@ def run_crawl(job: Job[C]) -> int:
     plan = job.crawler.plan(job.settings.config)
     if plan.metrics_address:
         _check_address(plan.metrics_address)
+    refuse_bad_webhook(plan.webhook)
     name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with (
         # Around the lock: what it cleans up after the crawl, it does when the lock is free.
@@ -104,9 +109,15 @@ class _Run(Generic[C]):
         self.begun = self.clock.now()
         self.control = Control(plan.workers)
         self.metrics = Metrics(job.crawler.name, self.clock)
+        self.metrics.folder = job.workspace.path
         self.parts: Parts | None = None
 
     async def whole(self) -> int:
+        async with telling(self.job.crawler.name, self.plan.webhook, self.clock) as alerts:
+            self.metrics.alerts = alerts
+            return await self.steered()
+
+    async def steered(self) -> int:
         job, control = self.job, self.control
         files = ControlFiles(job.workspace, control)
         files.look()
@@ -117,6 +128,7 @@ class _Run(Generic[C]):
             opened = job.crawler.open(self.config, job.workspace.path, self.clock, self.metrics)
             async with opened as parts:
                 self.parts = parts
+                self.tell(begun(job.crawler.name, await parts.store.counts(), self.begun))
                 ending = await self.crawl(parts, asked, files)
                 counts = await parts.store.counts()
                 await self.snapshot(parts)
@@ -139,6 +151,7 @@ class _Run(Generic[C]):
 
         scrape = metrics.watch(parts, self.control)
         live = self.live(parts, progress)
+        watcher = Watcher(self.metrics, parts, self.control, self.tell)
         style = _style(self.job.as_json)
         out = Lasting(sys.stdout if style is Style.JSON else sys.stderr)
         await self.snapshot(parts)
@@ -146,17 +159,23 @@ class _Run(Generic[C]):
             async with (
                 _exporting(scrape.text, self.plan.metrics_address),
                 beside(files.watch(), answering(asked, answer), self.snapshots(parts), live.run()),
+                beside(watcher.run()),
                 showing(progress, style, cast(TextIO, out)),
             ):
                 ending = await crawl(traced(parts, metrics.ways), self.plan.limits, self.control)
                 progress.ended = True
                 await live.look(last=True)
+                await watcher.look()
                 return ending
         except asyncio.CancelledError:
             # The second signal: the crawl has let go of everything, we only say how it ended.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             return Ending.DRAINED
+
+    def tell(self, alert: Alert) -> None:
+        if alert.title.removesuffix(OVER) not in self.plan.own_alerts:
+            self.metrics.alerts.tell(alert)
 
     def live(self, parts: Parts, progress: Progress) -> Live:
         async def retry(reason: Reason | None) -> int:
@@ -213,6 +232,8 @@ class _Run(Generic[C]):
     def sum_up(self, ending: Ending, counts: Counts, code: Exit) -> None:
         control, seconds = self.control, self.clock.now() - self.begun
         given_up = given_up_on(counts)
+        story = f"{_ENDINGS[ending]} after {duration(seconds)}: {listed(control.settled)}"
+        self.tell(ended(self.job.crawler.name, story, given_up, self.clock.now()))
         if self.job.as_json:
             row = {"event": "summary", "ending": ending, "exit_code": code}
             row |= {"seconds": round(seconds, 3), "given_up": given_up, "fed": control.fed}
@@ -223,7 +244,7 @@ class _Run(Generic[C]):
                 mute_stdout()  # How the crawl went does not depend on who was listening.
             return
         what, where = self.job.crawler.name, shown(self.job.workspace.path)
-        say(f"{_ENDINGS[ending]} after {duration(seconds)}: {listed(control.settled)}")
+        say(story)
         if left := counts.open - counts.blocked:
             say(f"hint: {left:,} left; go on: trawlnet {what} crawl -w {where}")
         if given_up:

@@ -23,6 +23,7 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.work import url_of_key
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.observe.metrics import Metrics
@@ -183,6 +184,7 @@ def _plan(config: WebConfig) -> Plan:
         manners_of(config),
         engine_limits(config),
         config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
     )
 
 

@@ -38,6 +38,10 @@ class WebFlags(BaseModel):
     )
     redis_address: str = Field("", description="Keep the crawl's state in Redis: HOST:PORT.")
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
+    webhook: str = Field("", description="URL that alerts are posted to; else they are logged.")
+    webhook_shape: str = Field(
+        "", description="How alerts are written: discord, slack, json, or by URL."
+    )
     set: tuple[str, ...] = Field((), description="Any key, like limits.max_retries=5.")
 
 
@@ -55,6 +59,8 @@ PLACES = {
     "allow_private_hosts": "allow_private_hosts",
     "redis_address": "redis_address",
     "metrics_address": "metrics_address",
+    "webhook": "webhook",
+    "webhook_shape": "webhook_shape",
 }
 
 

@@ -6,34 +6,18 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 from trawlnet.engine.ports import Clock
+from trawlnet.observe.alert_shapes import Alert, Level, Shape, Webhook, shape_for
 
 if TYPE_CHECKING:  # Only somebody with a webhook pays for the import.
     import aiohttp
 
 log = logging.getLogger(__name__)
-
-
-class Level(StrEnum):
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    crawler: str
-    title: str  # From a closed set: the same title is not sent again for a while.
-    text: str
-    at: float
-    level: Level = Level.INFO
-    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 class Alerts(Protocol):
@@ -42,6 +26,25 @@ class Alerts(Protocol):
 
     async def close(self) -> None:
         """Send what is left, if that takes no more than a moment."""
+
+
+class BadWebhook(Exception):
+    """The URL cannot be one; it is not told which, for it is a secret."""
+
+
+def open_alerts(webhook: Webhook, clock: Clock) -> Alerts:
+    """Within a running loop, for a webhook that was checked."""
+    return WebhookAlerts(webhook.url, shape_for(webhook), clock) if webhook.url else LoggedAlerts()
+
+
+def check_webhook(webhook: Webhook) -> None:
+    """Raises BadWebhook."""
+    try:
+        parts = urlsplit(webhook.url)
+    except ValueError:
+        raise BadWebhook from None
+    if webhook.url and not (parts.scheme in ("https", "http") and parts.hostname):
+        raise BadWebhook
 
 
 class LoggedAlerts:
@@ -86,6 +89,7 @@ class WebhookAlerts:
         self._log = LoggedAlerts()
         self._waiting: deque[Alert] = deque(maxlen=self._pacing.waiting)
         self._told_at: dict[str, float] = {}
+        self._held: dict[str, _Held] = {}  # Told too soon after the last of their title.
         self._news = asyncio.Event()
         self.dropped = 0
         self._sending = asyncio.create_task(self._send_all())
@@ -93,30 +97,41 @@ class WebhookAlerts:
     def tell(self, alert: Alert) -> None:
         self._log.tell(alert)
         last = self._told_at.get(alert.title)
-        if last is not None and alert.at - last < self._pacing.same:
-            self.dropped += 1
-            return
+        if last is not None and 0.0 <= alert.at - last < self._pacing.same:
+            before = self._held.get(alert.title)
+            self._held[alert.title] = _Held(alert, before.count + 1 if before else 1)
+        else:
+            held = self._held.pop(alert.title, None)
+            self._queue(_with_count(alert, held.count) if held else alert)
+        self._news.set()
+
+    async def close(self) -> None:
+        """The last word of every title is sent, however soon after the one before."""
+        self._sending.cancel()
+        await asyncio.gather(self._sending, return_exceptions=True)
+        for title in list(self._held):
+            self._release(title)
+        try:
+            async with asyncio.timeout(self._pacing.farewell), self._session() as session:
+                while self._waiting:
+                    await self._post_patiently(session, self._take())
+        except TimeoutError:
+            log.warning("alerts not sent", extra={"left": len(self._waiting)})
+
+    def _queue(self, alert: Alert) -> None:
         self._told_at[alert.title] = alert.at
         if len(self._waiting) == self._waiting.maxlen:
             self.dropped += 1
         self._waiting.append(alert)
-        self._news.set()
 
-    async def close(self) -> None:
-        self._sending.cancel()
-        await asyncio.gather(self._sending, return_exceptions=True)
-        try:
-            async with asyncio.timeout(self._pacing.farewell), self._session() as session:
-                while self._waiting:
-                    await self._post(session, self._take())
-        except TimeoutError:
-            log.warning("alerts not sent", extra={"left": len(self._waiting)})
+    def _release(self, title: str) -> None:
+        held = self._held.pop(title)
+        self._queue(_with_count(held.alert, held.count - 1))
 
     async def _send_all(self) -> None:
         async with self._session() as session:
             while True:
-                await self._news.wait()
-                self._news.clear()
+                await self._until_news()
                 while self._waiting:
                     batch = self._take()
                     try:
@@ -125,6 +140,25 @@ class WebhookAlerts:
                         self._waiting.extendleft(reversed(batch))
                         raise
                     await self._clock.sleep(self._pacing.every)
+
+    async def _until_news(self) -> None:
+        """Until there is something to send: a new alert, or a held one whose time has come."""
+        while not self._waiting:
+            now, same = self._clock.now(), self._pacing.same
+            due = {title: self._told_at[title] + same for title in self._held}
+            for title in [title for title, at in due.items() if at <= now]:
+                self._release(title)
+            if not self._waiting:
+                wait = min(due.values()) - now if due else None
+                await self._news_within(wait)
+
+    async def _news_within(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        self._news.clear()
 
     def _take(self) -> list[Alert]:
         count = min(self._pacing.batch, len(self._waiting))
@@ -144,12 +178,14 @@ class WebhookAlerts:
         import aiohttp
 
         try:
-            async with session.post(self._url, json=self._shape(batch)) as response:
+            # A redirect is not followed: alerts go where the operator said, or nowhere.
+            asked = session.post(self._url, json=self._shape(batch), allow_redirects=False)
+            async with asked as response:
                 if response.status == _TOO_MANY:
                     told = await response.content.read(_ANSWER_BYTES)
                     return min(_retry_after(response.headers, told), self._pacing.longest_wait)
                 if response.status < 500:
-                    if response.status >= 400:
+                    if response.status >= 300:
                         # The URL is a secret: only the status is told.
                         log.warning("webhook refused", extra={"status": response.status})
                     return None
@@ -162,6 +198,17 @@ class WebhookAlerts:
 
         timeout = aiohttp.ClientTimeout(total=self._pacing.timeout)
         return aiohttp.ClientSession(timeout=timeout, trust_env=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    alert: Alert  # The latest of its title.
+    count: int  # How many of that title are held, this one among them.
+
+
+def _with_count(alert: Alert, more: int) -> Alert:
+    """Says how many of the same title nobody has seen."""
+    return replace(alert, fields={**alert.fields, "more like it": str(more)}) if more else alert
 
 
 _TOO_MANY = 429
@@ -183,66 +230,3 @@ def _told(body: bytes) -> str:
     except ValueError:
         return ""
     return str(value.get("retry_after", "")) if isinstance(value, dict) else ""
-
-
-# --- How alerts are written ---
-
-Shape = Callable[[Sequence[Alert]], dict[str, Any]]
-
-_COLOURS = {Level.INFO: 0x3498DB, Level.WARNING: 0xE67E22, Level.ERROR: 0xE74C3C}
-_TITLE, _TEXT, _FIELD, _FIELDS = 256, 2000, 1000, 25  # The largest that Discord takes, or less.
-
-
-def discord(alerts: Sequence[Alert]) -> dict[str, Any]:
-    embeds = [
-        {
-            "title": alert.title[:_TITLE],
-            "description": alert.text[:_TEXT],
-            "color": _COLOURS[alert.level],
-            "timestamp": _iso(alert.at),
-            "footer": {"text": f"trawlnet {alert.crawler}"},
-            "fields": [
-                {"name": name[:_TITLE], "value": value[:_FIELD] or "-", "inline": True}
-                for name, value in list(alert.fields.items())[:_FIELDS]
-            ],
-        }
-        for alert in alerts
-    ]
-    # Nothing in an alert may call people by name.
-    return {"username": "trawlnet", "embeds": embeds, "allowed_mentions": {"parse": []}}
-
-
-def slack(alerts: Sequence[Alert]) -> dict[str, Any]:
-    return {"text": "\n".join(f"*{_plain(a.title)}* {_plain(_line(a))}" for a in alerts)}
-
-
-def plain(alerts: Sequence[Alert]) -> dict[str, Any]:
-    return {
-        "alerts": [
-            {
-                "crawler": alert.crawler,
-                "level": alert.level,
-                "title": alert.title,
-                "text": alert.text,
-                "at": _iso(alert.at),
-                "fields": dict(alert.fields),
-            }
-            for alert in alerts
-        ]
-    }
-
-
-SHAPES: Mapping[str, Shape] = {"discord": discord, "slack": slack, "json": plain}
-
-
-def _line(alert: Alert) -> str:
-    return " · ".join([alert.text, *(f"{name}: {value}" for name, value in alert.fields.items())])
-
-
-def _plain(text: str) -> str:
-    """Slack reads these three as markup, and as calls for people."""
-    return text[:_TEXT].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -19,6 +19,7 @@ from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock, Counts, Handler, Sink
 from trawlnet.engine.task import Task
 from trawlnet.observe import catalogue as names
+from trawlnet.observe.alerts import Alerts, LoggedAlerts
 from trawlnet.observe.families import family, histogram
 from trawlnet.observe.lanes import LaneCondition, condition
 
@@ -82,6 +83,7 @@ class Metrics:
         self.yields: dict[str, int] = {}  # What the crawl has brought in, for people to look at.
         self.figures: dict[str, float] = {}  # How it is doing, in a crawler's own terms.
         self.ways: Ways | None = None  # Where tasks are traced, if somebody collects that.
+        self.alerts: Alerts = LoggedAlerts()  # Who is told what is worth an alert.
         self.folder: Path | None = None  # The workspace, whose disk may fill up.
         self.registry = CollectorRegistry()
         self._clock = clock

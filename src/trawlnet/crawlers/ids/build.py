@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.ids.api import Api, api_headers
 from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.config import IdsConfig, in_flight, manners
@@ -46,10 +45,11 @@ from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.alerts import SHAPES, Alert, Alerts, LoggedAlerts, WebhookAlerts
+from trawlnet.observe.alert_shapes import Alert
 from trawlnet.observe.ids import IdsMeter, Standing
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.trace import traced_turns
+from trawlnet.observe.troubles import BEGAN, ENDED
 from trawlnet.sink.queue import Queue, open_queue
 
 LEDGER = "ledger"
@@ -80,12 +80,12 @@ async def open_parts(
         askers = _askers(config, ledger, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
         ledger.told.append(log.changed)
-        alerts = _alerts(config, clock)
-        stack.push_async_callback(alerts.close)
         watchman = Watchman(config.status_every, clock.now())
         decisions = DecisionFile(folder / DECISIONS)
         head = HeadFile(folder / HEAD)
-        helm = Helm(ledger, askers, meter, alerts, watchman, decisions, folder, head, scout, clock)
+        helm = Helm(
+            ledger, askers, meter, metrics.alerts, watchman, decisions, folder, head, scout, clock
+        )
         helm.recall()
         meter.standing = lambda: Standing(
             askers.pilot.workers, ledger.watermark, ledger.beyond, ledger.lengths
@@ -206,14 +206,6 @@ def _figures_http(config: IdsConfig, clock: Clock) -> Http:
     return Http(gate, clock, agent, guard=Guard(allow_private=True), limits=Limits(total=10.0))
 
 
-def _alerts(config: IdsConfig, clock: Clock) -> Alerts:
-    if not config.webhook:
-        return LoggedAlerts()
-    if not config.webhook.startswith(("https://", "http://")):
-        raise NotReady("the webhook is not a URL", "write it like --webhook https://host/path")
-    return WebhookAlerts(config.webhook, SHAPES[config.webhook_shape], clock)
-
-
 def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:
     """And good-bye, when everything else has ended."""
 
@@ -224,7 +216,7 @@ def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:
 
     def good_bye() -> None:
         helm.leave_figures(helm.clock.now())
-        tell("crawl ended", f"at {helm.ledger.watermark}")
+        tell(ENDED, f"at {helm.ledger.watermark}")
 
-    tell("crawl began", where)
+    tell(BEGAN, where)
     stack.callback(good_bye)

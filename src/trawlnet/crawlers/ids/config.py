@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners
+from trawlnet.observe.alert_shapes import WebhookShape
 
 
 class PresetName(StrEnum):
@@ -20,12 +21,6 @@ class PresetName(StrEnum):
 class Scaling(StrEnum):
     ADAPTIVE = "adaptive"
     CLASSIC = "classic"
-
-
-class WebhookShape(StrEnum):
-    DISCORD = "discord"
-    SLACK = "slack"
-    JSON = "json"
 
 
 class IdsConfig(BaseModel):
@@ -93,9 +88,11 @@ class IdsConfig(BaseModel):
     clickhouse_username: str = Field("default", description="User of the ClickHouse server.")
     clickhouse_password: str = Field("", description="Password of that user.")
     clickhouse_database: str = Field("default", description="Database on the ClickHouse server.")
-    webhook: str = Field("", description="URL that alerts are posted to; else they are logged.")
+    webhook: str = Field(
+        "", description="URL that alerts are posted to, a secret; else they are logged."
+    )
     webhook_shape: WebhookShape = Field(
-        WebhookShape.DISCORD, description="How alerts are written: discord, slack or json."
+        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
     )
     status_every: Seconds = Field(
         3600.0, gt=0, description="Seconds between two status updates to the webhook."

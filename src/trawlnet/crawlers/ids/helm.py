@@ -17,7 +17,8 @@ from trawlnet.crawlers.ids.watchman import Figures, Watchman
 from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Purpose, Verdict
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
-from trawlnet.observe.alerts import Alert, Alerts
+from trawlnet.observe.alert_shapes import Alert
+from trawlnet.observe.alerts import Alerts
 from trawlnet.observe.ids import Asked, IdsMeter
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trawlnet.crawlers.ids.words import Answer, Entry, Mark, Purpose, Verdict
-from trawlnet.observe.alerts import Alert, Level
+from trawlnet.observe.alert_shapes import Alert, Level
+from trawlnet.observe.troubles import BEGAN, ENDED, Trouble
 
 CRAWLER = "ids"
+# What is told here, with more to say than a watcher of any crawl knows.
+OWN_ALERTS = frozenset((BEGAN, ENDED, Trouble.RUNAWAY))
 _RUNAWAY_SHARE = 0.5  # Of all requests of the last minute that were errors ...
 _RUNAWAY_LEAST = 50  # ... of at least so many.
 _LARGE_GAP = 100  # Ids; smaller ones are not worth a message.
@@ -68,7 +71,7 @@ class Watchman:
         if wild and not self._runaway:
             text = f"{100 * figures.error_fraction:.0f} % of the requests of the last minute fail"
             fields = figures.fields()
-            alerts.append(Alert(CRAWLER, "runaway errors", text, now, Level.ERROR, fields))
+            alerts.append(Alert(CRAWLER, Trouble.RUNAWAY, text, now, Level.ERROR, fields))
         self._runaway = wild
         if now >= self._next_status:
             self._next_status = now + self._status_every

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from trawlnet.crawlers.units import Seconds
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.observe.alert_shapes import WebhookShape
 
 PLC_DIRECTORY = "https://plc.directory"
 
@@ -72,6 +73,12 @@ class PdsConfig(BaseModel):
     contact: str = Field("", description="Mail address or URL that the User-Agent names.")
     metrics_address: str = Field(
         "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+    )
+    webhook: str = Field(
+        "", description="URL that alerts are posted to, a secret; else they are logged."
+    )
+    webhook_shape: WebhookShape = Field(
+        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
     )
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many scans.")
     max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")

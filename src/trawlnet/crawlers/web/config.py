@@ -13,6 +13,7 @@ from trawlnet.crawlers.web.presets import PRESETS, beneath
 from trawlnet.crawlers.web.section import Pattern, ScopePattern, Section, section
 from trawlnet.formats.robots import product_token
 from trawlnet.formats.url import MAX_URL, TRACKING, Keys, Rewrite
+from trawlnet.observe.alert_shapes import WebhookShape
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.formats.html import LinkChoice
@@ -210,6 +211,12 @@ class WebConfig(Section):
         False, description="Open loopback and private addresses, any port, plain http."
     )
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
+    webhook: str = Field(
+        "", description="URL that alerts are posted to, a secret; else they are logged."
+    )
+    webhook_shape: WebhookShape = Field(
+        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
+    )
 
     @model_validator(mode="before")
     @classmethod
