@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +21,8 @@ from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import find, shown
 
 if TYPE_CHECKING:  # Only a dashboard that runs pays for the import.
+    from trawlnet.observe.dashboard.board import Board
     from trawlnet.observe.dashboard.door import Keys
-    from trawlnet.observe.dashboard.place import Place
 
 TOKEN = "TRAWLNET_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable.
 _SHORTEST_TOKEN = 16  # Characters.
@@ -88,12 +88,11 @@ def dashboard(
             f"use {_SHORTEST_TOKEN} or more, such as from: openssl rand -hex 16",
         )
     keys = Keys(host, token, secrets.token_bytes(32))
-    return _run(workspace, places_of(workspace), (host, port), keys, json, while_pid)
+    places_of(workspace)  # Where there is nothing to show, that is said now.
+    return _run(workspace, (host, port), keys, json, while_pid)
 
 
-def _run(
-    path: Path, places: list[Place], at: tuple[str, int], keys: Keys, as_json: bool, parent: int
-) -> int:
+def _run(path: Path, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:
     import uvloop
 
     from trawlnet.cli.pds_serve import listen_on, url_of
@@ -108,58 +107,57 @@ def _run(
         if as_json:
             emit({"url": url_of(sock)})
         say(f"dashboard on {url_of(sock)}")
-        runner.run(_serve(path, places, sock, keys, parent))
+        runner.run(_serve(path, sock, keys, parent))
     return Exit.DONE
 
 
-async def _serve(
-    path: Path, places: list[Place], sock: socket.socket, keys: Keys, parent: int
-) -> None:
+async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> None:
+    from trawlnet.cli.dashboard_places import places_of
     from trawlnet.crawlers.pds.web.server import server_for
     from trawlnet.net.clock import SystemClock
     from trawlnet.observe.dashboard.app import Site, make_app
     from trawlnet.observe.dashboard.board import Board
 
-    async with _inner(path, places) as inner:
-        board = Board(places, SystemClock())
+    board = Board(lambda: places_of(path), SystemClock())
+    async with _inner(path, board.places) as inner:
         site = Site(board, keys, shown(path), lambda: server.should_exit, inner)
         server = server_for(make_app(site))
         # The server ends on a signal, and hands it on when it has: there is nothing left to do.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
-        sweeping = asyncio.create_task(_sweep(places, server, parent))
+        sweeping = asyncio.create_task(_sweep(board, server, parent))
         try:
             await server.serve([sock])
         finally:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
-            _sweep_once(places)
+            _sweep_once(board)
     say("dashboard stopped")
 
 
-async def _sweep(places: list[Place], server: Any, parent: int) -> None:
+async def _sweep(board: Board, server: Any, parent: int) -> None:
     """Whoever drained a crawl need not clean up after it; and a child ends with its parent, also
     one that was killed."""
     while True:
-        _sweep_once(places)
+        _sweep_once(board)
         if parent and os.getppid() != parent:
             server.should_exit = True
         await asyncio.sleep(_SWEEP_EVERY)
 
 
-def _sweep_once(places: list[Place]) -> None:
+def _sweep_once(board: Board) -> None:
     from trawlnet.observe.dashboard.orders import sweep
 
-    for place in places:
+    for place in board.places.values():
         sweep(place)
 
 
 @asynccontextmanager
-async def _inner(path: Path, places: list[Place]) -> AsyncIterator[Mapping[str, Any]]:
+async def _inner(path: Path, places: Collection[str]) -> AsyncIterator[Mapping[str, Any]]:
     """The page of the registry is a part of this one where there is a registry."""
     async with AsyncExitStack() as stack:
         inner: dict[str, Any] = {}
-        if any(place.crawler == "pds" for place in places):
+        if "pds" in places:
             from trawlnet.cli.pds_serve import registry_app
 
             inner["/registry"] = await stack.enter_async_context(registry_app(path))

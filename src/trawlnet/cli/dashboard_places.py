@@ -27,7 +27,7 @@ _ALSO = {"web": ("crawler", "scraper")}
 
 
 def places_of(path: Path) -> list[Place]:
-    """The crawlers that have state here, the one that was busy last first."""
+    """The crawlers that have state here, the one that was busy last first. Raises NoWorkspace."""
     found = [
         (_busy_at(workspace), crawler, workspace)
         for crawler in _CRAWLERS

@@ -47,10 +47,14 @@ class _Pages:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.crawlers = list(site.board.places)
         self.viewers = 0
 
+    @property
+    def crawlers(self) -> list[str]:
+        return list(self.site.board.places)
+
     async def home(self, request: Request) -> Response:
+        self.site.board.look_around()
         question = question_of(request.query_params, self.crawlers)
         face = await face_of(self.site.board, question)
         notice = _NOTICES.get(request.query_params.get("done", ""), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +39,18 @@ class _Desk:
 
 
 class Board:
-    def __init__(self, places: Sequence[Place], clock: Clock) -> None:
-        self.places = {place.crawler: place for place in places}
+    def __init__(self, find: Callable[[], Sequence[Place]], clock: Clock) -> None:
         self.clock = clock
-        self._desks = {place.crawler: _Desk() for place in places}
+        self.places: dict[str, Place] = {}
+        self._find = find
+        self._desks: dict[str, _Desk] = {}
+        self.look_around()
+
+    def look_around(self) -> None:
+        """A crawl may begin while the page is open."""
+        self.places = {place.crawler: place for place in self._find()}
+        for crawler in self.places:
+            self._desks.setdefault(crawler, _Desk())
 
     async def look(self, crawler: str) -> Look:
         """At most a second old. Tells the crawl that somebody watches."""

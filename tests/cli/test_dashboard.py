@@ -1,0 +1,202 @@
+"""`trawlnet dashboard` and `--dashboard` as processes: what they answer, and to whom."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from tests.dashboard_run import HOSTILE, Dashboard, dashboard_of, made_workspace, many_lanes
+from tests.program import at_once, started, wait_until
+
+TOKEN = "correct-horse-battery"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made_workspace(tmp_path_factory.mktemp("made") / "w", many_lanes(3000))
+
+
+@pytest.fixture(scope="module")
+def site(workspace: Path) -> Iterator[Dashboard]:
+    with dashboard_of(workspace) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded(workspace: Path) -> Iterator[Dashboard]:
+    with dashboard_of(workspace, TRAWLNET_DASHBOARD_TOKEN=TOKEN) as running:
+        yield running
+
+
+def order(site: Dashboard, deed: str, **more: str) -> str:
+    """The fields of the form that asks, filled in by the page itself."""
+    asked = site.ask("GET", f"/ask?{urlencode({'crawler': 'web', 'do': deed, **more})}")
+    assert asked.status == 200
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', asked.text)
+    return urlencode(dict(found))
+
+
+def test_every_answer_has_the_safe_headers(site: Dashboard) -> None:
+    for path in ("/", "/ask?crawler=web&do=pause", "/nowhere", "/static/live.js", "/enter"):
+        headers = site.ask("GET", path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+
+
+def test_the_page_tells_of_a_killed_crawl_without_a_script(site: Dashboard) -> None:
+    page = site.ask("GET", "/").text
+    assert ">cut short</strong>" in page
+    assert "Figures as of 2026-09-21" in page
+    assert "3,000 of 3,000 hosts" in page
+    assert page.count("<tr id=") == 50
+
+
+def test_a_host_named_like_a_script_stays_text(site: Dashboard) -> None:
+    page = site.ask("GET", f"/?{urlencode({'q': HOSTILE, 'sort': 'lane'})}").text
+    assert "1 of 3,000 hosts" in page
+    assert page.count("<script") == 1
+    assert '<script src="/static/live.js"' in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_events_begin_with_everything(site: Dashboard) -> None:
+    place = urlsplit(site.url)
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+    connection.request("GET", "/events?q=host000")
+    response = connection.getresponse()
+    assert response.getheader("content-type", "").startswith("text/event-stream")
+    line = response.readline().decode()
+    connection.close()
+    change = json.loads(line.removeprefix("data: "))
+    assert len(change["order"]) == len(change["rows"]) == 10
+    assert "cut short" in change["parts"]["standing"]
+    assert "<script" not in line
+
+
+def test_asking_changes_nothing(site: Dashboard, workspace: Path) -> None:
+    for deed in ("pause", "drain", "resume", "retry"):
+        assert site.ask("GET", f"/ask?crawler=web&do={deed}").status == 200
+    assert site.ask("GET", "/order?crawler=web&do=pause").status == 405
+    assert not list(workspace.glob("pause*"))
+    assert not list(workspace.glob("stop*"))
+
+
+@pytest.mark.parametrize("path", ["/ask?crawler=web&do=erase", "/ask?crawler=no&do=pause"])
+def test_what_cannot_be_done_is_not_asked(site: Dashboard, path: str) -> None:
+    assert site.ask("GET", path).status == 400
+
+
+def test_a_form_without_its_stamp_or_from_elsewhere_does_nothing(
+    site: Dashboard, workspace: Path
+) -> None:
+    fields = order(site, "pause")
+    assert site.ask("POST", "/order", fields, own=False).status == 403
+    foreign = site.ask("POST", "/order", fields, own=False, Sec_Fetch_Site="cross-site")
+    assert foreign.status == 403
+    assert site.ask("POST", "/order", "crawler=web&do=pause&stamp=guess").status == 403
+    assert site.ask("POST", "/order", "x" * 10_000).status == 413
+    assert site.ask("POST", "/order", fields, Content_Type="text/plain").status == 415
+    assert not list(workspace.glob("pause*"))
+
+
+def test_pause_and_resume_are_control_files(site: Dashboard, workspace: Path) -> None:
+    done = site.ask("POST", "/order", order(site, "pause"))
+    assert done.status == 303
+    assert done.headers["location"].startswith("/?crawler=web")
+    assert (workspace / "pause.web").exists()
+    site.ask("POST", "/order", order(site, "resume"))
+    assert not (workspace / "pause.web").exists()
+
+
+def test_a_drain_leaves_no_file_once_the_crawl_is_over(site: Dashboard, workspace: Path) -> None:
+    assert site.ask("POST", "/order", order(site, "drain")).status == 303
+    wait_until(lambda: not (workspace / "stop.web").exists(), "the stop file to be swept")
+
+
+def test_another_name_for_this_machine_is_not_answered(site: Dashboard) -> None:
+    answer = site.ask("GET", "/", Host="evil.example")
+    assert answer.status == 421
+    assert "3,000" not in answer.text
+    assert site.ask("GET", "/events", Host="evil.example:80").status == 421
+
+
+def test_a_token_is_asked_for_once(guarded: Dashboard) -> None:
+    assert guarded.ask("GET", "/").headers["location"] == "/enter"
+    assert guarded.ask("GET", "/events").status == 401
+    assert guarded.ask("POST", "/order", "do=pause").status == 401
+    wrong = guarded.ask("POST", "/enter", urlencode({"token": "not-the-token-at-all"}))
+    assert wrong.status == 403
+    assert "set-cookie" not in wrong.headers
+    right = guarded.ask("POST", "/enter", urlencode({"token": TOKEN}))
+    cookie = right.headers["set-cookie"]
+    assert right.status == 303
+    assert {"HttpOnly", "SameSite=strict"} <= {part.strip() for part in cookie.split(";")}
+    assert TOKEN not in cookie
+    assert "3,000 hosts" in guarded.ask("GET", "/", Cookie=cookie.partition(";")[0]).text
+    assert guarded.ask("GET", "/", Authorization=f"Bearer {TOKEN}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        (("--host", "0.0.0.0"), 2, "no token"),
+        (("--token", "short"), 2, "characters"),
+        (("--host", "no.such.host.invalid", "--token", TOKEN), 2, "no such address"),
+    ],
+)
+def test_what_is_not_safe_is_not_served(
+    workspace: Path, flags: tuple[str, ...], code: int, words: str
+) -> None:
+    ran = at_once("dashboard", "-w", workspace, "--port", 0, *flags)
+    assert ran.code == code
+    assert words in ran.err
+
+
+def test_a_workspace_without_a_crawl_has_no_dashboard(tmp_path: Path) -> None:
+    assert at_once("dashboard", "-w", tmp_path / "none").code == 10
+    ran = at_once("dashboard", "-w", tmp_path)
+    assert ran.code == 10
+    assert "no crawl has begun" in ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["told", "killed"])
+def test_a_dashboard_of_a_crawl_ends_with_it(
+    network: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    command = network.crawl(tmp_path / "w", "--dashboard", "127.0.0.1:0", rps=2)
+    with started(*command, folder=tmp_path / "talk") as crawl:
+        crawl.says("dashboard on http://")
+        url = re.search(r"dashboard on (\S+)", crawl.err)
+        assert url is not None
+        site = Dashboard(url[1], crawl)
+        assert f"pid {crawl.pid}" in site.ask("GET", "/").text
+        crawl.tell(number)
+        crawl.process.wait(60)
+
+        def is_gone() -> bool:
+            try:
+                site.ask("GET", "/static/icon.svg")
+            except OSError:
+                return True
+            return False
+
+        wait_until(is_gone, "the dashboard to end")
+
+
+@pytest.mark.parametrize("address", ["8080x", ":70000", "host:"])
+def test_an_address_that_is_none_is_said(network: Any, tmp_path: Path, address: str) -> None:
+    ran = at_once(*network.crawl(tmp_path / "w", "--dashboard", address))
+    assert ran.code == 2
+    assert "--dashboard :8080" in ran.err

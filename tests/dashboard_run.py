@@ -1,0 +1,160 @@
+"""Workspaces, a small web and a browser for the tests of the dashboard."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.program import Started, started
+
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.history import History
+from trawlnet.sim.habits import Habit, Temper
+from trawlnet.sim.web.world import World, serve_web
+
+HOSTILE = "<script>alert(1)</script>.example"
+# Every request is refused, and told to come back long after the test.
+STUBBORN = Temper(throttle_every=1, throttle_wait=600)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    url: str
+    program: Started
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        fields: str = "",
+        *,
+        own: bool = True,
+        **headers: str,
+    ) -> Answer:
+        """`own` says that it comes from a page of the dashboard."""
+        said = {name.replace("_", "-"): value for name, value in headers.items()}
+        if method == "POST":
+            said.setdefault("Content-Type", "application/x-www-form-urlencoded")
+            if own:
+                said.setdefault("Sec-Fetch-Site", "same-origin")
+        place = urlsplit(self.url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+        try:
+            connection.request(method, path, fields or None, said)
+            response = connection.getresponse()
+            return Answer(
+                response.status,
+                {name.lower(): value for name, value in response.getheaders()},
+                response.read().decode(),
+            )
+        finally:
+            connection.close()
+
+
+@contextmanager
+def dashboard_of(workspace: Path, *more: object, **variables: str) -> Iterator[Dashboard]:
+    arguments = ("dashboard", "-w", workspace, "--port", 0, "--json", *more)
+    with started(*arguments, folder=workspace.parent / "talk", **variables) as program:
+        program.until(lambda: program.out.endswith("\n"), "the address of the dashboard")
+        yield Dashboard(json.loads(program.out)["url"], program)
+
+
+def lane(name: str, condition: str = "healthy", **more: Any) -> list[Any]:
+    row = {"rate": 2.0, "in_flight": 0, "until": None, "why": "", "failures": 0, "last": ""} | more
+    order = ("rate", "in_flight", "until", "why", "failures", "last")
+    return [name, condition, *(row[key] for key in order)]
+
+
+def made_workspace(path: Path, lanes: Sequence[list[Any]], at: float = 1_790_000_000.0) -> Path:
+    """A crawl of the web that was killed while somebody watched."""
+    state = path / "state" / "web"
+    state.mkdir(parents=True)
+    history = History(state / "history")
+    for n in range(60):
+        figures = {"done": 40 * n, "open": 900 - 10 * n, "attempts": 44 * n, "errors": 4 * n}
+        crew = {"in_flight": n % 7, "workers": 8, "memory": 60e6 + n * 1e5, "disk_free": 70e9}
+        history.add(at - 600 + 10 * n, figures | crew | {"rate": 4.0, "blocked": 3})
+    yields = {"pages": 2200, "bytes": 91_000_000}
+    live = {
+        "crawler": "web",
+        "state": "running",
+        "at": at,
+        "pid": 4121,
+        "yields": yields,
+        "figures": {"rate": 4.0, "memory": 66e6, "disk_free": 70e9} | yields,
+        "lane_table": lanes,
+        "lanes_left_out": 0,
+    }
+    (state / "live.json").write_text(json.dumps(live))
+    (state / "status.json").write_text(json.dumps({"running": 4121, "open": 1}))
+    return path
+
+
+def many_lanes(count: int) -> list[list[Any]]:
+    """Of each kind some, and one whose name is an attack."""
+    made = [lane(HOSTILE, "parked", until=1_790_000_600.0, why="rate_limited")]
+    for n in range(count - 1):
+        name = f"host{n:04}.example"
+        if n % 50 == 0:
+            made.append(lane(name, "blocked", failures=10, why="timeout", last="timeout"))
+        elif n % 20 == 0:
+            made.append(lane(name, "slowed", failures=2, rate=0.5, last="unavailable"))
+        else:
+            made.append(lane(name, in_flight=n % 3))
+    return made
+
+
+@contextmanager
+def small_web(folder: Path, hosts: int = 4, pages: int = 400) -> Iterator[World]:
+    """Healthy hosts, and one that always says to come back later; in a thread of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ready: Future[World] = Future()
+    over = threading.Event()
+
+    async def serve() -> None:
+        world = await serve_web(
+            7,
+            manifest=folder / "manifest.json",
+            clock=SystemClock(),
+            hosts=hosts,
+            pages=pages,
+            habits=(Habit.THROTTLE_RETRY_AFTER,),
+            temper=STUBBORN,
+            digests=False,
+        )
+        ready.set_result(world)
+        await asyncio.to_thread(over.wait)
+        await world.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        yield ready.result(60)
+    finally:
+        over.set()
+        thread.join(30)
+
+
+def crawl_of(world: World, workspace: Path, *more: object, rate: float = 5) -> tuple[object, ...]:
+    site = world.site
+    seeds = [f"http://{host}:{site.port}/" for host in site.hosts]
+    scope = ",".join(site.hosts)
+    flags = ("--allow-private-hosts", "--user-agent", "Bot/1.0 (+https://a.example)")
+    limits = ("--set", f"limits.req_per_sec={rate}", "--set", f"scope.allowed_hosts=[{scope}]")
+    return ("web", "crawl", "-w", workspace, *seeds, *flags, *limits, *more)

@@ -1,0 +1,248 @@
+"""The parts of the dashboard that decide: what is shown, what is sent, who is let in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.dashboard_run import HOSTILE, made_workspace, many_lanes
+
+from trawlnet.observe.dashboard import charts, parts
+from trawlnet.observe.dashboard.door import Keys, is_own_page
+from trawlnet.observe.dashboard.events import Face, difference, question_of
+from trawlnet.observe.dashboard.lanes import PAGE_ROWS, LaneRow, Wish, choose, rows_of, wish_of
+from trawlnet.observe.dashboard.look import Look, Standing, look_at, read_files
+from trawlnet.observe.dashboard.orders import Deed, order_of, sweep
+from trawlnet.observe.dashboard.place import Place, Told
+from trawlnet.observe.history import Sample
+from trawlnet.observe.report.html import Html
+
+ROWS = rows_of(many_lanes(3000))
+NOBODY = Keys("127.0.0.1", "", b"secret")
+TOKEN = "a-token-of-some-length"
+GUARDED = Keys("0.0.0.0", TOKEN, b"secret")
+
+
+async def nothing() -> dict[str, Any]:
+    return {}
+
+
+async def told() -> Told:
+    return Told({}, ())
+
+
+async def retried(reason: object) -> int:
+    return 0
+
+
+def place_of(path: Path, pid: int | None = None) -> Place:
+    def flag(word: str) -> Path | None:
+        return found if (found := path / f"{word}.web").exists() else None
+
+    state = path / "state" / "web"
+    return Place("web", path, state, lambda: pid, flag, nothing, told, retried)
+
+
+def looked(path: Path, pid: int | None = None, now: float = 1_790_000_001.0) -> Look:
+    place = place_of(path, pid)
+    return look_at(place, read_files(place.state), {"open": 7, "settled": {"ok": 5}}, now)
+
+
+def test_troubled_hosts_come_first() -> None:
+    chosen = choose(ROWS, Wish())
+    assert chosen.found == chosen.total == 3000
+    assert {row.condition for row in chosen.rows} == {"blocked"}
+    assert len(chosen.rows) == PAGE_ROWS
+
+
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("sort", ["lane", "rate", "in_flight", "failures", "parked_until"])
+def test_pages_in_any_order_hold_every_row_once(sort: str, down: bool) -> None:
+    pages = choose(ROWS, Wish(sort=sort, down=down)).pages
+    rows: list[LaneRow] = []
+    for page in range(pages):
+        rows += choose(ROWS, Wish(sort=sort, down=down, page=page)).rows
+    assert sorted(rows) == sorted(ROWS)
+    values = [getattr(row, sort) or 0 for row in rows]
+    assert values == sorted(values, reverse=down)
+
+
+def test_a_filter_looks_at_name_and_condition_whatever_the_case() -> None:
+    chosen = choose(ROWS, Wish(contains="HOST29", condition="slowed"))
+    assert chosen.found == sum(row.condition == "slowed" and "host29" in row.lane for row in ROWS)
+    assert 0 < chosen.found < 100
+
+
+def test_a_page_beyond_the_last_is_the_last() -> None:
+    chosen = choose(ROWS, Wish(page=10_000))
+    assert chosen.page == chosen.pages - 1
+    assert chosen.rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"page": "-1", "sort": "__class__", "condition": "odd", "crawler": "none", "span": "x"},
+        {"page": "9" * 50, "q": "x" * 5000, "down": "maybe"},
+        {"page": "\u00b2"},
+    ],
+)
+def test_an_address_that_makes_no_sense_shows_the_usual(query: dict[str, str]) -> None:
+    question = question_of(query, ["web", "ids"])
+    assert question.crawler == "web"
+    assert question.wish.sort == "condition"
+    assert len(question.wish.contains) <= 100
+    assert choose(ROWS, question.wish).page < 60
+
+
+def test_rows_of_another_shape_are_left_out() -> None:
+    assert rows_of([["short"], "text", None, *many_lanes(2)]) == rows_of(many_lanes(2))
+    assert rows_of({"no": "list"}) == []
+
+
+def test_a_name_that_is_markup_is_shown_as_text() -> None:
+    row = rows_of(many_lanes(1))[0]
+    html = parts.lane_row(row)
+    assert row.lane == HOSTILE
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    wish = wish_of({"q": '"><script>alert(1)</script>'})
+    assert "<script" not in parts.lane_heads(wish, {"crawler": "web", "span": "hour"})
+
+
+def test_only_what_changed_is_sent(tmp_path: Path) -> None:
+    look = looked(made_workspace(tmp_path / "w", many_lanes(3)))
+    old = Face(look, {"tiles": Html("1"), "fresh": Html("Live.")}, parts.lane_rows(look.lanes))
+    moved = [look.lanes[0]._replace(in_flight=9), *look.lanes[1:]]
+    new = replace(old, parts={**old.parts, "tiles": Html("2")}, lanes=parts.lane_rows(moved))
+    assert difference(old, old) == {}
+    change = difference(old, new)
+    assert change["parts"] == {"tiles": "2"}
+    assert list(change["rows"]) == [parts.lane_key(look.lanes[0])]
+    assert "order" not in change
+    assert difference(old, replace(old, lanes=parts.lane_rows(look.lanes[1:])))["order"] == [
+        parts.lane_key(row) for row in look.lanes[1:]
+    ]
+    assert set(difference(None, new)) == {"parts", "rows", "order"}
+
+
+def test_a_killed_crawl_is_told_from_one_that_ended(tmp_path: Path) -> None:
+    path = made_workspace(tmp_path / "w", [])
+    live, status = path / "state" / "web" / "live.json", path / "state" / "web" / "status.json"
+    assert looked(path).standing is Standing.CUT_SHORT
+    live.write_text(live.read_text().replace('"running"', '"ended"', 1))
+    assert looked(path).standing is Standing.ENDED
+    # An earlier one has ended; the last, which nobody watched, has not.
+    status.write_text('{"running": 5000}')
+    assert looked(path).standing is Standing.CUT_SHORT
+
+
+def test_a_crawl_that_runs_is_as_its_files_say(tmp_path: Path) -> None:
+    path = made_workspace(tmp_path / "w", [])
+    assert looked(path, pid=4121).standing is Standing.RUNNING
+    assert looked(path, pid=4121).counts == {"running": 4121, "open": 1}
+    (path / "pause.web").touch()
+    assert looked(path, pid=4121).standing is Standing.PAUSED
+    (path / "stop.web").touch()
+    assert looked(path, pid=4121).standing is Standing.DRAINING
+    assert looked(tmp_path / "empty").standing is Standing.NEVER
+
+
+def test_old_figures_are_called_old(tmp_path: Path) -> None:
+    path = made_workspace(tmp_path / "w", [])
+    assert parts.freshness(looked(path, pid=4121)) == "Live."
+    assert "2026-09-21" in parts.freshness(looked(path, pid=4121, now=1_790_000_100.0))
+    assert "as of" in parts.freshness(looked(path))
+    (path / "state" / "web" / "live.json").write_text('{"torn')
+    assert looked(path).as_of == 1_790_000_000.0 - 10
+    assert looked(path).figures["done"] == 40 * 59
+
+
+def test_a_time_without_samples_breaks_the_line() -> None:
+    figures = [(0.0, 0), (10.0, 50), (20.0, 100), (500.0, 400), (510.0, 20)]
+    samples = [Sample(1_790_000_000.0 + at, {"done": done}) for at, done in figures]
+    html = charts.pictures("web", samples, "hour")["throughput"]
+    assert '<td class="number">5</td>' in html
+    assert '<td class="number">-' not in html
+    assert html.count("M") >= 1
+
+
+def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) -> None:
+    place = place_of(tmp_path, pid=1)
+    stop = tmp_path / "stop.web"
+    stop.write_text("by hand")
+    sweep(replace(place, holder=lambda: None))
+    assert stop.exists()
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason", "order"),
+    [
+        ("pause", "", Deed.PAUSE),
+        ("retry", "timeout", Deed.RETRY),
+        ("retry", "../../x", None),
+        ("reset", "", None),
+        ("", "", None),
+    ],
+)
+def test_only_four_deeds_and_known_reasons_are_orders(
+    deed: str, reason: str, order: Deed | None
+) -> None:
+    made = order_of("web", deed, reason)
+    assert (made and made.deed) == order
+
+
+@pytest.mark.parametrize(
+    ("host", "welcome"),
+    [
+        ("127.0.0.1:8080", True),
+        ("localhost", True),
+        ("[::1]:8080", True),
+        ("127.9.9.9", True),
+        ("evil.example:8080", False),
+        ("127.0.0.1.evil.example", False),
+        ("localhost@evil.example", False),
+        ("", False),
+        ("192.0.2.7", False),
+    ],
+)
+def test_without_a_token_only_names_of_this_machine_are_answered(host: str, welcome: bool) -> None:
+    assert NOBODY.answers_to(host) is welcome
+
+
+def test_a_token_opens_as_cookie_or_bearer_and_as_nothing_else() -> None:
+    assert NOBODY.knows("", "")
+    assert not GUARDED.knows("", "")
+    assert not GUARDED.knows(TOKEN, "")
+    assert not GUARDED.knows("", f"Basic {TOKEN}")
+    assert not GUARDED.knows("é", f"Bearer {TOKEN}x")
+    assert GUARDED.knows(GUARDED.cookie, "")
+    assert GUARDED.knows("", f"Bearer {TOKEN}")
+    assert not NOBODY.opens("")
+    assert TOKEN not in GUARDED.cookie
+
+
+def test_a_stamp_is_good_for_one_crawler_of_one_process() -> None:
+    stamp = NOBODY.stamp("web")
+    assert NOBODY.is_stamped("web", stamp)
+    assert not NOBODY.is_stamped("ids", stamp)
+    assert not replace(NOBODY, secret=b"another").is_stamped("web", stamp)
+    assert not NOBODY.is_stamped("web", "")
+
+
+@pytest.mark.parametrize(
+    ("headers", "own"),
+    [
+        ({"sec-fetch-site": "same-origin"}, True),
+        ({"sec-fetch-site": "same-site", "origin": "http://a:1", "host": "a:1"}, False),
+        ({"sec-fetch-site": "cross-site"}, False),
+        ({"origin": "http://a:1", "host": "a:1"}, True),
+        ({"origin": "http://a:2", "host": "a:1"}, False),
+        ({"origin": "null", "host": "a:1"}, False),
+        ({"host": "a:1"}, False),
+    ],
+)
+def test_a_form_from_elsewhere_is_told_by_its_headers(headers: dict[str, str], own: bool) -> None:
+    assert is_own_page(headers) is own
