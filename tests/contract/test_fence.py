@@ -66,7 +66,6 @@ class Fleet:
         keys, share = await self.keys(number), share_of(number, plan.shards)
         claim = await keys.claim(plan, share, (), LONG)
         assert claim and claim.granted
-        await keys.give_back(claim.before)
         return keys, await self.store(keys, share)
 
 
@@ -160,7 +159,6 @@ def test_a_replaced_shard_can_do_nothing_any_more(fleet: Fleet) -> None:
         new_keys = await fleet.keys(0)
         claim = await new_keys.claim(plan, share_of(0, 1), [old_keys.token], LONG)
         assert claim and claim.granted
-        await new_keys.give_back(claim.before)
         new = await fleet.store(new_keys, share_of(0, 1))
         before = await new.counts()
         assert before.leased == 0

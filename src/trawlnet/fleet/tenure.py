@@ -38,7 +38,6 @@ class Tenure:
                 return None
             if claim.granted:
                 self._extend(asked)
-                await self._keys.give_back(claim.before)
                 return claim.before
             await self._clock.sleep(min(claim.wait, _LOOK_AGAIN))
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from trawlnet.store.errors import StoreError
 from trawlnet.store.redis_scripts import Scripts, connect
 
-_SCRIPTS: Final = ("beat", "claim", "publish", "release")
+_SCRIPTS: Final = ("beat", "claim", "publish")
 
 
 class Word(StrEnum):
@@ -96,11 +96,6 @@ class FleetKeys:
     async def resign(self) -> None:
         """Whoever claims our buckets need not wait."""
         await self._scripts.ask("HDEL", "alive", self.token)
-
-    async def give_back(self, tokens: Sequence[str]) -> None:
-        """What owners had leased who are none any more."""
-        for token in tokens:
-            await self._scripts.run("release", token)
 
     async def plan(self) -> Plan:
         return _plan(await self._scripts.ask("HGETALL", "plan"))
