@@ -14,6 +14,7 @@ from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.ids_ledger import add_ledger_verbs
 from trawlnet.cli.ids_simulate import add_simulate_verbs
 from trawlnet.cli.ids_store import add_store_verb
+from trawlnet.cli.report import add_ids_report
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace, holder
 from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
@@ -117,3 +118,4 @@ add_shared_verbs(app, IDS)
 add_ledger_verbs(app)
 add_store_verb(app)
 add_simulate_verbs(app)
+add_ids_report(app)

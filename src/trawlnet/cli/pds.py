@@ -14,6 +14,7 @@ from trawlnet.cli.pds_discover import add_discovery_verbs
 from trawlnet.cli.pds_list import add_list_verb
 from trawlnet.cli.pds_scan import add_scan_verb
 from trawlnet.cli.pds_serve import add_serve_verb
+from trawlnet.cli.report import add_pds_report
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
@@ -128,3 +129,4 @@ add_list_verb(app)
 add_scan_verb(app)
 add_serve_verb(app)
 add_shared_verbs(app, PDS)
+add_pds_report(app)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from trawlnet.cli.archive import Where
 from trawlnet.cli.bar import progress_bar
 from trawlnet.cli.errors import CliError
-from trawlnet.cli.flags import Json, variables
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.place import place_shown, reading, total_size
+from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import Workspace, find, shown
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.engine.ports import Counts
 
 if TYPE_CHECKING:  # Only the command itself pays for the import.
     from trawlnet.observe.report.page import Report
@@ -26,6 +35,8 @@ Output = Annotated[
     ),
 ]
 
+_PAGE = Path("report.html")
+
 
 def add_repos_report(app: typer.Typer) -> None:
     app.command(
@@ -35,7 +46,7 @@ def add_repos_report(app: typer.Typer) -> None:
     )(repos_report)
 
 
-def repos_report(place: Where, output: Output = Path("report.html"), json: Json = False) -> int:
+def repos_report(place: Where, output: Output = _PAGE, json: Json = False) -> int:
     """Show what an archive holds: by collection, PDS, month, language and size.
 
     Every record is unpacked once, in bounded memory. With --json the figures go to stdout, and
@@ -56,6 +67,127 @@ def repos_report(place: Where, output: Output = Path("report.html"), json: Json 
     for damage in seen.tally.damage:
         say(f"damaged: {damage}")
     return 1 if seen.tally.damage else 0
+
+
+def add_web_report(app: typer.Typer) -> None:
+    _add(app, "web", WebConfig, ("redis_address",), web_report)
+
+
+def add_ids_report(app: typer.Typer) -> None:
+    _add(app, "ids", IdsConfig, ("store",), ids_report)
+
+
+def add_pds_report(app: typer.Typer) -> None:
+    _add(app, "pds", PdsConfig, ("registry",), pds_report)
+
+
+def _add(
+    app: typer.Typer,
+    name: str,
+    config: type[BaseModel],
+    keys: tuple[str, ...],
+    verb: Callable[..., int],
+) -> None:
+    app.command(
+        "report",
+        epilog=f"Example: trawlnet {name} report -w ./net -o report.html",
+        context_settings=variables(name),
+    )(with_flags(config, keys, verb))
+
+
+def web_report(
+    *, workspace: Folder, output: Output = _PAGE, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Show what a web crawl has captured: by host, type, status, depth, size and hour.
+
+    The capture log is read once, in bounded memory, also while a crawl runs. With --json the
+    figures go to stdout, and no page is written.
+    """
+    from trawlnet.crawlers.web.build import open_ledger
+    from trawlnet.crawlers.web.report import WebFacts, as_json, as_report
+    from trawlnet.crawlers.web.survey import indexed_pages, log_bytes, survey_captures
+    from trawlnet.sink.counters import latest
+
+    place = find(workspace, "web")
+    config = load_section(place, WebConfig, flags).config
+    if not (total := log_bytes(workspace)):
+        raise _nothing(place)
+
+    async def counted() -> Counts:
+        async with open_ledger(config, place.state) as ledger:
+            return await ledger.counts()
+
+    with progress_bar("reading", total) as progress:
+        seen = survey_captures(workspace, progress)
+    counters = latest(workspace / config.metrics.crawler_csv)
+    facts = WebFacts(seen, asyncio.run(counted()), counters, indexed_pages(workspace))
+    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, str(place.path), now),
+                 output)  # fmt: skip
+
+
+def ids_report(
+    *, workspace: Folder, output: Output = _PAGE, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Show how an ids crawl has kept up: lag, gaps, decisions; and what `ids store` has stored.
+
+    Nothing is written but the page, so that a crawl and a store may run meanwhile.
+    """
+    from trawlnet.crawlers.ids.report import as_json, as_report
+    from trawlnet.crawlers.ids.survey import survey_ids
+
+    place = find(workspace, "ids")
+    config = load_section(place, IdsConfig, flags).config
+    facts = asyncio.run(survey_ids(config, workspace))
+    if facts is None:
+        raise _nothing(place)
+    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, str(place.path), now),
+                 output)  # fmt: skip
+
+
+def pds_report(
+    *, workspace: Folder, output: Output = _PAGE, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Show the registry of PDSes: by status and source, scans, records, and what failed.
+
+    Nothing is written but the page, so that scans may go on meanwhile.
+    """
+    from trawlnet.crawlers.pds.build import registry_place
+    from trawlnet.crawlers.pds.report import as_json, as_report
+    from trawlnet.observe.history import read_history
+    from trawlnet.observe.live import HISTORY
+    from trawlnet.tables.registry_report import registry_figures
+
+    here = Workspace(workspace, "pds")
+    config = load_section(here, PdsConfig, flags).config
+    place = here if "://" in config.registry else find(workspace, "pds")
+    figures = asyncio.run(registry_figures(registry_place(config, workspace), time.time()))
+    if figures is None:
+        raise _nothing(place, "discover")
+    history = read_history(place.state / HISTORY, 0.0, _SAMPLES)
+    return _tell(json, lambda: as_json(figures),
+                 lambda now: as_report(figures, history, str(place.path), now), output)  # fmt: skip
+
+
+_SAMPLES = 20_000  # More than a history keeps.
+
+
+def _tell(
+    as_json: bool,
+    figures: Callable[[], Mapping[str, Any]],
+    report: Callable[[float], Report],
+    output: Path,
+) -> int:
+    if as_json:
+        emit(figures())
+    else:
+        write_report(report(time.time()), output)
+    return 0
+
+
+def _nothing(place: Workspace, verb: str = "crawl") -> CliError:
+    where = shown(place.path)
+    what = f"there is nothing of {place.crawler} in {where} to report on"
+    return CliError(what, f"begin with: trawlnet {place.crawler} {verb} -w {where}")
 
 
 def write_report(report: Report, output: Path) -> None:

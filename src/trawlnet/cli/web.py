@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from trawlnet.cli.report import add_web_report
 from trawlnet.cli.web_configure import add_configure
 from trawlnet.cli.web_crawl import add_crawl_verbs
 from trawlnet.cli.web_rules import add_rule_verbs
@@ -17,3 +18,4 @@ app = typer.Typer(
 add_configure(app)
 add_crawl_verbs(app)
 add_rule_verbs(app)
+add_web_report(app)

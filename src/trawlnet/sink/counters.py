@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -43,6 +45,28 @@ class CounterCsv:
         """One older file is kept."""
         if self._path.exists() and self._path.stat().st_size >= self._most_bytes:
             self._path.replace(self._path.with_suffix(".old.csv"))
+
+
+def latest(path: Path) -> dict[str, float]:
+    """The last value of each counter; none where nothing was counted. Only the end is read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return {}
+    values: dict[str, float] = {}
+    # The first line may begin in its middle, and the last may be written just now.
+    for row in csv.reader(lines[1:]):
+        try:
+            _, name, value = row
+            values[name] = float(value)
+        except ValueError:
+            continue
+    return values
+
+
+_TAIL_BYTES = 64 << 10  # Many times what is written at once.
 
 
 def count(captures: Iterable[Capture]) -> dict[str, int]:

@@ -60,8 +60,9 @@ class Relational(Protocol):
     async def close(self) -> None: ...
 
 
-async def open_relational(where: Path | str) -> Relational:
-    """A path opens SQLite, a URL `postgresql://…` that server. Raises TablesError."""
+async def open_relational(where: Path | str, *, readonly: bool = False) -> Relational:
+    """A path opens SQLite, a URL `postgresql://…` that server. Raises TablesError. A file that is
+    only read must be there."""
     scheme = _scheme(where)
     if scheme in ("postgresql", "postgres"):
         from trawlnet.tables.postgres import open_postgres
@@ -74,7 +75,12 @@ async def open_relational(where: Path | str) -> Relational:
         )
     from trawlnet.tables.sqlite import open_sqlite
 
-    return await open_sqlite(Path(where))
+    return await open_sqlite(Path(where), readonly=readonly)
+
+
+def is_there(where: Path | str) -> bool:
+    """Of a file. Whether a server is, one knows by asking it."""
+    return bool(_scheme(where)) or Path(where).exists()
 
 
 def _scheme(where: Path | str) -> str:

@@ -26,11 +26,13 @@ _PRAGMAS = (
 )
 
 
-async def open_sqlite(path: Path) -> Sqlite:
+async def open_sqlite(path: Path, *, readonly: bool = False) -> Sqlite:
+    """Who only reads keeps nobody from writing, and makes no file."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
     loop = asyncio.get_running_loop()
     try:
-        return Sqlite(await loop.run_in_executor(thread, _connect, path), thread)
+        connection = await loop.run_in_executor(thread, _look if readonly else _connect, path)
+        return Sqlite(connection, thread, "BEGIN" if readonly else "BEGIN IMMEDIATE")
     except BaseException:
         thread.shutdown(wait=False)
         raise
@@ -48,14 +50,25 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def _look(path: Path) -> sqlite3.Connection:
+    try:
+        place = f"{path.resolve().as_uri()}?mode=ro"
+        return sqlite3.connect(place, timeout=_BUSY_SECONDS, isolation_level=None, uri=True)
+    except (sqlite3.Error, OSError) as error:
+        raise TablesError(f"cannot read {path}: {error}", "is it an SQLite file?") from error
+
+
 class Sqlite:
     """One connection, used from one thread; transactions queue up for it."""
 
     dialect: Dialect = "sqlite"
 
-    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, begin: str
+    ) -> None:
         self._connection = connection
         self._thread = thread
+        self._begin = begin
         self._turn = asyncio.Lock()
 
     async def rows(self, statement: Statement, values: Values = NO_VALUES) -> list[tuple[Any, ...]]:
@@ -70,7 +83,7 @@ class Sqlite:
     async def transaction(self) -> AsyncIterator[Transaction]:
         async with self._turn:
             try:
-                await self._do(self._connection.execute, "BEGIN IMMEDIATE")
+                await self._do(self._connection.execute, self._begin)
                 yield _Transaction(self)
             except BaseException:
                 # Who is cancelled while beginning may have begun all the same.

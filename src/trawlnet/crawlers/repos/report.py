@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
 
-from trawlnet.archive.survey import OTHERS, UNDATED, Survey
+from trawlnet.archive.survey import UNDATED, Survey
 from trawlnet.archive.tally import CollectionTally
 from trawlnet.observe.report.chart import Column, bars, columns, lines, number
 from trawlnet.observe.report.html import Html
 from trawlnet.observe.report.page import Report, Tile
+from trawlnet.observe.report.rows import by_power, minute, size, span, top
 
-_SHOWN = 25  # Rows of a list; the rest are one row.
 _RECORDS = Column("records")
 _REPOS = Column("repositories")
 
@@ -32,7 +31,7 @@ def as_report(seen: Survey, place: str, dropped: Mapping[str, int], now: float) 
     ]
     return Report(
         "What is in the archive",
-        f"{place}: {tally.segments:,} segments, crawled {_span(seen)}; read {_day(now)} UTC.",
+        f"{place}: {tally.segments:,} segments, crawled {_span(seen)}; read {minute(now)} UTC.",
         tiles,
         list(_figures(seen, dropped)),
     )
@@ -44,7 +43,7 @@ def _figures(seen: Survey, dropped: Mapping[str, int]) -> list[Html]:
     return [
         bars(
             "Records by collection",
-            _top({name: row.records for name, row in by_collection.items()}),
+            top({name: row.records for name, row in by_collection.items()}),
             _RECORDS,
             first="collection",
         ),
@@ -57,18 +56,18 @@ def _figures(seen: Survey, dropped: Mapping[str, int]) -> list[Html]:
             "records",
             first="month",
         ),
-        bars("Records by PDS", _top(seen.records_by_pds), _RECORDS, first="PDS"),
-        bars("Repositories by PDS", _top(seen.repos_by_pds), _REPOS, first="PDS"),
-        bars("Languages of posts, as their authors set them", _top(seen.languages),
+        bars("Records by PDS", top(seen.records_by_pds), _RECORDS, first="PDS"),
+        bars("Repositories by PDS", top(seen.repos_by_pds), _REPOS, first="PDS"),
+        bars("Languages of posts, as their authors set them", top(seen.languages),
              Column("posts"), first="language"),
-        columns("Repositories by size in the archive", _by_power(seen.repos_by_size), _REPOS,
+        columns("Repositories by size in the archive", by_power(seen.repos_by_size), _REPOS,
                 first="at least"),
         columns("Repositories by number of records", _by_digits(seen.repos_by_records), _REPOS,
                 first="records"),
         bars("Bytes by collection, compressed",
-             _top({name: row.compressed for name, row in by_collection.items()}),
+             top({name: row.compressed for name, row in by_collection.items()}),
              Column("size", "bytes"), first="collection"),
-        bars("Records left out while crawling, by reason", _top(dropped), _RECORDS,
+        bars("Records left out while crawling, by reason", top(dropped), _RECORDS,
              first="reason", note=_ABOUT_DROPPED),
     ]  # fmt: skip
 
@@ -112,15 +111,6 @@ def _collection(row: CollectionTally) -> dict[str, int]:
     }
 
 
-def _top(counts: Mapping[str, int]) -> list[tuple[str, float]]:
-    """The largest; what is beyond them is one row at the end."""
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    rows: list[tuple[str, float]] = [(name or "(none)", count) for name, count in ordered[:_SHOWN]]
-    if rest := sum(count for _, count in ordered[_SHOWN:]):
-        rows.append((f"{OTHERS[1:-1]}, {len(ordered) - _SHOWN:,} of them", rest))
-    return rows
-
-
 def _months(seen: Survey) -> list[tuple[str, float]]:
     """Every month from the first to the last, the empty ones too."""
     named = sorted(month for month in seen.records_by_month if month != UNDATED)
@@ -137,13 +127,6 @@ def _undated(seen: Survey) -> str:
     return f"{note} {undated:,} records have none." if undated else note
 
 
-def _by_power(counts: Mapping[int, int]) -> list[tuple[str, float]]:
-    if not counts:
-        return []
-    powers = range(min(counts), max(counts) + 1)
-    return [(size(1 << power), counts.get(power, 0)) for power in powers]
-
-
 def _by_digits(counts: Mapping[int, int]) -> list[tuple[str, float]]:
     if not counts:
         return []
@@ -151,23 +134,8 @@ def _by_digits(counts: Mapping[int, int]) -> list[tuple[str, float]]:
     return [(name, counts.get(n, 0)) for n, name in enumerate(names)]
 
 
-def size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.3g} {unit}"
-        count /= 1024
-    return f"{count:.3g} TiB"
-
-
 def _span(seen: Survey) -> str:
-    if not seen.last_crawled_us:
-        return "never"
-    first, last = _day(seen.first_crawled_us / 1e6), _day(seen.last_crawled_us / 1e6)
-    return f"on {first}" if first == last else f"from {first} to {last}"
-
-
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+    return span(seen.first_crawled_us / 1e6, seen.last_crawled_us / 1e6)
 
 
 __all__: Sequence[str] = ("as_json", "as_report")

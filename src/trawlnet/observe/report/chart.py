@@ -27,10 +27,13 @@ class Column:
     unit: str = ""
 
 
-def bars(title: str, rows: Rows, column: Column, *, first: str, note: str = "") -> Html:
-    """A bar beside each word, longest first as given."""
+def bars(
+    title: str, rows: Rows, column: Column, *, first: str, note: str = "", whole: float = 0.0
+) -> Html:
+    """A bar beside each word, longest first as given. Shares are of the rows together, unless
+    there is a whole that they are parts of."""
     most = max((value for _, value in rows), default=0.0)
-    total = sum(value for _, value in rows)
+    total = whole or sum(value for _, value in rows)
     body = [
         tag(
             "tr",

@@ -1,0 +1,108 @@
+"""Look over what an ids crawl knows, for its report: the ledger, its decisions, its history."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.ids.build import looked_at
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.ledger import IdsLedger
+from trawlnet.crawlers.ids.marks import mark_of, reason_of
+from trawlnet.crawlers.ids.notes import DECISIONS
+from trawlnet.crawlers.ids.places import instances_place
+from trawlnet.crawlers.ids.words import Mark
+from trawlnet.engine.ports import Counts
+from trawlnet.observe.history import Sample, read_history
+from trawlnet.observe.live import HISTORY
+from trawlnet.store.spans import Span
+from trawlnet.tables.instance_report import InstanceFigures, instance_figures
+
+_LARGEST = 25
+_DECISIONS = 2000
+_SAMPLES = 20_000
+_SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING)
+
+
+@dataclass(frozen=True, slots=True)
+class IdsFacts:
+    """All that a report tells of a crawl."""
+
+    first: int
+    watermark: int
+    beyond: int
+    counts: Counts
+    marks: Mapping[str, int]  # Ids by what the ledger knows of them.
+    ranges: Mapping[str, int]  # Ranges of ids that were skipped, by the same.
+    largest: Sequence[Span]
+    missed: Mapping[str, int]  # Ids by why.
+    decisions: Sequence[Mapping[str, Any]] = ()
+    history: Sequence[Sample] = ()
+    instances: InstanceFigures | None = None
+    gap_lengths: Counter[int] = field(default_factory=Counter)  # By the power of 2.
+
+
+async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
+    """None for a crawl that never began. May run beside one: nothing is written."""
+    state = workspace / "state" / "ids"
+    async with looked_at(state) as ledger:
+        if ledger is None or ledger.first is None:
+            return None
+        skipped = await ledger.marked(*_SKIPPED)
+        return IdsFacts(
+            first=ledger.first,
+            watermark=ledger.watermark,
+            beyond=ledger.beyond,
+            counts=await ledger.counts(),
+            marks=_marks(ledger, skipped),
+            ranges=Counter(str(mark_of(span.word)) for span in skipped),
+            largest=heapq.nlargest(_LARGEST, skipped, key=_length),
+            missed=await _missed(ledger),
+            decisions=read_decisions(state / DECISIONS),
+            history=read_history(state / HISTORY, 0.0, _SAMPLES),
+            instances=await instance_figures(instances_place(config, workspace)),
+            gap_lengths=Counter(
+                _length(span).bit_length() - 1 for span in skipped if mark_of(span.word) is Mark.GAP
+            ),
+        )
+
+
+def read_decisions(path: Path) -> list[Mapping[str, Any]]:
+    """The last ones, oldest first; what was torn by a crash is left out."""
+    try:
+        with path.open("rb") as file:
+            lines = deque(file, _DECISIONS)
+    except FileNotFoundError:
+        return []
+    found: list[Mapping[str, Any]] = []
+    for line in lines:
+        try:
+            decision = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(decision, dict) and isinstance(decision.get("at"), int | float):
+            found.append(decision)
+    return found
+
+
+def _marks(ledger: IdsLedger, skipped: Sequence[Span]) -> Mapping[str, int]:
+    """What is pending has no length of its own: it is what lies between the others."""
+    marks = {str(mark): ledger.lengths[mark] for mark in Mark if mark is not Mark.PENDING}
+    pending = (_length(span) for span in skipped if mark_of(span.word) is Mark.PENDING)
+    return {name: n for name, n in {**marks, str(Mark.PENDING): sum(pending)}.items() if n}
+
+
+async def _missed(ledger: IdsLedger) -> Mapping[str, int]:
+    counts: Counter[str] = Counter()
+    for span in await ledger.marked(Mark.MISSED):
+        counts[reason_of(span.word) or str(Mark.MISSED)] += _length(span)
+    return counts
+
+
+def _length(span: Span) -> int:
+    return span.end - span.start

@@ -1,0 +1,152 @@
+"""Look over what a web crawl has captured, for its report: one pass over the capture log.
+
+Memory does not grow with the crawl: words of strangers are counted up to a bound, the most
+frequent link targets are kept with a bounded error, and contents met before are known by a filter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trawlnet.sink.capture_files import INDEX, LOG
+from trawlnet.sink.capture_line import CaptureLine
+from trawlnet.sink.capture_log import BEGINNING, files_of, read_chunks
+from trawlnet.sink.lmdb_pages import PageIndex
+
+OTHERS = "(others)"
+_MOST_WORDS = 50_000
+_MOST_DEPTH = 1000
+_HOUR = 3600
+
+
+@dataclass(slots=True)
+class WebSurvey:
+    captures: int = 0
+    stored: int = 0  # Of these, with a body that is kept.
+    unchanged: int = 0
+    redirects: int = 0
+    links: int = 0
+    bytes_fetched: int = 0  # Of stored bodies, inflated, each time they came.
+    bytes_repeated: int = 0  # Of these, contents that were there before.
+    latency_ms: float = 0.0  # Of all captures together.
+    first: float = 0.0
+    last: float = 0.0
+    hosts: Counter[str] = field(default_factory=Counter)
+    bytes_by_host: Counter[str] = field(default_factory=Counter)
+    page_types: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
+    content_types: Counter[str] = field(default_factory=Counter)
+    depths: Counter[int] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)  # By the power of 2 of the bytes.
+    hours: Counter[int] = field(default_factory=Counter)  # Since 1970.
+    linked_hosts: Counter[str] = field(default_factory=Counter)
+    linked_pages: Frequent = field(default_factory=lambda: Frequent())
+
+
+def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurvey:
+    """May run beside a crawl: what is not yet a whole line is not looked at."""
+    seen, met, at = WebSurvey(), Met(), BEGINNING
+    for lines, end in read_chunks(workspace / LOG):
+        for line in lines:
+            _add(seen, met, line)
+        progress(end.offset - (at.offset if end.segment == at.segment else 0))
+        at = end
+    return seen
+
+
+def log_bytes(workspace: Path) -> int:
+    """How much there is to read; 0 for a crawl that has captured nothing."""
+    files = files_of(workspace / LOG)
+    return sum(files.segment(number).stat().st_size for number in files.numbers())
+
+
+def indexed_pages(workspace: Path) -> int:
+    """URLs that have ever been answered."""
+    if not (workspace / INDEX / "data.mdb").exists():
+        return 0
+    index = PageIndex(workspace / INDEX, readonly=True)
+    try:
+        return index.count()
+    finally:
+        index.close()
+
+
+def _add(seen: WebSurvey, met: Met, line: CaptureLine) -> None:
+    host = _host(line.url)
+    seen.captures += 1
+    seen.latency_ms += line.fetch_latency_ms
+    seen.first = min(seen.first or line.timestamp, line.timestamp)
+    seen.last = max(seen.last, line.timestamp)
+    seen.hours[int(line.timestamp) // _HOUR] += 1
+    seen.statuses[str(line.http_status)] += 1
+    seen.page_types[line.page_type or "(none)"] += 1
+    seen.depths[min(line.depth, _MOST_DEPTH)] += 1
+    _count(seen.hosts, host)
+    _count(seen.content_types, line.content_type.partition(";")[0].strip().lower() or "(none)")
+    seen.unchanged += line.http_status == 304
+    seen.redirects += 300 <= line.http_status < 400 and line.http_status != 304
+    if line.stored_path and line.content_bytes:
+        _add_body(seen, met, line, host)
+    for link in line.links:
+        seen.links += 1
+        _count(seen.linked_hosts, _host(link.to))
+        seen.linked_pages.add(link.to)
+
+
+def _add_body(seen: WebSurvey, met: Met, line: CaptureLine, host: str) -> None:
+    seen.stored += 1
+    seen.bytes_fetched += line.content_bytes
+    seen.sizes[line.content_bytes.bit_length() - 1] += 1
+    _count(seen.bytes_by_host, host, line.content_bytes)
+    if met.again(bytes.fromhex(line.content_sha256)):
+        seen.bytes_repeated += line.content_bytes
+
+
+def _count(counts: Counter[str], word: str, times: int = 1) -> None:
+    counts[word if word in counts or len(counts) < _MOST_WORDS else OTHERS] += times
+
+
+def _host(url: str) -> str:
+    """Of a URL that was fetched, or written down as a link to fetch: it has three slashes."""
+    parts = url.split("/", 3)
+    return parts[2] if len(parts) > 2 else url
+
+
+class Frequent:
+    """The most frequent words, exactly while there are few. Beyond, what has been met least often
+    is forgotten now and then, and counts from one if it comes again."""
+
+    def __init__(self, most: int = 20_000) -> None:
+        self._most = most
+        self.counts: Counter[str] = Counter()
+        self.forgotten = False
+
+    def add(self, word: str) -> None:
+        self.counts[word] += 1
+        if len(self.counts) >= 2 * self._most:
+            self.counts = Counter(dict(self.counts.most_common(self._most)))
+            self.forgotten = True
+
+
+class Met:
+    """Whether a digest was met before; once in a thousand times it says so wrongly, from ten
+    million digests on more often."""
+
+    _BITS = 27  # 16 MiB.
+    _PROBES = 4
+
+    def __init__(self) -> None:
+        self._filter = bytearray(1 << (self._BITS - 3))
+
+    def again(self, digest: bytes) -> bool:
+        known, bits = True, int.from_bytes(digest[:16], "big")
+        for _ in range(self._PROBES):
+            place = bits & ((1 << self._BITS) - 1)
+            bits >>= self._BITS
+            mask = 1 << (place & 7)
+            known = known and bool(self._filter[place >> 3] & mask)
+            self._filter[place >> 3] |= mask
+        return known
