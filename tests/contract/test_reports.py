@@ -1,0 +1,109 @@
+"""Figures for reports, out of SQLite and PostgreSQL alike, while others write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.ids_sets import raids
+from tests.registry_rows import fill_registry
+from tests.servers import PostgresServer, postgres_server
+
+from trawlnet.crawlers.ids.processor import process
+from trawlnet.crawlers.pds.report import as_json
+from trawlnet.tables.errors import TablesError
+from trawlnet.tables.instance_report import instance_figures
+from trawlnet.tables.instances import opened_instances, store_instances
+from trawlnet.tables.registry import open_registry
+from trawlnet.tables.registry_report import registry_figures
+from trawlnet.tables.relational import Statement, open_relational
+from trawlnet.tables.scanned import Scanned
+from trawlnet.tables.scanned_rows import ListedRepo, Progress, Reading, Record, Table
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    if request.param == "sqlite":
+        return tmp_path / "t.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.url
+
+
+def test_instances_are_counted_by_activity_hour_and_kind(where: Path | str):
+    async def run() -> None:
+        async with opened_instances(where) as db:
+            instances = [process(raw) for raw in raids(30)]
+            await store_instances(db, instances)
+            # Somebody is in the middle of storing more.
+            async with db.transaction() as writing:
+                await writing.run(Statement("touch", "UPDATE instance SET score = score + 1"))
+                figures = await instance_figures(where)
+        assert figures is not None
+        assert figures.instances == 30 == sum(figures.activities.values())
+        assert sum(figures.hours.values()) == 30
+        assert figures.completed == sum(one.completed for one in instances)
+        assert figures.fresh == sum(one.fresh is True for one in instances)
+        assert figures.fresh_known == sum(one.fresh is not None for one in instances)
+        assert figures.players == sum(one.player_count for one in instances)
+        ended = {int(one.date_completed.timestamp()) // 3600 for one in instances}
+        assert figures.hours.keys() == ended
+        assert any(name.startswith("hash 4242") for name in figures.activities)
+
+    asyncio.run(run())
+
+
+def record(n: int, collection: str) -> Record:
+    return Record(Table.RECORDS, f"at://did:plc:x/{collection}/{n}", "cid", "did:plc:x", str(n),
+                  collection, "{}", is_indexed=True)  # fmt: skip
+
+
+def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
+    async def run() -> None:
+        registry = await open_registry(where)
+        try:
+            await fill_registry(registry, NOW, 60)
+            before = await registry_figures(where, NOW)
+            assert before is not None and before.records == {}
+            tables = Scanned(registry.db)
+            await tables.migrate()
+            place, reading = "https://a.example", Reading("did:plc:x", "rev", 1, ("a.b.c",))
+            await tables.list_page(
+                place, [ListedRepo("did:plc:x", "rev")], Progress(walk=1, is_open=True), (), NOW
+            )
+            await tables.put_records(place, [record(n, "a.b.c") for n in range(3)], reading, NOW)
+            after = await registry_figures(where, NOW)
+        finally:
+            await registry.close()
+        assert after is not None
+        assert after.records == {"a.b.c": 3}
+        assert after.stats.total == 60 and len(after.largest) == 25
+        told = as_json(after)
+        assert sum(told["by_status"].values()) == 60 == sum(told["by_source"].values())
+        assert told["scans"] and told["largest"][0]["records"] >= told["largest"][1]["records"]
+
+    asyncio.run(run())
+
+
+def test_looking_makes_no_file_and_changes_none(tmp_path: Path):
+    async def run() -> None:
+        assert await instance_figures(tmp_path / "none.db") is None
+        assert await registry_figures(tmp_path / "none.db", NOW) is None
+        async with opened_instances(tmp_path / "t.db"):
+            pass
+        db = await open_relational(tmp_path / "t.db", readonly=True)
+        with pytest.raises(TablesError):
+            await db.run(Statement("drop", "DROP TABLE instance"))
+        await db.close()
+
+    asyncio.run(run())
+    assert not (tmp_path / "none.db").exists()
