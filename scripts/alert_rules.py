@@ -1,0 +1,239 @@
+"""When Prometheus should call somebody, and what they can do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from board_panels import FAILED
+
+from trawlnet.observe import catalogue as names
+from trawlnet.observe.catalogue import Owner
+from trawlnet.observe.ids import STATUSES
+from trawlnet.observe.troubles import (
+    DISK_LEAST,
+    DISK_PLENTY,
+    DISK_SHARE,
+    RUNAWAY_LEAST,
+    RUNAWAY_SHARE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str
+    owner: Owner
+    severity: str  # `critical` is for the phone, `warning` for the next morning.
+    lasting: str  # How long it must hold.
+    expr: str
+    summary: str
+    what_to_do: str
+
+
+_TRIES = f"{names.ATTEMPTS}_total"
+_MANY = f"{RUNAWAY_LEAST / 300:.3g}"  # Tries a second, from the least in five minutes.
+_DISK = names.DISK_BYTES
+_SAME_CRAWL = "on (job, instance, crawler)"
+_SAME_TARGET = "on (job, instance)"
+_STATUS = names.IDS_STATUS
+
+# Series that more than one rule or reader needs, by their names.
+RECORDED: Mapping[str, str] = {
+    "trawlnet:tries:rate5m": f"sum without (reason) (rate({_TRIES}[5m]))",
+    "trawlnet:failures:share5m": (
+        f'sum without (reason) (rate({_TRIES}{{reason=~"{FAILED}"}}[5m]))'
+        " / (trawlnet:tries:rate5m > 0)"
+    ),
+    "trawlnet:disk_free:share": (
+        f'{_DISK}{{kind="free"}} / ignoring (kind) {_DISK}{{kind="size"}}'
+    ),
+    "trawlnet:ids_lag_seconds:p20": (
+        "histogram_quantile(0.2, sum without (status, attempts)"
+        f" (rate({names.IDS_LAG}_bucket[5m])))"
+    ),
+    "trawlnet:ids_not_found:share5m": (
+        f'sum without (status, attempts) (rate({_STATUS}{{status="{STATUSES["not_found"]}"}}[5m]))'
+        f" / (sum without (status, attempts) (rate({_STATUS}[5m])) > 0)"
+    ),
+}
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "TrawlnetUnreachable",
+        Owner.EVERY,
+        "warning",
+        "10m",
+        'up{job=~"trawlnet.*"} == 0',
+        "A crawl cannot be scraped.",
+        "It has ended, was killed, or its machine is away. Started again, it goes on where it was.",
+    ),
+    Rule(
+        "TrawlnetStalled",
+        Owner.EVERY,
+        "critical",
+        "15m",
+        f"(sum without (reason) (increase({_TRIES}[15m])) == 0)"
+        f" and {_SAME_CRAWL} ({names.OPEN_TASKS} - {names.BLOCKED_TASKS} > 0)"
+        f" unless {_SAME_CRAWL} ({names.PAUSED} == 1)",
+        "A crawl has open tasks and no try has ended for half an hour.",
+        "Every host may be waiting: look at the lanes. Else look at the network and the disk.",
+    ),
+    Rule(
+        "TrawlnetErrorsRunAway",
+        Owner.EVERY,
+        "critical",
+        "5m",
+        f"trawlnet:failures:share5m > {RUNAWAY_SHARE:g}"
+        f" and {_SAME_CRAWL} trawlnet:tries:rate5m >= {_MANY}",
+        "More than half of the tries of a crawl fail.",
+        "So many hosts are rarely at fault: look at the reasons, and at this machine's network.",
+    ),
+    Rule(
+        "TrawlnetOwnTrouble",
+        Owner.EVERY,
+        "warning",
+        "5m",
+        f'increase({_TRIES}{{reason="unknown"}}[15m]) > 0',
+        "Tries end in trouble of our own.",
+        "A bug, or this machine: the log has a traceback for each.",
+    ),
+    Rule(
+        "TrawlnetHostsBlocked",
+        Owner.EVERY,
+        "warning",
+        "0m",
+        f'delta({names.LANES}{{state="blocked"}}[15m]) > 0',
+        "Hosts failed so often that they are left alone.",
+        "Their tasks wait; when a host is back, put them back with the verb retry.",
+    ),
+    Rule(
+        "TrawlnetThrottled",
+        Owner.EVERY,
+        "warning",
+        "15m",
+        f'sum without (reason) (rate({_TRIES}{{reason="rate_limited"}}[15m]))'
+        f" > 0.2 * sum without (reason) (rate({_TRIES}[15m]))",
+        "Hosts ask a crawl to slow down for a fifth of its tries.",
+        "The crawl waits as told. Lower its rate, so that it is asked less.",
+    ),
+    Rule(
+        "TrawlnetDiskNearlyFull",
+        Owner.EVERY,
+        "critical",
+        "5m",
+        f'{_DISK}{{kind="free"}} < ignoring (kind) clamp_min(clamp_max('
+        f'{DISK_SHARE:g} * {_DISK}{{kind="size"}}, {DISK_PLENTY}), {DISK_LEAST})',
+        "The disk of a workspace is nearly full.",
+        "Make room. A full disk stops the crawl; it goes on where it was when there is room.",
+    ),
+    Rule(
+        "TrawlnetDiskFullSoon",
+        Owner.EVERY,
+        "warning",
+        "30m",
+        f'predict_linear({_DISK}{{kind="free"}}[1h], 6 * 3600) < 0',
+        "The disk of a workspace will be full within six hours.",
+        "Make room, or move what is finished elsewhere.",
+    ),
+    Rule(
+        "TrawlnetFilesNearlyOut",
+        Owner.EVERY,
+        "warning",
+        "10m",
+        f"process_open_fds / process_max_fds > 0.9 and {_SAME_TARGET} {names.WORKERS}",
+        "A crawl uses nearly all the file descriptors that it may.",
+        "Raise the limit (ulimit -n, LimitNOFILE), or lower the number of workers.",
+    ),
+    Rule(
+        "TrawlnetReposNothingWritten",
+        Owner.REPOS,
+        "critical",
+        "10m",
+        f'rate({names.REPOS_PROCESSED}_total{{result="ok"}}[15m]) > 0'
+        f" and {_SAME_TARGET} (rate({names.BYTES_WRITTEN}_total[15m]) == 0)",
+        "Repos are read, and nothing reaches the archive.",
+        "Look at the log and at the disk of the workspace.",
+    ),
+    Rule(
+        "TrawlnetReposRecordsDropped",
+        Owner.REPOS,
+        "warning",
+        "15m",
+        f"sum without (reason) (rate({names.RECORDS_DROPPED}_total[30m]))"
+        f" > 0.01 * rate({names.REPO_RECORDS}_sum[30m])",
+        "More than one record in a hundred is left out.",
+        "The reasons are on the board; those of limits can be raised in the config.",
+    ),
+    Rule(
+        "TrawlnetPdsScansFail",
+        Owner.PDS,
+        "warning",
+        "15m",
+        f'sum without (status) (increase({names.PDS_SCANS}_total{{status="error"}}[1h]))'
+        f" > 0.5 * (sum without (status) (increase({names.PDS_SCANS}_total[1h])) >= 10)",
+        "More than half of the scans of the last hour failed.",
+        "Look at the failures of the pds crawl, and at this machine's network.",
+    ),
+    Rule(
+        "TrawlnetPdsRecordsRefused",
+        Owner.PDS,
+        "warning",
+        "30m",
+        f"sum without (collection, status)"
+        f' (rate({names.PDS_RECORDS_INDEXED}_total{{status="error"}}[30m]))'
+        f" > 0.1 * sum without (collection, status) (rate({names.PDS_RECORDS_INDEXED}_total[30m]))",
+        "More than one record in ten cannot be indexed.",
+        "Their schema may have changed: look at the log.",
+    ),
+    Rule(
+        "TrawlnetRegistryErrors",
+        Owner.PDS,
+        "critical",
+        "10m",
+        f"sum without (route, status_class)"
+        f' (rate({names.REGISTRY_REQUESTS}_total{{status_class="5xx"}}[10m]))'
+        f" > 0.05 * sum without (route, status_class)"
+        f" (rate({names.REGISTRY_REQUESTS}_total[10m]))",
+        "The registry answers with server errors.",
+        "Look at its log and at its database.",
+    ),
+    Rule(
+        "TrawlnetIdsLagging",
+        Owner.IDS,
+        "critical",
+        "10m",
+        "trawlnet:ids_lag_seconds:p20 > 300",
+        "The newest ids are stored more than five minutes late.",
+        "Look at the workers, at throttling, and at the share of 404; max_rps may be too low.",
+    ),
+    Rule(
+        "TrawlnetIdsApiOff",
+        Owner.IDS,
+        "warning",
+        "5m",
+        f"sum without (status, attempts)"
+        f' (rate({_STATUS}{{status="{STATUSES["disabled"]}"}}[5m])) > 0',
+        "The API says that it is switched off.",
+        "The crawl looks now and then, and goes on by itself.",
+    ),
+    Rule(
+        "TrawlnetIdsMostlyNotFound",
+        Owner.IDS,
+        "warning",
+        "15m",
+        "trawlnet:ids_not_found:share5m > 0.5",
+        "More than half of the requests ask for ids that are not there.",
+        "A gap is being crossed, or nothing new is published: look at the gaps.",
+    ),
+    Rule(
+        "TrawlnetWebNothingStored",
+        Owner.WEB,
+        "warning",
+        "30m",
+        f'rate({names.HTTP_REQUESTS}_total{{crawler="web",status_class="2xx"}}[15m]) > 0'
+        f" and {_SAME_TARGET} (sum without (page_type) (rate({names.WEB_PAGES}_total[15m]))"
+        f" + rate({names.WEB_UNCHANGED}_total[15m]) == 0)",
+        "Pages are fetched, and none is stored.",
+        "Look at the content types, at the policy, and at the disk.",
+    ),
+)
