@@ -19,6 +19,7 @@ from trawlnet.tables.registry import (
     Status,
     Terms,
     Verdict,
+    Which,
     open_registry,
 )
 from trawlnet.tables.registry_notes import Lookup
@@ -398,7 +399,7 @@ def test_those_that_a_relay_reads_can_be_left_out(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         founds = [Found(A, Source.RELAY, connected=True), Found(B, Source.PLC)]
         await registry.register_many(founds, NOW)
-        rows = await registry.claim(9, NOW, LEASE, "me", skip_connected=True)
+        rows = await registry.claim(9, NOW, LEASE, "me", Which(skip_connected=True))
         assert [row.pds_url for row in rows] == [B]
 
     on(where, body)

@@ -20,7 +20,8 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
-from trawlnet.tables.registry import PdsRow, Registry, Terms, open_registry
+from trawlnet.tables.registry import PdsRow, Registry, Terms, Which, open_registry
+from trawlnet.tables.registry_rules import ANY
 from trawlnet.tables.relational import Statement
 
 CONFIG = PdsConfig(once=True, batch=20, concurrency=8, requests_per_minute=60_000)
@@ -102,7 +103,7 @@ _TAKE = Statement(
 
 def _looking_first(registry: Registry) -> Callable[..., Awaitable[list[PdsRow]]]:
     async def claim(
-        limit: int, now: float, lease: float, owner: str, *, skip_connected: bool = False
+        limit: int, now: float, lease: float, owner: str, which: Which = ANY
     ) -> list[PdsRow]:
         values = registry._lease(owner, now, lease)
         due = await registry.db.rows(_DUE, {"now": values["now"], "count": limit})

@@ -64,7 +64,8 @@ class Hall:
 
     async def run(self, config: PdsConfig = CONFIG, companions: Any = ()) -> Ending:
         store = RegistryStore(self.registry, self.clock, "here", lease(config))
-        rota = Rota(config.batch, config.scan_interval, config.once)
+        interval, at_once = config.scan_interval, config.concurrency
+        rota = Rota(config.batch, interval, config.once, at_once=at_once)
         discovered = asyncio.Event()
         finder = Finder(self.registry, None, Gate(self.clock, manners(config)), self.clock)  # type: ignore[arg-type]
         rounds = Rounds(finder, self.sources, config.discovery_interval, discovered)
@@ -175,16 +176,63 @@ def test_each_kind_of_server_comes_round_as_often_as_it_should(tmp_path: Path) -
     in_hall(tmp_path, body)
 
 
-def test_a_scan_that_was_cut_short_goes_on_at_the_next_batch(tmp_path: Path) -> None:
+CUT_SHORT = told(Verdict.PARTIAL, again_in=1.0)
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_scan_that_was_cut_short_goes_on_at_once(tmp_path: Path, once: bool) -> None:
     async def body(hall: Hall) -> None:
         await hall.fill(1)
-        pieces = iter([*[told(Verdict.PARTIAL, again_in=60.0)] * 3, told(Verdict.COMPLETE, held=9)])
+        pieces = iter([*[CUT_SHORT] * 3, told(Verdict.COMPLETE, held=9)])
         hall.answer = lambda url: next(pieces)
-        await hall.run_for(2 * HOUR)
+        await hall.run_for(2 * HOUR, CONFIG.model_copy(update={"once": once}))
         (starts,) = hall.starts.values()
-        assert [int(start // 900) for start in starts] == [0, 1, 2, 3]
+        assert gaps(starts) == pytest.approx([hall.seconds + 1.0] * 3)
         (row,) = await hall.registry.listing()
         assert (row.status, row.chive_record_count) == (Status.ACTIVE, 9)
+
+    in_hall(tmp_path, body)
+
+
+def test_large_ones_go_on_between_batches_and_keep_nobody_waiting(tmp_path: Path) -> None:
+    large = {f"http://127.0.0.1:{9000 + n}" for n in range(4)}
+
+    async def body(hall: Hall) -> None:
+        await hall.fill(34)
+        hall.answer = lambda url: CUT_SHORT if url in large else told(Verdict.COMPLETE)
+        await hall.run_for(2 * HOUR)
+        small = sorted(starts[0] for url, starts in hall.starts.items() if url not in large)
+        # Five a batch, of which the large ones take a place at the first only.
+        assert len(small) == 30 and small[-1] < 7 * 900.0
+        assert all(start % 900 < hall.seconds * 4 for start in small)
+        slices = [len(hall.starts[url]) for url in large]
+        assert min(slices) >= max(slices) - 2, "each has its turn"
+        busy = hall.seconds * sum(len(starts) for starts in hall.starts.values())
+        assert busy > 0.9 * CONFIG.concurrency * 2 * HOUR
+        assert hall.most_at_once == CONFIG.concurrency
+
+    in_hall(tmp_path, body)
+
+
+def test_once_ends_where_a_server_sends_us_away_again_and_again(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(2)
+        hall.answer = lambda url: told(Verdict.PUT_OFF, Reason.RATE_LIMITED, again_in=300.0)
+        assert await hall.run(CONFIG.model_copy(update={"once": True})) is Ending.DONE
+        assert [len(starts) for starts in hall.starts.values()] == [1, 1]
+
+    in_hall(tmp_path, body)
+
+
+def test_who_was_sent_away_in_the_middle_goes_on_as_soon_as_it_may(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(1)
+        sent_away = told(Verdict.PUT_OFF, Reason.RATE_LIMITED, again_in=300.0)
+        pieces = iter([sent_away, told(Verdict.COMPLETE, held=9)])
+        hall.answer = lambda url: next(pieces)
+        await hall.run_for(800.0)
+        (starts,) = hall.starts.values()
+        assert gaps(starts) == pytest.approx([hall.seconds + 300.0])
 
     in_hall(tmp_path, body)
 

@@ -37,7 +37,7 @@ from trawlnet.observe.exporter import MetricsAddressError, parse_address, servin
 from trawlnet.observe.live import Live
 from trawlnet.observe.logs import logging_to
 from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.progress import Progress
+from trawlnet.observe.progress import Progress, shown_counts
 from trawlnet.observe.render import duration, plain_line
 from trawlnet.observe.trace import traced
 from trawlnet.observe.tries import LoggedTries
@@ -199,7 +199,7 @@ class _Run(Generic[C]):
 
     async def snapshot(self, parts: Parts) -> None:
         """Leave the figures where `status` finds them; a full disk is the sink's to tell."""
-        row = status_row(self.job.crawler.name, await parts.store.counts())
+        row = status_row(self.job.crawler.name, await shown_counts(parts))
         now = self.clock.now()
         row |= {
             "cursor": await parts.store.cursor(),

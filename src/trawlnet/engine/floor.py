@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome
-from trawlnet.engine.ports import Clock, Handler, Sink, Source, Store
+from trawlnet.engine.ports import Clock, Counts, Handler, Sink, Source, Store
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
@@ -34,6 +34,8 @@ class Parts:
     owns: Callable[[str], bool] = lambda lane: True
     # Run beside the crawl, for as long as it lasts, to steer it.
     companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
+    # What people are shown, where the store counts only what this process has taken on.
+    outlook: Callable[[], Awaitable[Counts]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from trawlnet.observe import catalogue as names
 from trawlnet.observe.families import counter, histogram
@@ -13,6 +14,14 @@ SCAN_STATUSES = ("success", "partial", "put_off", "error")
 # Ten requests a minute make a scan of any size fill its minute, and a user may allow an hour.
 _SCAN_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+def show_hosts(metrics: Metrics, by_status: Mapping[Any, int]) -> None:
+    """How many PDSes have which status, beside what the crawl has brought in."""
+    for status, count in by_status.items():
+        metrics.yields[str(status)] = count
+        if not count:
+            del metrics.yields[str(status)]
 
 
 class PdsMeter:

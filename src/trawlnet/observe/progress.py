@@ -44,7 +44,7 @@ class Snapshot:
     crawler: str
     phase: Phase
     elapsed: float
-    done: int  # Keys with a last word, over all runs.
+    done: int  # Keys with a last word, or scheduled for another visit, over all runs.
     done_this_run: int
     open: int
     blocked: int
@@ -82,7 +82,7 @@ class Progress:
         self.ended = False
 
     async def snapshot(self) -> Snapshot:
-        counts, now = await self._parts.store.counts(), self._parts.clock.now()
+        counts, now = await shown_counts(self._parts), self._parts.clock.now()
         control, mark = self._control, _mark(now, counts)
         if not self._past or now - self._past[-1].at >= _MARK_EVERY:
             self._past.append(mark)
@@ -116,6 +116,10 @@ class Progress:
         return handler.running if isinstance(handler, Timed) else {}
 
 
+async def shown_counts(parts: Parts) -> Counts:
+    return await (parts.store.counts() if parts.outlook is None else parts.outlook())
+
+
 @dataclass(frozen=True, slots=True)
 class _Mark:
     at: float
@@ -128,7 +132,8 @@ _MARKS = 60  # A minute is long enough to be steady and short enough to be now.
 
 
 def _mark(now: float, counts: Counts) -> _Mark:
-    return _Mark(now, sum(counts.settled.values()), counts.open - counts.blocked)
+    done = sum(counts.settled.values()) + counts.scheduled
+    return _Mark(now, done, counts.open - counts.blocked)
 
 
 def _speeds(before: _Mark, now: _Mark) -> tuple[float, float]:

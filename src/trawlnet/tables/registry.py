@@ -18,6 +18,7 @@ from trawlnet.tables.registry_entry import Terms, admitted, countable
 from trawlnet.tables.registry_notes import FOLDER, Notes
 from trawlnet.tables.registry_rows import columns_of, row_of
 from trawlnet.tables.registry_rules import (
+    ANY,
     HOUR,
     MEDIUM,
     Found,
@@ -26,6 +27,7 @@ from trawlnet.tables.registry_rules import (
     Source,
     Status,
     Verdict,
+    Which,
     after_completed,
     after_failed,
     after_partial,
@@ -42,6 +44,7 @@ from trawlnet.tables.relational import (
     Transaction,
     Value,
     Values,
+    from_db,
     migrate_relational,
     named,
     open_relational,
@@ -59,6 +62,7 @@ __all__ = [
     "Status",
     "Terms",
     "Verdict",
+    "Which",
     "open_registry",
 ]
 
@@ -120,15 +124,24 @@ class Registry:
         return verdicts
 
     async def claim(
-        self, limit: int, now: float, lease: float, owner: str, *, skip_connected: bool = False
+        self, limit: int, now: float, lease: float, owner: str, which: Which = ANY
     ) -> list[PdsRow]:
         """The most urgent rows that are due, as theirs for `lease` seconds. An owner must claim
         under a name that nobody uses twice, or an old claim could finish a new one's scan."""
-        values = self._lease(owner, now, lease) | {"count": limit, "skip_connected": skip_connected}
+        values = self._lease(owner, now, lease) | {"count": limit}
+        values |= {"skip_connected": which.skip_connected, "only_begun": which.only_begun}
         async with self._db.transaction() as transaction:
             urls = await transaction.rows(self._sql("claim"), values)
             rows = [await self._row(transaction, url) for (url,) in urls]
         return sorted((row for row in rows if row is not None), key=lambda row: row.order)
+
+    async def next_begun(self, now: float, which: Which, *, or_put_off: bool) -> float | None:
+        """When the first scan that was cut short may go on; those that a server has put off may
+        wait for ever."""
+        values: dict[str, Value] = {"now": self._at(now), "or_put_off": or_put_off}
+        values["skip_connected"] = which.skip_connected
+        ((due,),) = await self._db.rows(self._sql("next_begun"), values)
+        return from_db(due)
 
     async def claim_one(self, url: str, now: float, lease: float, owner: str) -> PdsRow | None:
         """One PDS, due or not; None when it is not known, or being scanned."""

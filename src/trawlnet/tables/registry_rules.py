@@ -74,6 +74,17 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Which:
+    """Of the rows that are due."""
+
+    skip_connected: bool = False  # Not those that a relay reads from anyway.
+    only_begun: bool = False  # Only those whose last scan was cut short.
+
+
+ANY = Which()
+
+
+@dataclass(frozen=True, slots=True)
 class PdsRow:
     """Instants are Unix seconds."""
 

@@ -33,9 +33,9 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.pds import PdsMeter
+from trawlnet.observe.pds import PdsMeter, show_hosts
 from trawlnet.observe.trace import traced_turns
-from trawlnet.tables.registry import Registry, Terms, open_registry
+from trawlnet.tables.registry import Registry, Terms, Which, open_registry
 from trawlnet.tables.scanned import Scanned
 
 REGISTRY = "registry.db"  # In the state folder.
@@ -130,11 +130,19 @@ async def open_parts(
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit:
         scan = scanning(await scan_parts(kit))
-        store = RegistryStore(kit.registry, clock, owner(clock), lease(config))
+        store = RegistryStore(
+            kit.registry,
+            clock,
+            owner(clock),
+            lease(config),
+            tell=lambda stats: show_hosts(metrics, stats.by_status),
+        )
         discovered = asyncio.Event()
         sources = wanted(config, workspace)
         rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
-        rota = Rota(config.batch, config.scan_interval, config.once, config.skip_relay_connected)
+        which = Which(config.skip_relay_connected)
+        interval, at_once = config.scan_interval, config.concurrency
+        rota = Rota(config.batch, interval, config.once, which, at_once)
         source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
         try:
             yield Parts(
@@ -145,6 +153,7 @@ async def open_parts(
                 kit.gate,
                 clock,
                 companions=[rounds.run] if sources.any and not config.once else [],
+                outlook=store.outlook,
             )
         finally:
             await store.close()

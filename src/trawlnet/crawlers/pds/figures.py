@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure
 from trawlnet.net.lane import lane_of
-from trawlnet.tables.registry import PdsRow, Registry, Status
+from trawlnet.tables.registry import PdsRow, Registry, Stats, Status
 
 _PAGE = 500  # Rows read at once.
 
 
-async def counts_of(registry: Registry, now: float) -> Counts:
+def counts_from(stats: Stats) -> Counts:
     """Open is what is due or being scanned, settled is what was given up, and all else will be
     visited again."""
-    stats = await registry.stats(now)
     scanning = stats.by_status[Status.SCANNING]
     given_up = sum(stats.given_up.values())
     open_ = min(stats.due + scanning, stats.total - given_up)

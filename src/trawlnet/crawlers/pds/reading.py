@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.pds.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scan_asking import Stopped, is_missing, is_surely_missing
+from trawlnet.crawlers.pds.scan_asking import SOON, Stopped, is_missing, is_surely_missing
 from trawlnet.crawlers.pds.scan_pages import (
     RecordsPage,
     describe_repo_url,
@@ -26,7 +26,6 @@ _DESCRIPTION_BYTES = 1 << 20
 _RECORDS_AT_ONCE = 100
 _SMALLER_PAGES = (10, 1)  # For records so large that a full page of them is refused.
 _SKEW = 300.0  # Seconds that a server's clock may be ahead of ours.
-_SOON = 60.0  # Seconds until a scan goes on that had read enough.
 
 
 async def read_repo(scan: Scan, reading: Reading) -> None:
@@ -159,7 +158,7 @@ async def _page(scan: Scan, reading: Reading) -> RecordsPage | Outcome:
     left = scan.parts.limits.records - scan.tally.found.total()
     if left <= 0:
         detail = f"{scan.parts.limits.records} records read, the rest comes later"
-        raise Stopped(Verdict.PARTIAL, Reason.OK, detail, _SOON)
+        raise Stopped(Verdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
     body: bytes | Outcome = b""
     for limit in (_RECORDS_AT_ONCE, *_SMALLER_PAGES):

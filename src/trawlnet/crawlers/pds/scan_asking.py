@@ -18,7 +18,7 @@ _UNTOLD_WAIT = 300.0  # Seconds, after a "slow down" that names no time: a serve
 _SHORT_PAUSE = 10.0  # Seconds: no longer than two turns at the usual pace.
 # One that hangs must not take all the time of a scan, or no scan would ever come past it.
 _REQUESTS_AT_LEAST = 3
-_SOON = 60.0  # Seconds until a scan goes on that its own deadline ended.
+SOON = 1.0  # Seconds until a scan may go on that its own deadline or cap ended.
 
 
 class Stopped(Exception):
@@ -35,7 +35,7 @@ class Stopped(Exception):
 
 
 def out_of_time() -> Stopped:
-    return Stopped(Verdict.PARTIAL, Reason.OK, "its time is up", _SOON)
+    return Stopped(Verdict.PARTIAL, Reason.OK, "its time is up", SOON)
 
 
 @dataclass(slots=True)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from trawlnet.crawlers.pds.figures import counts_of, failures_of
+from trawlnet.crawlers.pds.figures import counts_from, failures_of
 from trawlnet.crawlers.pds.scan_parts import ScanResult
 from trawlnet.crawlers.pds.verdict import conclude, excuse
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Page
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
-from trawlnet.tables.registry import PdsRow, Registry
+from trawlnet.tables.registry import PdsRow, Registry, Stats, Which
 
 _COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registry is large.
 
@@ -29,8 +29,9 @@ class Rota:
 
     batch: int
     interval: float  # From the beginning of a batch to that of the next.
-    once: bool = False  # Batch after batch until nothing is due, and then no more.
-    skip_connected: bool = False
+    once: bool = False  # Batch after batch until all are scanned whole, and then no more.
+    which: Which = field(default_factory=Which)
+    at_once: int = 2  # Scans that were cut short and go on between two batches.
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +45,39 @@ class RegistryStore:
     """Rows that this process has claimed; all else stays in the registry."""
 
     def __init__(
-        self, registry: Registry, clock: Clock, owner: str = "", lease: float = 0.0
+        self,
+        registry: Registry,
+        clock: Clock,
+        owner: str = "",
+        lease: float = 0.0,
+        tell: Callable[[Stats], None] = lambda stats: None,
     ) -> None:
         """Without an owner it is only looked at, and never claims."""
         self._registry = registry
         self._clock = clock
         self._owner = owner
         self._lease = lease
+        self._tell = tell  # Told whenever the registry was counted.
         self._claims = 0
         self._counted: Counts | None = None
         self._counted_at = 0.0
         self._held: dict[str, _Held] = {}
 
-    async def claim(self, rota: Rota) -> list[Task]:
-        """Claim the next batch; `feed` takes it in."""
+    async def claim(self, most: int, which: Which) -> list[Task]:
+        """Claim some that are due; `feed` takes them in."""
         self._claims += 1
         owner, now = f"{self._owner}/{self._claims}", self._clock.now()
-        rows = await self._registry.claim(
-            rota.batch, now, self._lease, owner, skip_connected=rota.skip_connected
-        )
+        rows = await self._registry.claim(most, now, self._lease, owner, which)
         tasks = [_task(row) for row in rows]
         self._held |= {task.key: _Held(task, owner) for task in tasks}
         return tasks
+
+    async def next_begun(self, rota: Rota) -> float:
+        """When a scan that was cut short may go on; infinity if there is none. Who scans once
+        does not wait for servers that send us away."""
+        now = self._clock.now()
+        due = await self._registry.next_begun(now, rota.which, or_put_off=not rota.once)
+        return math.inf if due is None else due
 
     async def cursor(self) -> str | None:
         return None
@@ -112,11 +124,17 @@ class RegistryStore:
     async def hold(self, lane: str, until: float) -> None:
         """Rows have due times of their own; a lane's is forgotten with the process."""
 
-    async def counts(self) -> Counts:
+    async def outlook(self) -> Counts:
+        """The whole registry, whoever scans it."""
         now = self._clock.now()
         if self._counted is None or now >= self._counted_at + _COUNT_EVERY:
-            self._counted, self._counted_at = await counts_of(self._registry, now), now
-        counts = self._counted
+            stats = await self._registry.stats(now)
+            self._counted, self._counted_at = counts_from(stats), now
+            self._tell(stats)
+        return self._counted
+
+    async def counts(self) -> Counts:
+        counts = await self.outlook()
         if not self._owner:
             return counts
         # A crawl ends when its own batch has, however much is due for others.
@@ -140,7 +158,8 @@ class RegistryStore:
 
 
 class DueSource:
-    """A batch of what is due, then a pause; or, once, batch after batch until nothing is due."""
+    """A batch of what is due, then what was cut short, until it is time for the next batch; or,
+    once, batch after batch until nothing is left to ask."""
 
     def __init__(
         self,
@@ -162,16 +181,30 @@ class DueSource:
         while True:
             begun = self._clock.now()
             self._discovered.clear()
-            if tasks := await self._store.claim(rota):
+            if tasks := await self._store.claim(rota.batch, rota.which):
                 # Whoever pulls the next page has waited until this one is worked off.
                 yield Page(tasks, "")
             elif rota.once:
-                return
+                due = await self._store.next_begun(rota)
+                if due > begun + rota.interval:
+                    return
+                await self._pause(due)
             if not rota.once:
-                await self._pause(begun + rota.interval, cut_short=not tasks)
+                async for page in self._going_on(begun + rota.interval, cut_short=not tasks):
+                    yield page
 
-    async def _pause(self, until: float, *, cut_short: bool) -> None:
-        """Whoever had nothing to do may begin as soon as something was discovered."""
+    async def _going_on(self, until: float, *, cut_short: bool) -> AsyncIterator[Page]:
+        """No more than workers at a time, so that the next batch waits for one slice at most.
+        Whoever had nothing to do may begin as soon as something was discovered."""
+        rota, which = self._rota, replace(self._rota.which, only_begun=True)
+        while self._clock.now() < until and not (cut_short and self._discovered.is_set()):
+            if tasks := await self._store.claim(rota.at_once, which):
+                yield Page(tasks, "")
+            else:
+                due = await self._store.next_begun(rota)
+                await self._pause(min(until, due), cut_short=cut_short)
+
+    async def _pause(self, until: float, *, cut_short: bool = False) -> None:
         sleeping = asyncio.ensure_future(self._clock.sleep(until - self._clock.now()))
         waking = asyncio.ensure_future(self._discovered.wait())
         try:
