@@ -27,7 +27,7 @@ def as_report(facts: IdsFacts, place: str, now: float) -> Report:
     tiles = [
         Tile("done", number(marks.get("done", 0)), "good"),
         Tile("settled up to", str(facts.watermark)),
-        Tile("behind, last seen", "unknown" if lag is None else f"{number(lag)} s"),
+        Tile("behind", "unknown" if lag is None else f"{number(lag)} s"),
         Tile("in gaps", number(marks.get("gap", 0))),
         Tile("holes", number(marks.get("hole", 0))),
         Tile("withheld", number(marks.get("embargoed", 0))),
@@ -97,7 +97,7 @@ def _stored(figures: InstanceFigures) -> list[Html]:
     ]
     return [
         bars("Instances by activity", top(figures.activities), column, first="activity",
-             note="From the tables of `ids store`."),
+             note="From the tables that ids store has filled."),
         columns(f"Instances by the {word} in which they ended", ended, column, first=word),
         bars(f"Of {count:,} instances", known, column, first="kind", whole=count),
     ]  # fmt: skip

@@ -51,8 +51,6 @@ def _figures(figures: RegistryFigures, history: Sequence[Sample]) -> list[Html]:
         bars("PDSes by how they were found", _rows(stats.by_source), _HOSTS, first="source"),
         bars("Records by collection", top(figures.records), _RECORDS, first="collection"),
         bars("PDSes with most records", _largest(figures.largest), _RECORDS, first="PDS"),
-        bars("PDSes with most accounts", _accounts(figures.largest), Column("accounts"),
-             first="PDS", note="Among those with most records, as far as relays told."),
         lines("Scans of the last two days", [minute(hour.hour) for hour in scans], by_result,
               "scans", first="hour"),
         columns(f"Scans by the {word}, as far as the history goes", ended, _SCANS, first=word),
@@ -92,10 +90,6 @@ def _row(row: PdsRow) -> dict[str, Any]:
 
 def _largest(rows: Sequence[PdsRow]) -> list[tuple[str, float]]:
     return [(row.pds_url, row.chive_record_count) for row in rows if row.chive_record_count]
-
-
-def _accounts(rows: Sequence[PdsRow]) -> list[tuple[str, float]]:
-    return top({row.pds_url: row.account_count for row in rows if row.account_count})
 
 
 def _rows(counts: Mapping[Any, int]) -> list[tuple[str, float]]:

@@ -15,7 +15,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 14, 28
 _GROUND = _HEIGHT - _BOTTOM
 _LINES = 4
 _WIDEST = 90.0  # A single column is no wall.
-_NAMES = 8  # Places named below a picture, at most.
+_LETTER = 7.0  # Width of one, about, in a name below a picture.
+_BETWEEN = 14.0  # Two names.
 _THINNEST = 1.5  # What is not nothing must not look so.
 
 
@@ -59,7 +60,7 @@ def columns(title: str, rows: Rows, column: Column, *, first: str, note: str = "
     """Upright bars in their given order: over time, or over sizes."""
     if not rows:
         return _figure(title, note, _nothing())
-    axis = _axis(max(value for _, value in rows))
+    axis = _axis([value for _, value in rows])
     wide = min((_WIDTH - _LEFT - _RIGHT) / len(rows), _WIDEST)
     drawn = [
         tag(
@@ -72,7 +73,7 @@ def columns(title: str, rows: Rows, column: Column, *, first: str, note: str = "
         )
         for n, (name, value) in enumerate(rows)
     ]
-    every = max(1, math.ceil(len(rows) / _NAMES))
+    every = _every([name for name, _ in rows], wide)
     names = [
         tag("text", name, x=_round(_LEFT + (n + 0.5) * wide), y=_HEIGHT - 8, class_="name")
         for n, (name, _) in enumerate(rows)
@@ -95,7 +96,7 @@ def lines(
     values = [value for line in series.values() for value in line if value is not None]
     if not places or not values:
         return _figure(title, note, _nothing())
-    axis = _axis(max(values))
+    axis = _axis(values)
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(places) - 1)
     if len(places) == 1:
         places, series = [*places, ""], {name: [*line, *line] for name, line in series.items()}
@@ -103,7 +104,7 @@ def lines(
         tag("path", d=_path(line, axis, step), class_=f"line line{n}")
         for n, line in enumerate(series.values())
     ]
-    every = max(1, math.ceil(len(places) / _NAMES))
+    every = _every(places, step)
     names = [
         tag("text", name, x=_round(_LEFT + n * step), y=_HEIGHT - 8, class_="name")
         for n, name in enumerate(places)
@@ -148,12 +149,22 @@ class _Axis:
         return tag("g", *marks, class_="grid")
 
 
-def _axis(most: float) -> _Axis:
-    """Round distances between lines, of which about `_LINES` are needed."""
+def _axis(values: Sequence[float]) -> _Axis:
+    """Round distances between lines, of which about `_LINES` are needed; of things that are
+    counted, there are no halves."""
+    most = max(values)
     rough = (most if most > _LEAST else 1.0) / _LINES
+    if all(float(value).is_integer() for value in values):
+        rough = max(rough, 1.0)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough * 0.999)
     return _Axis(step, max(1, math.ceil(most / step - 1e-9)))
+
+
+def _every(names: Sequence[str], step: float) -> int:
+    """Which names below a picture have room: one of so many."""
+    wide = max(map(len, names)) * _LETTER + _BETWEEN
+    return max(1, math.ceil(wide / step)) if step > 0.0 else 1
 
 
 def short(value: float) -> str:
@@ -189,7 +200,10 @@ def _path(line: Sequence[float | None], axis: _Axis, step: float) -> str:
 
 
 def _svg(title: str, inner: Html) -> Html:
-    return tag("svg", inner, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=title)
+    size = f"0 0 {_WIDTH} {_HEIGHT}"
+    picture = tag("svg", inner, viewBox=size, role="img", aria_label=title)
+    # Too wide for a telephone, it is moved rather than made too small to read.
+    return tag("div", picture, class_="scroll picture")
 
 
 def _legend(series: Mapping[str, Sequence[float | None]]) -> Html:
