@@ -18,7 +18,7 @@ import typer
 from trawlnet.cli.errors import Exit, UsageTrouble
 from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, say
-from trawlnet.cli.workspace import find, shown
+from trawlnet.cli.workspace import find
 
 if TYPE_CHECKING:  # Only a dashboard that runs pays for the import.
     from trawlnet.observe.dashboard.board import Board
@@ -120,7 +120,7 @@ async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> No
 
     board = Board(lambda: places_of(path), SystemClock())
     async with _inner(path, board.places) as inner:
-        site = Site(board, keys, shown(path), lambda: server.should_exit, inner)
+        site = Site(board, keys, _name(path), lambda: server.should_exit, inner)
         server = server_for(make_app(site))
         # The server ends on a signal, and hands it on when it has: there is nothing left to do.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -133,6 +133,10 @@ async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> No
             await asyncio.gather(sweeping, return_exceptions=True)
             _sweep_once(board)
     say("dashboard stopped")
+
+
+def _name(path: Path) -> str:
+    return path.resolve().name
 
 
 async def _sweep(board: Board, server: Any, parent: int) -> None:

@@ -73,6 +73,14 @@ async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     decisions = await asyncio.to_thread(_last_rows, workspace.state / DECISIONS)
     return [
         Exhibit(
+            "Ids a second: expected and measured",
+            ("time", "expected", "measured"),
+            [_forecast(row) for row in decisions[-_MANY:]],
+            Draw.LINES,
+            "What each decision expected, and what the one ten seconds before it came to.",
+            "ids/s",
+        ),
+        Exhibit(
             "Decisions",
             ("at", "workers", "requests/s", "ids/s expected", "ids/s measured", "why"),
             [_decision(row) for row in reversed(decisions[-_MANY:])],
@@ -117,6 +125,10 @@ def _decision(row: Mapping[str, Any]) -> Sequence[object]:
         UNKNOWN if measured is None else _rounded(measured),
         str(row.get("reason", "")),
     )
+
+
+def _forecast(row: Mapping[str, Any]) -> Sequence[object]:
+    return (clock_time(row.get("at", 0.0)), row.get("predicted_rate"), row.get("measured_rate"))
 
 
 def _rounded(value: object) -> str:

@@ -16,12 +16,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from trawlnet.engine.gate import LaneState
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.history import History
 from trawlnet.observe.lanes import condition, shown
-from trawlnet.observe.progress import Snapshot
+from trawlnet.observe.progress import Phase, Snapshot
 from trawlnet.observe.render import as_object
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,7 @@ WATCH_SECONDS = 10.0  # How long after a touch somebody is taken to be looking.
 _LOOK_EVERY = 1.0
 _SAMPLE_EVERY = 10.0
 _MOST_LANES = 5000
+_LANES_PER_SECOND = 1500  # The more there are, the more seldom all of them are told again.
 
 Take = Callable[[], Awaitable[Snapshot]]
 Extras = Callable[[], Mapping[str, float]]
@@ -55,6 +58,9 @@ class Live:
         self._extras = extras
         self._history = History(folder / HISTORY)
         self._sample_at = 0.0
+        self._table: list[list[object]] = []
+        self._left_out = 0
+        self._lanes_until = 0.0
 
     async def run(self) -> None:
         """For as long as the crawl lasts. Trouble with the disk is the sink's to tell."""
@@ -95,10 +101,13 @@ class Live:
         return figures | dict(snap.yields) | dict(self._extras())
 
     def _row(self, snap: Snapshot, now: float) -> dict[str, Any]:
-        states = self._lanes()
-        lanes = [_lane(state, now) for state in states[:_MOST_LANES]]
+        if now >= self._lanes_until or snap.phase is Phase.ENDED:
+            states = self._lanes()
+            self._table = [_lane(state, now) for state in states[:_MOST_LANES]]
+            self._left_out = max(0, len(states) - _MOST_LANES)
+            self._lanes_until = now + len(self._table) / _LANES_PER_SECOND
         row = as_object(snap) | {"at": now, "pid": os.getpid(), "figures": self._figures(snap)}
-        return row | {"lanes_left_out": max(0, len(states) - _MOST_LANES), "lane_table": lanes}
+        return row | {"lanes_left_out": self._left_out, "lane_table": self._table}
 
     def _watched(self, now: float) -> bool:
         try:
@@ -168,5 +177,6 @@ def _lane(state: LaneState, now: float) -> list[object]:
 
 def _put(path: Path, row: Mapping[str, Any]) -> None:
     fresh = path.with_suffix(".tmp")
-    fresh.write_text(json.dumps(row), "utf-8")
+    # A tenth of the time that the standard library takes, with thousands of lanes.
+    fresh.write_bytes(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS))
     fresh.replace(path)

@@ -22,6 +22,7 @@ _HISTORY_EVERY = 5.0
 _TELL_EVERY = 5.0
 _COST = 20.0  # What is slow to tell is told more seldom: it may take one twentieth of the time.
 _NOTHING = Told({}, ())
+_FEW = 6  # Samples that make no picture yet.
 
 
 @dataclass(slots=True)
@@ -94,18 +95,29 @@ class Board:
                 desk.told_until = self.clock.now() + _spared(now, self.clock.now())
             return desk.told
 
-    async def history(self, crawler: str, span: str) -> Sequence[Sample]:
-        desk, now = self._desks[crawler], self.clock.now()
+    async def history(self, look: Look, span: str) -> Sequence[Sample]:
+        """Back from now; or from the end, if that was it."""
+        crawler, now = look.crawler, self.clock.now()
+        desk = self._desks[crawler]
         until, samples = desk.samples.get(span, (0.0, ()))
         if now >= until:
-            folder, since = self.places[crawler].state / HISTORY, now - SPANS[span][1]
+            end = now if look.standing.at_work or look.as_of is None else look.as_of
+            folder, since = self.places[crawler].state / HISTORY, end - SPANS[span][1]
             samples = await asyncio.to_thread(read_history, folder, since, POINTS)
             desk.samples[span] = (now + _HISTORY_EVERY, samples)
-        return samples
+        return _with_now(samples, look) if len(samples) < _FEW else samples
 
     def forget(self, crawler: str) -> None:
         """Something was done that whoever did it wants to see."""
         self._desks[crawler] = _Desk()
+
+
+def _with_now(samples: Sequence[Sample], look: Look) -> Sequence[Sample]:
+    """A crawl that has just begun has little history; what it does now is part of it, too."""
+    last = samples[-1].at if samples else 0.0
+    if look.as_of is None or look.as_of <= last + 1.0:
+        return samples
+    return [*samples, Sample(look.as_of, look.figures)]
 
 
 class Unreadable(Exception):

@@ -19,6 +19,7 @@ SPANS: Mapping[str, tuple[str, float]] = {
 POINTS = 120  # Of one line: more cannot be told apart on a laptop.
 _GAP = 4  # Steps without a sample after which the line is broken.
 _MB, _GB = 1e6, 1e9
+_NARROW = 3  # Columns of a table that fit beside another.
 
 Line = Sequence[float | None]
 
@@ -69,39 +70,64 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
 
 
 def drawn(exhibit: Exhibit) -> Html:
-    first = exhibit.heads[0]
-    pairs = [(str(row[0]), float(str(row[1]))) for row in exhibit.rows if exhibit.draw != "table"]
-    column = chart.Column(exhibit.heads[1], exhibit.unit)
-    if exhibit.draw is Draw.BARS:
-        inner = chart.bars(exhibit.title, pairs, column, first=first, note=exhibit.note)
-    elif exhibit.draw is Draw.COLUMNS:
-        inner = chart.columns(exhibit.title, pairs, column, first=first, note=exhibit.note)
-    else:
-        inner = _table(exhibit)
+    inner = _DRAWN[exhibit.draw](exhibit)
     more = tag("p", tag("a", "Open it", href=exhibit.link), class_="more") if exhibit.link else ""
     return joined(inner, more)
 
 
+def _bars(exhibit: Exhibit) -> Html:
+    column = chart.Column(exhibit.heads[1], exhibit.unit)
+    rows, first = _pairs(exhibit), exhibit.heads[0]
+    return chart.bars(exhibit.title, rows, column, first=first, note=exhibit.note)
+
+
+def _columns(exhibit: Exhibit) -> Html:
+    column = chart.Column(exhibit.heads[1], exhibit.unit)
+    rows, first = _pairs(exhibit), exhibit.heads[0]
+    return chart.columns(exhibit.title, rows, column, first=first, note=exhibit.note)
+
+
+def _lines(exhibit: Exhibit) -> Html:
+    first, *names = exhibit.heads
+    places = [str(row[0]) for row in exhibit.rows]
+    series = {
+        name: [_number(row[n]) for row in exhibit.rows] for n, name in enumerate(names, start=1)
+    }
+    return chart.lines(exhibit.title, places, series, exhibit.unit, first=first, note=exhibit.note)
+
+
+def _pairs(exhibit: Exhibit) -> list[tuple[str, float]]:
+    return [(str(row[0]), _number(row[1]) or 0.0) for row in exhibit.rows]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
 def _table(exhibit: Exhibit) -> Html:
-    heads = [tag("th", head, scope="col", class_=_side(n)) for n, head in enumerate(exhibit.heads)]
+    sides = [_kind(cell) for cell in exhibit.rows[0]] if exhibit.rows else [None]
+    heads = [
+        tag("th", head, scope="col", class_=side)
+        for head, side in zip(exhibit.heads, sides, strict=False)
+    ]
     rows = [
         tag("tr", *(tag("td", cell, class_=_kind(cell)) for cell in row)) for row in exhibit.rows
     ]
     caption = tag("figcaption", tag("h2", exhibit.title), tag("p", exhibit.note))
+    wide = "wide" if len(exhibit.heads) > _NARROW else None
     if not rows:
-        return tag("figure", caption, tag("p", "Nothing yet.", class_="soft"))
+        return tag("figure", caption, tag("p", "Nothing yet.", class_="soft"), class_=wide)
     table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
     label = exhibit.title
     region = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label=label)
-    return tag("figure", caption, region)
-
-
-def _side(n: int) -> str | None:
-    return None if n == 0 else "number"
+    return tag("figure", caption, region, class_=wide)
 
 
 def _kind(cell: object) -> str | None:
     return "number" if isinstance(cell, int | float) or str(cell)[:1].isdigit() else None
+
+
+_DRAWN = {Draw.BARS: _bars, Draw.COLUMNS: _columns, Draw.LINES: _lines, Draw.TABLE: _table}
 
 
 def _with_gaps(samples: Sequence[Sample]) -> list[Sample]:

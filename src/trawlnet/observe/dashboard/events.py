@@ -55,7 +55,7 @@ def question_of(query: Mapping[str, str], crawlers: Sequence[str]) -> Question:
 async def face_of(board: Board, question: Question) -> Face:
     look = await board.look(question.crawler)
     told = await board.told(question.crawler)
-    samples = await board.history(question.crawler, question.span)
+    samples = await board.history(look, question.span)
     chosen = choose(look.lanes, question.wish)
     kept = question.kept
     made = {

@@ -54,7 +54,9 @@ def dashboard(
         _part("exhibits", parts, "div", class_="exhibits"),
         *(_part(f"chart-{key}", parts, "div") for key in _LAST),
         _titled("Where the keys are", "counts", parts, "As the store has them."),
-        _titled("In the crawler's own terms", "facts", parts, "As `status` tells them."),
+        _titled(
+            "In the crawler's own terms", "facts", parts, "The same as the status command tells."
+        ),
         id="main",
     )
     return _document(f"{question.crawler}: {name}", _nav(question.crawler, crawlers, name), main)

@@ -117,7 +117,11 @@ def _is_answer(word: str) -> bool:
 
 def _tile(name: str, value: str, kind: str = "") -> Html:
     kind = f"tile {kind}".rstrip()
-    return tag("div", tag("dt", name), tag("dd", value), class_=kind)
+    long = "long" if len(value) > _ROOM else None
+    return tag("div", tag("dt", name), tag("dd", value, class_=long), class_=kind)
+
+
+_ROOM = 10  # Characters of a figure that fit on a tile in the usual size.
 
 
 def queue(look: Look) -> Html:
@@ -246,7 +250,7 @@ def lane_row(row: LaneRow) -> Html:
         tag("td", "no limit" if row.rate is None else number(row.rate), class_="number"),
         tag("td", number(row.in_flight), class_="number"),
         tag("td", _until(row), class_="number"),
-        tag("td", row.why.replace("_", " ")),
+        tag("td", row.why.replace("_", " ") if row.condition in ("parked", "blocked") else ""),
         tag("td", number(row.failures), class_="number"),
         tag("td", row.last_failure.replace("_", " ")),
     ]

@@ -14,6 +14,7 @@ from trawlnet.engine.outcome import Reason
 class Draw(StrEnum):
     BARS = "bars"
     COLUMNS = "columns"
+    LINES = "lines"
     TABLE = "table"
 
 

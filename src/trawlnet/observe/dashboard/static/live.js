@@ -15,12 +15,15 @@ function focusables(element) {
 
 // New content must neither close what is open, nor scroll it, nor take the keyboard away.
 function put(element, html) {
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  if (fresh.innerHTML === element.innerHTML) return;
   const open = [...element.querySelectorAll("details")].map((each) => each.open);
   const scrolled = [...element.querySelectorAll(".scroll")].map((each) => each.scrollTop);
   const held = element.contains(document.activeElement)
     ? focusables(element).indexOf(document.activeElement)
     : -1;
-  element.innerHTML = html;
+  element.replaceChildren(fresh.content);
   element.querySelectorAll("details").forEach((each, n) => { each.open = Boolean(open[n]); });
   element.querySelectorAll(".scroll").forEach((each, n) => { each.scrollTop = scrolled[n] || 0; });
   if (held >= 0) focusables(element)[held]?.focus({ preventScroll: true });
