@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from trawlnet.observe.lanes import shown as harmless
 if TYPE_CHECKING:  # Only a scan that runs pays for the import.
     from trawlnet.crawlers.pds.build import Kit
     from trawlnet.crawlers.pds.scan_parts import ScanResult
+    from trawlnet.engine.ports import Clock
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags", "batch"),
@@ -28,6 +30,10 @@ _KEYS = (
     *("allow_private_hosts", "contact"),
 )
 _DETAIL_CHARS = 200
+_TELL_EVERY = 10.0  # Seconds between two lines about one PDS.
+# One account is read in one go; nobody's is larger than this.
+_ACCOUNT_SECONDS = 86_400.0
+_ACCOUNT_RECORDS = 10_000_000
 
 Urls = Annotated[
     list[str] | None,
@@ -38,6 +44,16 @@ Urls = Annotated[
 Did = Annotated[
     str | None,
     typer.Option("--did", metavar="DID", show_envvar=False, help="Only this account's records."),
+]
+
+
+OneSlice = Annotated[
+    bool,
+    typer.Option(
+        "--one-slice",
+        show_envvar=False,
+        help="Stop each after --scan-timeout or --max-records-per-pds; the next scan goes on.",
+    ),
 ]
 
 
@@ -54,20 +70,30 @@ def scan(
     urls: Urls = None,
     workspace: Folder,
     did: Did = None,
+    one_slice: OneSlice = False,
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Scan PDSes now. A scan that is cut short goes on from there the next time."""
+    """Scan PDSes now, each to its end, in slices of --scan-timeout.
+
+    Ctrl-C saves: the next scan goes on from there.
+    """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if did is not None and (not is_did(did) or len(urls or ()) != 1):
         raise UsageTrouble("--did takes a DID and one PDS", "scan URL --did did:plc:...")
     create(workspace, "pds")
-    return until_signal(_scan_all(config, workspace, urls or [], did, json))
+    wish = _Wish(urls or [], did, one_slice)
+    return until_signal(_scan_all(config, workspace, wish, json))
 
 
-async def _scan_all(
-    config: PdsConfig, path: Path, urls: Sequence[str], did: str | None, as_json: bool
-) -> int:
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    urls: Sequence[str]
+    did: str | None
+    one_slice: bool
+
+
+async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -> int:
     from trawlnet.crawlers.pds.build import open_kit
     from trawlnet.net.clock import SystemClock
     from trawlnet.observe.metrics import Metrics
@@ -76,37 +102,62 @@ async def _scan_all(
 
     def tell(url: str, result: ScanResult | str) -> None:
         nonlocal bad
-        row = {"pds_url": url} | ({"did": did} if did else {}) | _row(result)
-        bad += row["result"] not in _GOOD
+        row = {"pds_url": url} | ({"did": wish.did} if wish.did else {}) | _row(result)
+        bad += row["result"] not in (("complete", "partial") if wish.one_slice else ("complete",))
         emit(row) if as_json else say(_line(row))
 
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
-        await _scan(kit, urls, did, tell)
+        await _scan(kit, wish, tell)
     return Exit.GIVEN_UP if bad else Exit.DONE
 
 
-_GOOD = ("complete", "partial")
-
-
-async def _scan(
-    kit: Kit, urls: Sequence[str], did: str | None, tell: Callable[[str, ScanResult | str], None]
-) -> None:
+async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], None]) -> None:
     from trawlnet.crawlers.pds.build import owner, scan_parts, scanning
     from trawlnet.crawlers.pds.claimed import Bench, scan_batch, scan_each
     from trawlnet.crawlers.pds.scan import scan_did
 
     parts, config, clock = await scan_parts(kit), kit.config, kit.clock
-    if did is not None:
-        deadline = clock.now() + config.scan_timeout
-        tell(urls[0], await scan_did(parts, urls[0], did, deadline=deadline))
+    urls = wish.urls
+    if wish.did is not None:
+        seconds = config.scan_timeout if wish.one_slice else _ACCOUNT_SECONDS
+        whole = replace(parts, limits=replace(parts.limits, records=_ACCOUNT_RECORDS))
+        bounded = parts if wish.one_slice else whole
+        tell(urls[0], await scan_did(bounded, urls[0], wish.did, deadline=clock.now() + seconds))
         return
     # Each PDS is claimed and finished in turn, so that one name serves for all of them.
     name, held = owner(clock), lease(config)
-    bench = Bench(kit.registry, scanning(parts), clock, name, held, config.scan_timeout)
+    bench = Bench(
+        kit.registry,
+        scanning(parts),
+        clock,
+        name,
+        held,
+        config.scan_timeout,
+        wish.one_slice,
+        _teller(clock),
+    )
     if urls:
         await scan_each(bench, urls, config.concurrency, tell)
     else:
         await scan_batch(bench, config.batch, config.concurrency, tell)
+
+
+def _teller(clock: Clock) -> Callable[[str, ScanResult], None]:
+    told: dict[str, float] = {}
+
+    def tell(url: str, so_far: ScanResult) -> None:
+        now = clock.now()
+        if now - told.get(url, -_TELL_EVERY) < _TELL_EVERY:
+            return
+        told[url] = now
+        left = f", {so_far.left:,} left" if so_far.left else ""
+        why = f": {harmless(so_far.detail, _DETAIL_CHARS)}" if so_far.verdict == "put_off" else ""
+        say(
+            f"{harmless(url, _DETAIL_CHARS)}: {so_far.repos:,} repos read{left}, "
+            f"{so_far.found:,} records, {so_far.requests:,} requests so far{why}; it goes on"
+        )
+
+    return tell
 
 
 def _row(result: ScanResult | str) -> dict[str, Any]:

@@ -175,6 +175,11 @@ class Scanned:
         values: Values = {"pds_url": pds_url, "walk": walk}
         return dict(await self._db.rows(self._sql("troubles"), values))
 
+    async def left(self, pds_url: str) -> int:
+        """Repos that are listed and still to be read."""
+        ((count,),) = await self._db.rows(self._sql("count_pending"), {"pds_url": pds_url})
+        return int(count)
+
     async def held(self, pds_url: str) -> Held:
         rows = await self._db.rows(self._sql("held"), {"pds_url": pds_url})
         return Held({row[0]: int(row[1]) for row in rows}, sum(int(row[2]) for row in rows))

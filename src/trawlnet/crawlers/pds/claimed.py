@@ -1,18 +1,24 @@
-"""Scanning PDSes now, outside of the schedule, but under the same claims."""
+"""Scanning PDSes now, outside of the schedule, but under the same claims.
+
+A scan is claimed, made and concluded slice by slice: whoever is stopped between two of them, or
+killed within one, leaves a scan that anybody can go on with.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.pds.build import Scan
-from trawlnet.crawlers.pds.scan_parts import ScanResult
+from trawlnet.crawlers.pds.scan_parts import ScanResult, Verdict
 from trawlnet.crawlers.pds.verdict import conclude
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry import PdsRow, Registry, Source, Verdict
+from trawlnet.tables.registry import PdsRow, Registry, Source
+from trawlnet.tables.registry import Verdict as Entered
 
 BUSY = "being scanned by another process"
+_LONGEST_WAIT = 900.0  # Seconds; a server that sends us away for longer is for another day.
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +31,44 @@ class Bench:
     owner: str
     lease: float
     timeout: float
+    one_slice: bool = False  # Instead of slice after slice to the end.
+    # Told after each slice but the last what the scan has come to so far.
+    on_slice: Callable[[str, ScanResult], None] = lambda url, so_far: None
 
 
 async def scan_named(bench: Bench, url: str) -> ScanResult | str:
     """Due or not, known or not; or why it was not scanned."""
     registry, clock = bench.registry, bench.clock
     entered = await registry.register(url, Source.USER, now=clock.now())
-    if entered.verdict is Verdict.REFUSED:
+    if entered.verdict is Entered.REFUSED:
         return entered.reason
     row = await registry.claim_one(entered.url, clock.now(), bench.lease, bench.owner)
     return BUSY if row is None else await _scan(bench, row)
 
 
-async def scan_due(bench: Bench) -> tuple[str, ScanResult] | None:
+async def scan_due(bench: Bench) -> tuple[str, ScanResult | str] | None:
     """The most urgent one; None when nothing is due."""
     rows = await bench.registry.claim(1, bench.clock.now(), bench.lease, bench.owner)
     return (rows[0].pds_url, await _scan(bench, rows[0])) if rows else None
 
 
-async def _scan(bench: Bench, row: PdsRow) -> ScanResult:
-    registry, clock, url = bench.registry, bench.clock, row.pds_url
+async def _scan(bench: Bench, row: PdsRow) -> ScanResult | str:
+    url, claimed, so_far = row.pds_url, True, None
+    while claimed:
+        piece = await _slice(bench, url)
+        so_far = piece if so_far is None else joined(so_far, piece)
+        wait = None if bench.one_slice else before_next(piece)
+        if wait is None:
+            return so_far
+        bench.on_slice(url, so_far)
+        await bench.clock.sleep(wait)
+        again = await bench.registry.claim_one(url, bench.clock.now(), bench.lease, bench.owner)
+        claimed = again is not None
+    return BUSY
+
+
+async def _slice(bench: Bench, url: str) -> ScanResult:
+    registry, clock = bench.registry, bench.clock
     try:
         result = await bench.scan(url, clock.now() + bench.timeout)
     except BaseException:
@@ -52,6 +76,26 @@ async def _scan(bench: Bench, row: PdsRow) -> ScanResult:
         raise
     await conclude(registry, url, bench.owner, result, clock.now())
     return result
+
+
+def before_next(piece: ScanResult) -> float | None:
+    """Seconds until the next slice; None if there is none, or none worth waiting for."""
+    got_on = piece.repos > 0 or piece.found > 0
+    goes_on = piece.verdict is Verdict.PARTIAL or (piece.verdict is Verdict.PUT_OFF and got_on)
+    if not goes_on or piece.again_in is None or piece.again_in > _LONGEST_WAIT:
+        return None
+    return piece.again_in
+
+
+def joined(before: ScanResult, piece: ScanResult) -> ScanResult:
+    """Two slices as one scan: what was done adds up, and the later one has the last word."""
+    return replace(
+        piece,
+        tally=before.tally + piece.tally,
+        requests=before.requests + piece.requests,
+        lookups=before.lookups + piece.lookups,
+        repos=before.repos + piece.repos,
+    )
 
 
 async def scan_each(

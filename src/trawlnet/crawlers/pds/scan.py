@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
@@ -46,7 +47,12 @@ async def scan_pds(parts: ScanParts, pds_url: str, *, deadline: float) -> ScanRe
         ending = stopped
         await scan.save()
         held = await parts.tables.held(scan.pds)
-    result = _result(scan, ending, held)
+    except asyncio.CancelledError:
+        # Whoever stops us should not have to ask again what was asked.
+        await parts.tables.settle(scan.pds, scan.take_done())
+        raise
+    left = 0 if ending.verdict is Verdict.COMPLETE else await parts.tables.left(scan.pds)
+    result = replace(_result(scan, ending, held), left=left)
     if parts.meter is not None:
         parts.meter.scan_ended(_STATUSES[ending.verdict], parts.clock.now() - begun)
     return result

@@ -76,6 +76,14 @@ class Tally:
     skipped: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
 
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.found + other.found,
+            self.indexed + other.indexed,
+            self.skipped + other.skipped,
+            self.failed + other.failed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
@@ -92,6 +100,7 @@ class ScanResult:
     repos: int  # Repos read in this scan.
     held: Mapping[str, int]  # Live records of the PDS by collection, after this scan.
     indexed_held: int  # How many of them are indexed.
+    left: int = 0  # Repos that are listed and still to be read.
 
     @property
     def complete(self) -> bool:

@@ -120,6 +120,8 @@ class RegistryStore:
             else:
                 await excuse(self._registry, key, held.owner, receipt.reason, receipt.at)
             del self._held[key]
+        if not self._held:
+            self._counted = None  # A batch is done: whoever looks now should see it.
 
     async def hold(self, lane: str, until: float) -> None:
         """Rows have due times of their own; a lane's is forgotten with the process."""
