@@ -93,7 +93,6 @@ def run_crawl(job: Job[C]) -> int:
 def _tune_memory() -> None:
     """What start-up made stays until the end: looking through it again and again is a twentieth
     of a crawl's time."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE)
 
