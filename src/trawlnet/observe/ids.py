@@ -73,7 +73,9 @@ class IdsMeter(Collector):
         self.figures = metrics.figures  # For people to look at; whoever steers fills them.
         self.yields |= {"stored": 0, "withheld": 0}
         self.verdicts: Counter[str] = Counter()
-        self._summary: Counter[tuple[str, str]] = Counter()
+        # Every result is there before it has happened: a share of nothing is 0, not unknown.
+        first_tries = {(str(number), "1"): 0 for number in STATUSES.values()}
+        self._summary: Counter[tuple[str, str]] = Counter(first_tries)
         self._purposes: Counter[tuple[str, str]] = Counter()
         self._lags = RecentValues(_LAG_WINDOW)
         self._recent = RecentCounts(_COUNT_WINDOW)
