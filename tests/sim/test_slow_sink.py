@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.engine.ports import Page
+from trawlnet.engine.ports import Counts, Page
 from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
@@ -97,5 +98,28 @@ def test_lanes_of_others_are_left_to_them() -> None:
         store, _ = await crawled([page], DictSink(), handler, lambda lane: lane == "ours")
         assert asked == ["ours", "ours"]
         assert (await store.counts()).open == 2
+
+    run_sim(main())
+
+
+class SharedStore(MemoryStore):
+    """Others have put in more than is worked off here, and work it off in their own time."""
+
+    async def counts(self) -> Counts:
+        theirs = 100_000 if SimClock().now() < 1000.0 else 0
+        ours = await super().counts()
+        return replace(ours, open=ours.open + theirs)
+
+
+def test_a_source_that_waited_for_others_goes_on_when_they_are_done() -> None:
+    async def handler(task: Task) -> Outcome:
+        return Outcome(Reason.OK, items=[task.key])
+
+    async def main() -> None:
+        clock, sink = SimClock(), DictSink()
+        gate = Gate(clock, Manners(rate=1000.0))
+        parts = Parts(ListSource(numbered_pages(100)), SharedStore(), handler, sink, gate, clock)
+        assert await crawl(parts, Limits(high_water=1000), Control(5)) is Ending.DONE
+        assert len(sink.rows) == 100 and 1000.0 <= clock.now() < 1100.0
 
     run_sim(main())

@@ -23,7 +23,7 @@ from trawlnet.cli.talk import emit, size
 
 _NATIVE = "trawlnet.formats._native"
 _LIBRARIES = ("aiohttp", "lmdb", "uvloop", "zstandard", "cryptography", "libipld", "pydantic")
-_EXTRAS = (("redis", "redis"), ("aio_pika", "rabbitmq"))
+_EXTRAS = (("redis", "redis"), ("aio_pika", "rabbitmq"), ("obstore", "s3"), ("ray", "fleet"))
 _SERVERS = (("redis-server", "a store for several machines"), ("rabbitmq-server", "a queue"))
 _LOW_DISK = 5 << 30
 _LOW_FILES = 1024  # Fifty workers and a store fit well below; sockets to many hosts may not.

@@ -56,10 +56,19 @@ async def _feed(floor: Floor) -> None:
             floor.note(lane, due)
         control.changed.set()
         while _is_enough(floor, await store.counts()):
-            floor.relief.clear()
-            await floor.relief.wait()
+            await _relieved(floor)
     control.source_dry = True
     control.changed.set()
+
+
+async def _relieved(floor: Floor) -> None:
+    """Something was settled here; or perhaps elsewhere, where others share the store."""
+    floor.relief.clear()
+    try:
+        async with asyncio.timeout(floor.limits.lease / 4):
+            await floor.relief.wait()
+    except TimeoutError:
+        pass
 
 
 def _is_enough(floor: Floor, counts: Counts) -> bool:
