@@ -170,7 +170,7 @@ async def trouble(victims: list[str], redis: RedisServer, front: Front, runtime:
     enough = 0
     while victims:
         await asyncio.sleep(0.05)
-        if (settled := _settled(redis)) <= enough:
+        if (settled := settled_in(redis)) <= enough:
             continue
         victim = victims.pop()
         if victim == "redis":
@@ -186,7 +186,7 @@ async def trouble(victims: list[str], redis: RedisServer, front: Front, runtime:
         enough = settled + rng.randint(0, 20)
 
 
-def _settled(redis: RedisServer) -> int:
+def settled_in(redis: RedisServer) -> int:
     import redis as client
 
     with client.Redis.from_url(redis.url) as asked:
