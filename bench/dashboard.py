@@ -5,7 +5,8 @@
 One real `web crawl` of a simulated web on loopback, paced so that it does the same work all the
 time. Windows take turns: nobody looks; a dashboard runs and nobody looks at it; one viewer is sent
 events. The figure is the CPU time of the crawl's process as a share of one core, and the median
-over the rounds is what counts: the machine does other things, too.
+over the rounds is what counts: the machine does other things, too. Then the same with the crawl
+paused, where telling a viewer is all there is to do: that has no noise.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 _PAGES = 40  # Of a host.
 _LATENCY = 0.25  # Seconds: with the crew below, about a hundred pages a second, all the time.
 _CREW = 40
+_REST = 5.0  # Seconds after which a crawl that was paused does nothing any more.
 
 
 def serve(hosts: int, folder: Path, ready: Connection) -> None:
@@ -129,18 +131,24 @@ def main() -> None:
         with started(
             "web", "crawl", "-w", workspace, *flags, *sets, folder=folder / "talk"
         ) as crawl:
+            crawl.says("running 30s")
             crawl.says("running 1m00s")
-            shares = measure(crawl, workspace, given.rounds, given.window)
+            busy = measure(crawl, workspace, given.rounds, given.window)
             print(crawl.err.splitlines()[-1])
+            (workspace / "pause.web").touch()
+            time.sleep(_REST)
+            paused = measure(crawl, workspace, given.rounds, given.window)
         world.kill()
-    base = statistics.median(shares["nobody"])
+    report("a crawl that is busy", busy)
+    report("the same crawl, paused: nothing but the telling is left to measure", paused)
+
+
+def report(title: str, shares: dict[str, list[float]]) -> None:
+    print(title)
+    nobody = shares["nobody"]
     for name, row in shares.items():
-        middle = statistics.median(row)
-        more = statistics.median(
-            one - none for one, none in zip(row, shares["nobody"], strict=True)
-        )
-        cost = f"{more:+.2%} of a core, {more / base:+.1%} of what the crawl takes"
-        print(f"{name:>10}: {middle:.2%} of a core; {cost}")
+        more = statistics.median(one - none for one, none in zip(row, nobody, strict=True))
+        print(f"  {name:>10}: {statistics.median(row):.2%} of a core ({more:+.2%})")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from tests.dashboard_run import HOSTILE, Dashboard, dashboard_of, made_workspace, many_lanes
 from tests.program import at_once, started, wait_until
+from tests.servers import redis_server
 
 TOKEN = "correct-horse-battery"
 
@@ -200,3 +201,40 @@ def test_an_address_that_is_none_is_said(network: Any, tmp_path: Path, address: 
     ran = at_once(*network.crawl(tmp_path / "w", "--dashboard", address))
     assert ran.code == 2
     assert "--dashboard :8080" in ran.err
+
+
+def test_the_registry_is_behind_the_same_door(tmp_path: Path) -> None:
+    registry = tmp_path / "w" / "state" / "pds"
+    registry.mkdir(parents=True)
+    told = {"TRAWLNET_PDS_CONTACT": "you@example.org", "TRAWLNET_DASHBOARD_TOKEN": TOKEN}
+    with dashboard_of(tmp_path / "w", **told) as site:
+        assert site.ask("GET", "/registry/").status == 401
+        key = {"Authorization": f"Bearer {TOKEN}"}
+        page = site.ask("GET", "/registry/", **key)
+        assert page.status == 200
+        assert "personal data servers" in page.text
+        assert 'href="/' not in page.text
+        style = site.ask("GET", "/registry/static/style.css", **key)
+        assert style.headers["content-type"].startswith("text/css")
+        assert 'href="/registry/"' in site.ask("GET", "/", **key).text
+
+
+def test_a_registry_that_cannot_be_served_says_why(tmp_path: Path) -> None:
+    (tmp_path / "w" / "state" / "pds").mkdir(parents=True)
+    with dashboard_of(tmp_path / "w") as site:
+        page = site.ask("GET", "/registry/")
+        assert page.status == 503
+        assert "--contact" in page.text
+        assert site.ask("GET", "/").status == 200
+
+
+def test_a_crawl_whose_state_is_on_a_server_is_asked_there(tmp_path: Path) -> None:
+    (tmp_path / "w" / "state" / "repos").mkdir(parents=True)
+    with redis_server() as redis:
+        with dashboard_of(tmp_path / "w", TRAWLNET_REPOS_STORE=redis.url) as site:
+            page = site.ask("GET", "/").text
+            assert "Shards of the fleet" in page
+            assert "0 of " in page
+        redis.kill()
+        with dashboard_of(tmp_path / "w", TRAWLNET_REPOS_STORE=redis.url) as site:
+            assert site.ask("GET", "/").status == 200

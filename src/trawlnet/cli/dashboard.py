@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.errors import Exit, UsageTrouble, explain
 from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import find
@@ -162,7 +162,22 @@ async def _inner(path: Path, places: Collection[str]) -> AsyncIterator[Mapping[s
     async with AsyncExitStack() as stack:
         inner: dict[str, Any] = {}
         if "pds" in places:
-            from trawlnet.cli.pds_serve import registry_app
-
-            inner["/registry"] = await stack.enter_async_context(registry_app(path))
+            inner["/registry"] = await stack.enter_async_context(_registry(path))
         yield inner
+
+
+@asynccontextmanager
+async def _registry(path: Path) -> AsyncIterator[Any]:
+    """If it cannot be served, a page that says why: the crawl can be watched all the same."""
+    from trawlnet.cli.pds_serve import registry_app
+    from trawlnet.observe.dashboard.app import closed
+
+    async with AsyncExitStack() as stack:
+        try:
+            app = await stack.enter_async_context(registry_app(path))
+        except Exception as error:
+            told = explain(error)
+            if told is None:
+                raise
+            app = closed("The registry is closed", f"{told.message}; {told.hint}.")
+        yield app

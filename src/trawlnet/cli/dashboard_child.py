@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from pydantic import BaseModel
+
 from trawlnet.cli.errors import UsageTrouble
+from trawlnet.cli.settings import variable_of
 from trawlnet.cli.workspace import Workspace
 
 _PATIENCE = 10.0  # Seconds that it has to end.
 
 
 @contextmanager
-def with_dashboard(address: str, workspace: Workspace) -> Iterator[None]:
-    """A process of its own: serving a page must not take a crawl's time."""
+def with_dashboard(
+    address: str, workspace: Workspace, variables: Mapping[str, str]
+) -> Iterator[None]:
+    """A process of its own: serving a page must not take a crawl's time. `variables` tell it what
+    the crawl was told on its command line."""
     if not address:
         yield
         return
@@ -25,7 +31,11 @@ def with_dashboard(address: str, workspace: Workspace) -> Iterator[None]:
     command += ["--host", host, "--port", str(port), "--while-pid", str(os.getpid())]
     # stdout is the crawl's. A Ctrl-C is for the crawl, which ends the child in its turn.
     child = subprocess.Popen(  # noqa: S603 - our own program.
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, **variables},
     )
     try:
         yield
@@ -36,6 +46,16 @@ def with_dashboard(address: str, workspace: Workspace) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+def variables_for(crawler: str, config: BaseModel, keys: Iterable[str]) -> dict[str, str]:
+    """Keys of a config that have a value, as the variables that set them."""
+    values = config.model_dump(include=set(keys), mode="json")
+    return {
+        variable_of(crawler, key): str(value).lower() if value is True else str(value)
+        for key, value in values.items()
+        if value
+    }
 
 
 def _parsed(address: str) -> tuple[str, int]:

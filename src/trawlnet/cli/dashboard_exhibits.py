@@ -16,6 +16,7 @@ from trawlnet.observe.lanes import shown
 
 _FEW, _MANY = 20, 100  # Rows.
 _TAIL_BYTES = 64 << 10
+_OPEN = "Open the registry: search it, and register a PDS"
 
 Facts = Mapping[str, Any]
 
@@ -27,9 +28,30 @@ async def exhibits_of(
 
 
 async def _repos(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
+    if config.redis_address:
+        return [await _shards(config.redis_address)]
     rows = await asyncio.to_thread(_segments, workspace.path / "archive")
     note = f"The newest {_FEW}; each is verified and replayed on its own."
     return [Exhibit("Segments", ("file", "size", "written"), rows, note=note)]
+
+
+async def _shards(url: str) -> Exhibit:
+    """A crawl whose state is on a server may be that of a fleet."""
+    from trawlnet.store.redis_fleet import FleetKeys
+
+    keys = await FleetKeys.open(url)
+    try:
+        plan, shards = await keys.plan(), await keys.statuses()
+    finally:
+        await keys.close()
+    rows = [
+        (str(shard), shown(str(row["node"])), str(row["pid"]), row["rate"], row["in_flight"])
+        for shard, row in shards.items()
+    ]
+    note = f"{len(shards)} of {plan.shards} are at work; the word is {plan.word}."
+    return Exhibit(
+        "Shards of the fleet", ("shard", "node", "pid", "tries/s", "in flight"), rows, note=note
+    )
 
 
 def _segments(folder: Path) -> list[Sequence[object]]:
@@ -154,7 +176,7 @@ async def _pds(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     def bars(title: str, first: str, key: str, note: str, link: str = "") -> Exhibit:
         counts = sorted(facts.get(key, {}).items(), key=lambda pair: -pair[1])
         rows = [(word.replace("_", " "), count) for word, count in counts]
-        return Exhibit(title, (first, "PDSes"), rows, Draw.BARS, note, link=link)
+        return Exhibit(title, (first, "PDSes"), rows, Draw.BARS, note, "", link, _OPEN)
 
     note = "As it is now, whoever changed it."
     return [

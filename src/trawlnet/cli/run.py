@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from trawlnet.cli.alerting import begun, ended, refuse_bad_webhook, telling
 from trawlnet.cli.crawler import C, Crawler, Plan
-from trawlnet.cli.dashboard_child import with_dashboard
+from trawlnet.cli.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
@@ -70,7 +70,7 @@ def run_crawl(job: Job[C]) -> int:
     name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with (
         # Around the lock: what it cleans up after the crawl, it does when the lock is free.
-        with_dashboard(job.dashboard, job.workspace),
+        with_dashboard(job.dashboard, job.workspace, _told(job)),
         locked(job.workspace),
         logging_to(job.workspace.logs, name, say) as log_file,
     ):
@@ -88,6 +88,12 @@ def run_crawl(job: Job[C]) -> int:
             event = "crawl failed" if explain(error) else "crawl failed: this is a bug"
             log.info(event, extra={"error": repr(error)}, exc_info=error)
             raise
+
+
+def _told(job: Job[C]) -> Mapping[str, str]:
+    """What a dashboard must know to find the same state, and to ask on behalf of somebody."""
+    keys = (*job.crawler.located_by, "contact", "allow_private_hosts")
+    return variables_for(job.crawler.name, job.settings.config, keys)
 
 
 def _tune_memory() -> None:

@@ -147,6 +147,11 @@ def make_app(site: Site) -> ASGIApp:
     return _door(app, site.keys)
 
 
+def closed(title: str, words: str) -> ASGIApp:
+    """An application that only says why it is none."""
+    return HTMLResponse(page.trouble(title, words), 503)
+
+
 def _at_root(app: ASGIApp) -> ASGIApp:
     """An application that knows nothing of the path it is below."""
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from trawlnet.observe.dashboard.place import Draw, Exhibit
 from trawlnet.observe.history import Sample
 from trawlnet.observe.report import chart
-from trawlnet.observe.report.html import Html, joined, tag
+from trawlnet.observe.report.html import Html, tag
 
 SPANS: Mapping[str, tuple[str, float]] = {
     "hour": ("last hour", 3600.0),
@@ -71,8 +71,10 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
 
 def drawn(exhibit: Exhibit) -> Html:
     inner = _DRAWN[exhibit.draw](exhibit)
-    more = tag("p", tag("a", "Open it", href=exhibit.link), class_="more") if exhibit.link else ""
-    return joined(inner, more)
+    if not exhibit.link:
+        return inner
+    more = tag("p", tag("a", exhibit.link_words, href=exhibit.link), class_="more")
+    return tag("div", inner, more)
 
 
 def _bars(exhibit: Exhibit) -> Html:

@@ -50,7 +50,7 @@ def standing(look: Look) -> Html:
 def _story(look: Look) -> str:
     match look.standing:
         case Standing.NEVER:
-            return "No crawl has begun here."
+            return "No crawl of this machine has begun here."
         case Standing.ENDED:
             return "The crawl is over; this is how it stood at its end."
         case Standing.CUT_SHORT:

@@ -29,6 +29,7 @@ class Exhibit:
     note: str = ""
     unit: str = ""
     link: str = ""  # Where there is more, on this site.
+    link_words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
