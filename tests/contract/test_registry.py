@@ -230,6 +230,43 @@ def test_what_was_given_back_is_as_due_as_before(where: Path | str) -> None:
     on(where, body)
 
 
+def test_what_the_dead_have_claimed_is_given_back_by_their_name(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B)
+        await registry.claim_one(A, NOW, LEASE, "crawl_1 first")
+        await registry.claim_one(B, NOW, LEASE, "crawl21 other")
+        assert await registry.release_all("crawl_1 ", NOW) == 1
+        assert (await known(registry, A)).status is Status.PENDING
+        assert (await known(registry, B)).lease_owner == "crawl21 other"
+
+    on(where, body)
+
+
+def test_scans_that_were_cut_short_can_be_claimed_alone(where: Path | str) -> None:
+    begun, later = Which(only_begun=True), NOW + 10.0
+
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B)
+        assert await registry.claim(5, later, LEASE, "me", begun) == []
+        assert await registry.next_begun(later, begun, or_put_off=True) is None
+        for url in (A, B):
+            await registry.claim_one(url, later, LEASE, "me")
+        assert await registry.partial(A, "me", now=later, again_in=60.0)
+        assert await registry.put_off(B, "me", Reason.RATE_LIMITED, now=later, again_in=20.0)
+        assert await registry.next_begun(later, begun, or_put_off=False) == later + 60.0
+        assert await registry.next_begun(later, begun, or_put_off=True) == later + 20.0
+        assert await registry.claim(5, later + 19.0, LEASE, "me", begun) == []
+        rows = await registry.claim(5, later + 60.0, LEASE, "me", begun)
+        assert {row.pds_url for row in rows} == {A, B}
+        # Whoever is being scanned, has been scanned whole or has failed, is not under way.
+        assert await registry.next_begun(later + 60.0, begun, or_put_off=True) is None
+        assert await registry.completed(A, "me", found=1, indexed=1, now=later + 61.0)
+        assert await registry.failed(B, "me", "", Reason.TIMEOUT, later + 61.0)
+        assert await registry.claim(5, later + DAY, LEASE, "me", begun) == []
+
+    on(where, body)
+
+
 @pytest.mark.parametrize(
     ("found", "status", "priority", "again_in"),
     [(3, Status.ACTIVE, HIGH, DAY), (0, Status.NO_CHIVE_RECORDS, LOW, 7 * DAY)],

@@ -165,6 +165,11 @@ class Registry:
             status = {"status": str(resting_status(row))}
             return await transaction.run(self._sql("release"), values | status) > 0
 
+    async def release_all(self, name: str, now: float) -> int:
+        """Give back what a dead process has claimed, under any name that begins so."""
+        rows = await self._db.rows(self._sql("claimed_by"), {"name": name})
+        return sum([await self.release(url, owner, now) for url, owner in rows])
+
     async def completed(
         self, url: str, owner: str, *, found: int, indexed: int, now: float
     ) -> bool:

@@ -39,6 +39,7 @@ from trawlnet.tables.registry import Registry, Terms, Which, open_registry
 from trawlnet.tables.scanned import Scanned
 
 REGISTRY = "registry.db"  # In the state folder.
+_NAME = "name"  # Beside it.
 LEXICONS = "lexicons"  # Folder of the workspace with lexicons of the user's own.
 _DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
 
@@ -130,10 +131,13 @@ async def open_parts(
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit:
         scan = scanning(await scan_parts(kit))
+        # We have the workspace to ourselves: whoever claimed something in its name is dead.
+        name = _name(workspace, clock)
+        await kit.registry.release_all(name, clock.now())
         store = RegistryStore(
             kit.registry,
             clock,
-            owner(clock),
+            f"{name}{owner(clock)}",
             lease(config),
             tell=lambda stats: show_hosts(metrics, stats.by_status),
         )
@@ -168,6 +172,19 @@ def scanning(parts: ScanParts) -> Scan:
 
 async def _nothing() -> None:
     return None
+
+
+def _name(workspace: Path, clock: Clock) -> str:
+    """Of all crawls in a workspace, and of no other, whatever machine it is on."""
+    file = workspace / "state" / "pds" / _NAME
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(".new")
+        draft.write_text(f"crawl {owner(clock)} ")
+        draft.replace(
+            file
+        )  # A kill in between must not leave an empty name: it would be anybody's.
+    return file.read_text()
 
 
 def owner(clock: Clock) -> str:
