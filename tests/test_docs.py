@@ -16,9 +16,9 @@ from pydantic import BaseModel
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import default_of, metavar_of
-from trawlnet.cli.main import app
 from trawlnet.cli.sections import SECTIONS
 from trawlnet.cli.settings import PLAIN_FLAGS, flag_of, variable_of
+from trawlnet.cli.whole import app
 from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.observe.catalogue import CATALOGUE
 

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from program import at_once, environment, trawlnet
-from trawlnet.cli.main import app
+from trawlnet.cli.whole import app
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -58,7 +58,7 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
 def test_only_crawlers_that_exist_have_a_group() -> None:
     top = {path[0] for path in ALL}
     groups = {"repos", "pds", "ids", "web", "fleet", "sim"}
-    assert top == groups | {"logs", "config", "doctor", "version"}
+    assert top == groups | {"logs", "dashboard", "config", "doctor", "version"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import typer
 import yaml
 
-from trawlnet.cli.main import app
+from trawlnet.cli.whole import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = sorted(DEPLOY.rglob("*.yaml"))

@@ -1,57 +1,16 @@
-"""`trawlnet`: the groups of commands, and the one place where a command's trouble ends up."""
+"""`trawlnet`: finds the command, and is the one place where a command's trouble ends up."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
-
-from trawlnet import __version__
-from trawlnet.cli import config, dashboard, doctor, fleet, ids, logs, pds, repos, sim, web
 from trawlnet.cli.errors import tell
 from trawlnet.cli.talk import mute_stdout
 
-
-class _InOrder(TyperGroup):
-    """Lists the crawlers first; typer would list groups after commands."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=lambda name: name in _ABOUT)
-
-
-_ABOUT = ("dashboard", "logs", "config", "doctor", "version")
-
-app = typer.Typer(
-    name="trawlnet",
-    cls=_InOrder,
-    rich_markup_mode=None,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="""Crawl whole networks: find everything, fetch it politely, store it durably,
-    and carry on after being killed.""",
-    epilog="Example: trawlnet repos crawl -w ./net --relay https://relay.example",
-)
-app.add_typer(repos.app)
-app.add_typer(pds.app)
-app.add_typer(ids.app)
-app.add_typer(web.app)
-app.add_typer(fleet.app)
-app.add_typer(sim.app)
-app.command("logs", epilog="Example: trawlnet logs -w ./net --reason timeout --since 2h")(logs.logs)
-app.command("dashboard", epilog="Example: trawlnet dashboard -w ./net --port 8080")(
-    dashboard.dashboard
-)
-app.command("config", epilog="Example: trawlnet config repos -w ./net")(config.show)
-app.command("doctor", epilog="Example: trawlnet doctor")(doctor.examine)
-
-
-@app.command(epilog="Example: trawlnet version")
-def version() -> int:
-    """Print the version."""
-    print(__version__)
-    return 0
+# A command of one crawler does not wait for the others to be read in.
+_GROUPS = ("repos", "pds", "ids", "web", "fleet", "sim")
 
 
 def main() -> None:
@@ -61,7 +20,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line; returns the exit code."""
     try:
-        code = app(arguments or ["--help"], prog_name="trawlnet", standalone_mode=False)
+        code = _run(arguments or ["--help"])
         sys.stdout.flush()
     except BrokenPipeError:
         mute_stdout()
@@ -69,3 +28,15 @@ def run(arguments: list[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - bugs become one line, too.
         return tell(error, as_json="--json" in arguments)
     return code if isinstance(code, int) else 0
+
+
+def _run(arguments: list[str]) -> Any:
+    if arguments[0] in _GROUPS:
+        from typer.main import get_group
+
+        group = get_group(import_module(f"trawlnet.cli.{arguments[0]}").app)
+        name = f"trawlnet {arguments[0]}"
+        return group(arguments[1:], prog_name=name, standalone_mode=False)
+    from trawlnet.cli.whole import app
+
+    return app(arguments, prog_name="trawlnet", standalone_mode=False)

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel
 
 from trawlnet.cli.settings import C, Settings, load
 from trawlnet.cli.workspace import Workspace
-from trawlnet.crawlers.ids.config import IdsConfig
-from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.web.config import WebConfig
 
-SECTIONS: Mapping[str, type[BaseModel]] = {
-    "repos": ReposConfig,
-    "pds": PdsConfig,
-    "ids": IdsConfig,
-    "web": WebConfig,
-}
+_MODELS = {"repos": "ReposConfig", "pds": "PdsConfig", "ids": "IdsConfig", "web": "WebConfig"}
+
+
+class _Sections(Mapping[str, type[BaseModel]]):
+    """Reads a crawler's model in when it is asked for: a command of one needs no other."""
+
+    def __getitem__(self, name: str) -> type[BaseModel]:
+        model: type[BaseModel] = getattr(
+            import_module(f"trawlnet.crawlers.{name}.config"), _MODELS[name]
+        )
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODELS)
+
+    def __len__(self) -> int:
+        return len(_MODELS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODELS
+
+
+SECTIONS = _Sections()
 
 
 def load_section(
