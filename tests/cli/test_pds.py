@@ -108,6 +108,23 @@ def test_a_scan_that_is_told_to_stop_gives_its_claim_back(network: Any, tmp_path
     assert (row["status"], row["last_try_at"]) == ("pending", None)
 
 
+def test_a_scan_goes_on_slice_after_slice_and_one_slice_is_enough_if_one_says_so(
+    network: Any, tmp_path: Path
+) -> None:
+    posts = posts_by_host(network)
+    url = max(posts, key=lambda one: posts[one])
+    words = ("pds", "scan", "-w", tmp_path, url, "--plc-url", network.ready["plc"], "--json")
+    more = ("--collections", POSTS, "--allow-private-hosts", "--max-records-per-pds", 2)
+    fast = ("--plc-rps", 1000, "--requests-per-minute", 60_000)
+    brief = trawlnet(*words, *more, *fast, "--one-slice")
+    assert (brief.code, brief.rows[0]["result"], brief.rows[0]["found"]) == (0, "partial", 2)
+    whole = trawlnet(*words, *more, *fast)
+    assert (whole.code, whole.rows[0]["result"]) == (0, "complete"), whole.err
+    assert whole.rows[0]["found"] == posts[url] - 2
+    assert "so far; it goes on" in whole.err
+    assert listed(tmp_path)[url]["chive_record_count"] == posts[url]
+
+
 def _scanning(state: Path) -> int:
     try:
         with sqlite3.connect(f"file:{state}?mode=ro", uri=True) as db:

@@ -18,7 +18,9 @@ _UNTOLD_WAIT = 300.0  # Seconds, after a "slow down" that names no time: a serve
 _SHORT_PAUSE = 10.0  # Seconds: no longer than two turns at the usual pace.
 # One that hangs must not take all the time of a scan, or no scan would ever come past it.
 _REQUESTS_AT_LEAST = 3
-SOON = 1.0  # Seconds until a scan may go on that its own deadline or cap ended.
+# Seconds until a scan may go on that its own deadline or cap ended. It has taken its time or read
+# its fill, so that going on at once is no busy loop.
+SOON = 0.0
 
 
 class Stopped(Exception):
