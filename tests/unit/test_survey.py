@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.made_segments import PDS, make_block, write
 from tests.program import at_once
 
@@ -74,3 +75,17 @@ def test_a_place_that_cannot_be_written_is_an_error_with_a_hint(tmp_path: Path):
     put_up(tmp_path)
     ran = at_once("repos", "report", tmp_path, "-o", tmp_path / "no" / "such" / "r.html")
     assert ran.code == 1 and "cannot write" in ran.err and "-o FILE" in ran.err
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [b'{"createdAt":"2024-01-01","x":[1', b"2]}", b'{},{"createdAt":"2024-02-01"}'],
+        [b'{"createdAt":"2024-01-01","x":[1,', b"2]}", b'{}\n{"createdAt":"2024-02-01"}'],
+        [b"", b'{"createdAt":"2024-01-01"', b"}"],
+    ],
+)
+def test_a_record_that_would_swallow_its_neighbour_stays_alone(tmp_path: Path, odd: list[bytes]):
+    records = dict(zip("123", odd, strict=True)) | {"4": b'{"createdAt":"2024-03-01"}'}
+    write(tmp_path, [make_block(ALICE, 5, {"a.b.c": records})])
+    assert dict(survey(tmp_path).records_by_month) == {"2024-03": 1, UNDATED: 3}

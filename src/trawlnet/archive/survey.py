@@ -96,40 +96,73 @@ class _Seen(msgspec.Struct, gc=False):
     languages: Any = msgspec.field(name="langs", default=None)
 
 
-_decode = msgspec.json.Decoder(_Seen).decode
+_decoder = msgspec.json.Decoder(_Seen)
+_decode, _decode_lines = _decoder.decode, _decoder.decode_lines
 
 
 def _add_records(seen: Survey, entries: bytes, count: int) -> None:
-    """A million of these a second is the aim, so no object is made but the two fields."""
-    months: Counter[str] = Counter()
-    rkey_at, json_at, at = _RKEY.unpack_from, _JSON.unpack_from, 0
-    view = memoryview(entries)
-    for _ in range(count):
-        try:
+    """A million of these a second is the aim, so that nothing is called for a record alone."""
+    dates: Counter[str] = Counter()
+    spoken: Counter[str] = Counter()
+    at = done = 0
+    while done < count:
+        bodies, at = _bodies(entries, at, min(count - done, _AT_ONCE))
+        done += len(bodies)
+        records = _decoded(bodies)
+        said = [record.created for record in records]
+        # By their first letters; those that are no month are sorted out by kind below.
+        dates.update([date[:8] for date in said if date.__class__ is str])
+        languages = [one.languages for one in records if one.languages.__class__ is list]
+        spoken.update(
+            [word for some in languages for word in some[:_LANGUAGES] if word.__class__ is str]
+        )
+    dates[UNDATED] += count - dates.total()
+    for word, times in dates.items():
+        month = _MONTH.match(word)
+        seen.records_by_month[month.group() if month else UNDATED] += times
+    for word, times in spoken.items():
+        if language := _LANGUAGE.match(word):
+            seen.languages[_word(seen.languages, language.group().lower())] += times
+
+
+_AT_ONCE = 4096  # Records of which a second copy is made.
+
+
+def _bodies(entries: bytes, at: int, count: int) -> tuple[list[bytes], int]:
+    """The next records as they were written, and where those after them begin."""
+    bodies: list[bytes] = []
+    add, rkey_at, json_at = bodies.append, _RKEY.unpack_from, _JSON.unpack_from
+    try:
+        for _ in range(count):
             key_end = at + 2 + rkey_at(entries, at)[0]
             start = key_end + 4
             at = start + json_at(entries, key_end)[0]
-            record = _decode(view[start:at])
-        except struct.error:
-            raise rca.RcaCut(at, "the data end inside a field") from None
-        except msgspec.DecodeError:
-            months[UNDATED] += 1  # Not an object, or not JSON: that is for `verify` to tell.
-            continue
-        created = record.created
-        # Counted by their first letters; those that are no month are sorted out by kind below.
-        months[created[:8] if isinstance(created, str) else UNDATED] += 1
-        if isinstance(record.languages, list):
-            _add_languages(seen, record.languages)
-    for word, times in months.items():
-        month = _MONTH.match(word)
-        seen.records_by_month[month.group() if month else UNDATED] += times
+            add(entries[start:at])
+    except struct.error:
+        at = len(entries) + 1
+    if at > len(entries):
+        raise rca.RcaCut(len(entries), "the data end inside a field")
+    return bodies, at
 
 
-def _add_languages(seen: Survey, languages: list[Any]) -> None:
-    for word in languages[:_LANGUAGES]:
-        if isinstance(word, str) and (language := _LANGUAGE.match(word)):
-            name = language.group().lower()
-            seen.languages[_word(seen.languages, name)] += 1
+def _decoded(bodies: list[bytes]) -> list[_Seen]:
+    """All in one call, which takes half the time. What is not an object, or not JSON, is left out:
+    that is for `verify` to tell."""
+    try:
+        lines = b"\n".join(bodies)
+        # As many values as lines, and no line inside a record: each record is a value by itself.
+        if lines.count(b"\n") + 1 == len(bodies) == len(records := _decode_lines(lines)):
+            return records
+    except msgspec.DecodeError:
+        pass
+    return [record for body in bodies if (record := _decoded_alone(body)) is not None]
+
+
+def _decoded_alone(body: bytes) -> _Seen | None:
+    try:
+        return _decode(body)
+    except msgspec.DecodeError:
+        return None
 
 
 def _word(counts: Counter[str], word: str) -> str:
