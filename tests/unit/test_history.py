@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trawlnet.observe.history import TIERS, History, read_history
+from trawlnet.observe.history import TIERS, History, last_sample, read_history
 
 
 def fill(folder: Path, seconds: float, begin: float = 1e9) -> History:
@@ -55,3 +55,12 @@ def test_a_clock_that_was_set_back_does_not_stop_it(tmp_path: Path):
     history = fill(tmp_path, 600)
     history.add(1e9 - 5000, {"done": 1})
     assert read_history(tmp_path, 0)[-1].at == 1e9 - 5000
+
+
+def test_the_newest_sample_is_found_behind_a_torn_line(tmp_path: Path):
+    assert last_sample(tmp_path) is None
+    fill(tmp_path, 6000)
+    with (tmp_path / "hour.jsonl").open("ab") as file:
+        file.write(b'{"at":1e9,"do')
+    newest = last_sample(tmp_path)
+    assert newest is not None and newest.values == {"done": 599}

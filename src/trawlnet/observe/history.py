@@ -7,7 +7,8 @@ twice its length is cut to the newer half, so that disk is bounded and a sample 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -98,12 +99,30 @@ def read_history(folder: Path, since: float, most: int = 720) -> list[Sample]:
     return list(found[::-1][::every][::-1])
 
 
-def _read(path: Path) -> Iterator[Sample]:
-    """A line that was torn by a crash is left out, and so is what is no sample."""
+def last_sample(folder: Path) -> Sample | None:
+    """The newest one, without reading the others."""
     try:
-        lines = path.read_bytes().splitlines()
+        with (folder / f"{TIERS[0].name}.jsonl").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINES))
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return None
+    # The first line may have been cut by us, the last by a crash.
+    return next(_samples(reversed(lines)), None)
+
+
+_LONGEST_LINES = 16 << 10  # Bytes, of two.
+
+
+def _read(path: Path) -> Iterator[Sample]:
+    try:
+        yield from _samples(path.read_bytes().splitlines())
     except FileNotFoundError:
         return
+
+
+def _samples(lines: Iterable[bytes]) -> Iterator[Sample]:
+    """A line that was torn by a crash is left out, and so is what is no sample."""
     for line in lines:
         try:
             fields = json.loads(line)

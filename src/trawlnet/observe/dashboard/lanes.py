@@ -86,11 +86,11 @@ def rows_of(table: object) -> list[LaneRow]:
 
 
 _WIDTH = len(LaneRow._fields)
-_TROUBLE = {word: rank for rank, word in enumerate(LaneCondition)}
+_TROUBLE: Mapping[str, int] = {word: rank for rank, word in enumerate(LaneCondition)}
 
 SORTS: Mapping[str, Callable[[LaneRow], Any]] = {
     "lane": lambda row: row.lane,
-    "condition": lambda row: (_TROUBLE.get(LaneCondition(row.condition), 0), row.in_flight),
+    "condition": lambda row: (_TROUBLE.get(row.condition, 0), row.in_flight),
     "rate": lambda row: math.inf if row.rate is None else row.rate,
     "in_flight": lambda row: row.in_flight,
     "parked_until": lambda row: row.parked_until or 0.0,

@@ -11,7 +11,7 @@ from typing import Any
 
 from trawlnet.observe.dashboard.lanes import LaneRow, rows_of
 from trawlnet.observe.dashboard.place import Place
-from trawlnet.observe.history import Sample, read_history
+from trawlnet.observe.history import Sample, last_sample
 from trawlnet.observe.live import HISTORY, LIVE
 from trawlnet.observe.progress import Phase
 
@@ -64,8 +64,7 @@ class Files:
 
 def read_files(state: Path) -> Files:
     live = read_object(state / LIVE)
-    samples = read_history(state / HISTORY, since=0.0, most=1)
-    last = samples[-1] if samples else None
+    last = last_sample(state / HISTORY)
     return Files(live, read_object(state / STATUS), rows_of(live.get("lane_table")), last)
 
 
