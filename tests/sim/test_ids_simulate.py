@@ -16,8 +16,8 @@ from trawlnet.cli.ids_worlds import Trial, World, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures
 from trawlnet.crawlers.ids.pilots import make_pilot
-from trawlnet.crawlers.ids.rehearsal import Rehearsal
-from trawlnet.crawlers.ids.words import Answer, Ask, Purpose, Verdict
+from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
+from trawlnet.crawlers.ids.words import Answer, Ask, Mark, Purpose, Verdict
 from trawlnet.sim.ids import Cap, Embargo, Gap, Span, Traffic
 
 LAWS = ("adaptive", "classic")
@@ -108,6 +108,67 @@ def test_an_anchor_crosses_a_gap_with_few_probes() -> None:
     probes = sum(p is Purpose.PROBE for at, p, _ in journal.requests if at > 300.0)
     assert probes <= (20_000).bit_length() + 25
     assert journal.gaps
+
+
+def test_an_anchor_that_knows_of_nothing_new_spares_a_stall_its_probes() -> None:
+    traffic = ALL_SORTS["stall"]
+    anchor: Callable[[float], int | None] = traffic.newest_visible
+    journal = rehearse(traffic, "adaptive", 600.0, anchor=anchor).journal
+    during = [purpose for at, purpose, _ in journal.requests if at > 300.0]
+    assert Purpose.PROBE not in during
+
+
+def test_an_anchor_that_never_moves_does_not_keep_a_crawl_before_a_gap() -> None:
+    traffic = ALL_SORTS["gap"]
+    stale = traffic.gap_ranges()[0][0] - 1
+    journal = rehearse(traffic, "adaptive", 1200.0, anchor=lambda now: stale).journal
+    assert max(journal.fetched) >= traffic.gap_ranges()[0][1]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_withheld_ids_are_let_go_by_a_crawl_that_never_catches_up(law: str) -> None:
+    traffic = Traffic(seed=7, rate=5.0, embargoes=(Embargo(Span(0.0, 200.0), 3600.0),))
+    start, cap = 3500.0, 4.5
+    rehearsal = Rehearsal(World(traffic).reply, cap, start)
+    rehearsal.run(make_pilot(law, Controls(max_rps=cap), traffic.first_id), start, start + 1500.0)
+    journal = rehearsal.journal
+    held = [i for i in range(traffic.first_id, traffic.head(200.0)) if traffic.opens_at(i) > 0.0]
+    seen = [i for i in held if not traffic.is_hole(i)]
+    assert set(seen) <= set(journal.fetched)
+    assert max(journal.fetched) < traffic.head(start)
+
+
+def test_holes_of_a_backlog_are_known_before_its_late_ids_could_come() -> None:
+    traffic = Traffic(seed=2, rate=10.0, hole_share=0.01)
+    start, end = 7200.0, 7320.0
+    journal = _begun_late(traffic, start, end)
+    reached = max(journal.fetched) - 3000  # What was asked for half a minute ago.
+    holes = [i for i in range(traffic.first_id, reached) if traffic.is_hole(i)]
+    assert len(holes) > 50
+    assert all(journal.marks.get(i) is Mark.HOLE for i in holes)
+
+
+def test_an_id_that_is_late_in_a_backlog_is_waited_for() -> None:
+    traffic = Traffic(seed=2, rate=2.0, late_share=0.1, late_spread=300.0)
+    start, end = 1200.0, 3600.0
+    journal = _begun_late(traffic, start, end)
+    one = Trial("late", traffic, start, end, start)
+    patience = (
+        0.75 * Controls().patience
+    )  # Waits are up to a fifth shorter than they are said to be.
+    assert all(_lateness(traffic, i) > patience for i in lost(one, journal))
+    assert any(_lateness(traffic, i) > 900.0 for i in journal.fetched)
+
+
+def _begun_late(traffic: Traffic, start: float, end: float) -> Journal:
+    rehearsal = Rehearsal(World(traffic).reply, CAP, start)
+    rehearsal.run(make_pilot("adaptive", Controls(max_rps=CAP), traffic.first_id), start, end)
+    return rehearsal.journal
+
+
+def _lateness(traffic: Traffic, i: int) -> float:
+    shown, born = traffic.visible_at(i), traffic.allocated_at(i)
+    return 0.0 if shown is None or born is None else shown - born
 
 
 def test_a_gap_is_crossed_within_the_time_that_was_promised() -> None:

@@ -15,11 +15,12 @@ from trawlnet.crawlers.ids.lookout import Lookout
 from trawlnet.crawlers.ids.outage import Outage
 from trawlnet.crawlers.ids.retries import (
     AFTER_ERROR,
-    AFTER_NOT_FOUND,
     AFTER_THROTTLE,
+    ENOUGH_FOR_OLD,
     Tries,
     Waiting,
     jittered,
+    waits,
 )
 from trawlnet.crawlers.ids.speed import Speed
 from trawlnet.crawlers.ids.walk import Walk
@@ -49,6 +50,7 @@ class AdaptivePilot:
         self._crew = Concurrency(controls)
         self._walk = Walk(cursor, controls.step, pending)
         self._waiting = Waiting()
+        self._waits = waits(controls.patience)
         self._lookout = Lookout(self._head, self._walk)
         self._outage = Outage()
         self._embargo = Embargo(embargoed)
@@ -69,6 +71,7 @@ class AdaptivePilot:
             return ()
         made = self._canary(now) if self._outage.on else self._gather(now, count)
         self._pace.spend(len(made))
+        self._embargo.sent(len(made))
         self._sent += len(made)
         return made
 
@@ -82,7 +85,8 @@ class AdaptivePilot:
 
     def _gather(self, now: float, count: int) -> list[Ask]:
         """What matters most first; the order is the whole of the priorities."""
-        made = [Ask(i, Purpose.PROBE) for i in self._lookout.probes(now, count)]
+        made = [self._retry(i) for i in self._embargo.take_share(now, count)]
+        made.extend(Ask(i, Purpose.PROBE) for i in self._lookout.probes(now, count - len(made)))
         if self._waiting.next_at() <= now:
             self._again(now, count, made)
         if len(made) < count and self._walk.behind:
@@ -130,8 +134,8 @@ class AdaptivePilot:
         """Whether an id that is known to exist, the higher the better, would help now."""
         return self._lookout.anchor_wanted()
 
-    def anchored(self, newest: int) -> None:
-        self._lookout.anchored(newest)
+    def anchored(self, now: float, newest: int) -> None:
+        self._lookout.anchored(now, newest)
 
     # --- What was answered ---
 
@@ -200,16 +204,23 @@ class AdaptivePilot:
         if self._lookout.missing(now, i):
             self._free(now)
             return ()
-        if tries.not_found < len(AFTER_NOT_FOUND):
-            wait = jittered(AFTER_NOT_FOUND[tries.not_found], i, tries.total)
+        if tries.not_found < len(self._waits) and not self._too_old(now, i, tries):
+            wait = jittered(self._waits[tries.not_found], i, tries.total)
             self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
             return ()
         if i < self._lookout.highest:
             self._waiting.forget(i)
             return self._entries(i, Mark.HOLE)
         # Nothing is known behind it: it may still come, however long it takes.
-        self._waiting.put(i, now + jittered(AFTER_NOT_FOUND[-1], i, tries.total), tries)
+        self._waiting.put(i, now + jittered(self._waits[-1], i, tries.total), tries)
         return ()
+
+    def _too_old(self, now: float, i: int, tries: Tries) -> bool:
+        """In a backlog the id has had all the time that it would be given at the head."""
+        if tries.not_found + 1 < ENOUGH_FOR_OLD:
+            return False
+        out = self._head.out_since(i)
+        return out is not None and out + self._controls.patience < now
 
     def _went_wrong(self, now: float, i: int) -> Sequence[Entry]:
         if i in self._embargo:

@@ -83,12 +83,15 @@ class ClassicPilot:
         count = min(room, self._pace.ready(now))
         if count <= 0:
             return ()
-        made = [Ask(i, Purpose.PROBE) for i in self._checker.probes(now, min(count, _PROBES))]
+        made = [Ask(i, Purpose.RETRY, 1) for i in self._embargo.take_share(now, min(1, count))]
+        probes = self._checker.probes(now, min(count - len(made), _PROBES))
+        made.extend(Ask(i, Purpose.PROBE) for i in probes)
         self._due(now, count, made)
         self._take(_Lane.WORKER, self._setting.workers, count, made)
         self._take(_Lane.SUPER, self._checker.crew, count, made)
         for i in self._embargo.take(now, min(1, count - len(made))):
             made.append(Ask(i, Purpose.RETRY, 1))
+        self._embargo.sent(len(made))
         self._pace.spend(len(made))
         return made
 

@@ -71,6 +71,11 @@ class IdsConfig(BaseModel):
         lt=1,
         description="adaptive: share of first requests that may come too early; more is fresher.",
     )
+    patience: Seconds = Field(
+        1500.0,
+        gt=0,
+        description="adaptive: seconds, about, that an id may be late; then it is a hole.",
+    )
     metrics_from: str = Field(
         "", description="classic: Prometheus to read its figures from (URL); else its own counters."
     )

@@ -9,6 +9,8 @@ _EVERY = 60.0  # Seconds between two samples.
 _SAMPLE = 5  # Ids; enough of them to open the flood at the first sample after it opened.
 _FLOOD = 3  # More ids than this, let go within the window, mean that all are.
 _FLOOD_WINDOW = 180.0
+_SHARE = 0.05  # Of all requests: so many are theirs even if there is no room to spare ...
+_SAVED_MOST = 50.0  # ... and no more of them than this at once.
 
 
 class Embargo:
@@ -17,6 +19,7 @@ class Embargo:
         self._flying: set[int] = set()
         self._opened: deque[float] = deque()
         self._sample_at = float("-inf")
+        self._saved = 0.0
 
     def __len__(self) -> int:
         return len(self._held) + len(self._flying)
@@ -43,6 +46,17 @@ class Embargo:
 
     def drop(self, i: int) -> None:
         self._flying.discard(i)
+
+    def sent(self, requests: int) -> None:
+        """So many requests were sent, for whatever: a share of that is saved up for these."""
+        if self._held:
+            self._saved = min(_SAVED_MOST, self._saved + _SHARE * requests)
+
+    def take_share(self, now: float, most: int) -> list[int]:
+        """Ids to ask for now whatever else there is to do."""
+        taken = self.take(now, min(most, int(self._saved)))
+        self._saved -= len(taken)
+        return taken
 
     def flood(self, now: float) -> bool:
         while self._opened and self._opened[0] < now - _FLOOD_WINDOW:

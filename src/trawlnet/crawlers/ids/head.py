@@ -34,6 +34,7 @@ class Head:
         self._long: deque[tuple[int, float]] = deque(maxlen=_LONG)
         self._seen = 0
         self._base_id, self._base_at = 0.0, 0.0
+        self._drawn = False  # Whether the line begins at many ids, not at a single one.
         self._firsts = self._early = 0
         self._corrected_at = 0.0
         self._delays: deque[float] = deque(maxlen=_CALM)
@@ -78,6 +79,7 @@ class Head:
         # Medians, because some ids are handed out long after the thing had happened.
         self._base_id = median(i for i, _ in newest)
         self._base_at = median(at for _, at in newest)
+        self._drawn = True
         oldest = self._oldest()
         span = self._base_at - median(at for _, at in oldest)
         if span < _LEAST_SPAN:
@@ -105,6 +107,11 @@ class Head:
         """When the thing behind this id happened, by the line."""
         return self._base_at + (i - self._base_id) / self.rate if self.rate else self._base_at
 
+    def out_since(self, i: int) -> float | None:
+        """A time by which this id had surely been handed out; None when there is no telling. Many
+        later ids must have been seen, since a single one may be much older than its number."""
+        return self._base_at if self._drawn and i < self._base_id else None
+
     def unseen(self, now: float, last_at: float) -> float:
         """How many ids must be out by now that came after the one that happened at `last_at`."""
         return (self.rate or 0.0) * max(0.0, now - self.delay - last_at)
@@ -118,4 +125,4 @@ class Head:
         """The counter has leapt: the line goes on from here with the same slope."""
         self._recent.clear()
         self._long.clear()
-        self._base_id, self._base_at = float(i), happened_at
+        self._base_id, self._base_at, self._drawn = float(i), happened_at, False

@@ -36,7 +36,7 @@ class Anchored(Protocol):
 
     def anchor_wanted(self) -> bool: ...
 
-    def anchored(self, newest: int) -> None: ...
+    def anchored(self, now: float, newest: int) -> None: ...
 
 
 @runtime_checkable
@@ -92,7 +92,7 @@ class Helm:
             if isinstance(pilot, Anchored) and pilot.anchor_wanted():
                 newest = await self.scout.anchor()
                 if newest is not None:
-                    pilot.anchored(newest)
+                    pilot.anchored(self.clock.now(), newest)
                     control.wake(self.ledger.lane)
 
     def watch(self, answer: Answer, reading: Reading, entries: Sequence[Entry], now: float) -> None:

@@ -21,6 +21,8 @@ _TOOTH = 0.45  # Of the ids that must be behind the gap: two teeth hit them.
 _REACH = 20_000_000  # Ids; a larger gap needs an anchor.
 _SLACK = 1.02  # How far off the slope of the head may be, when the start of a block is reckoned.
 _NO_GAP = 8
+# An anchor that knows of nothing new makes combs needless; one that never moves may be stale.
+_ANCHOR_LASTS, _ANCHOR_TRUSTED = 25.0, 600.0
 
 
 class Lookout:
@@ -148,12 +150,16 @@ class Lookout:
     def anchor_wanted(self) -> bool:
         return self.stalled and (self._search is None or not self._search.hit)
 
-    def anchored(self, newest: int) -> None:
+    def anchored(self, now: float, newest: int) -> None:
         """Somebody knows an id that exists."""
-        if self.anchor_wanted() and newest > self._walk.cursor + _NO_GAP:
+        if not self.anchor_wanted():
+            return
+        if newest > self._walk.cursor + _NO_GAP:
             if self._search is None:
                 self._search = GapSearch(self._walk.cursor)
             self._search.anchor(newest)
+        elif now < self._stalled_at + _ANCHOR_TRUSTED:
+            self._comb_at = max(self._comb_at, now + _ANCHOR_LASTS)
 
     def next_at(self, now: float) -> float:
         at = float("inf")

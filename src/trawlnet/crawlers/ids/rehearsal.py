@@ -133,7 +133,7 @@ class Rehearsal:
         if isinstance(pilot, AdaptivePilot) and pilot.anchor_wanted():
             newest = self._anchor(now)
             if newest is not None:
-                pilot.anchored(newest)
+                pilot.anchored(now, newest)
 
 
 _FETCHED = (Verdict.STORED, Verdict.FILTERED)

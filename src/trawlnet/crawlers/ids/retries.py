@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-# Seconds from one 404 to the next ask. Most ids that came too early are there at the second;
-# the last ones tell a late id from one that never comes.
-AFTER_NOT_FOUND = (14.0, 45.0, 200.0, 1200.0)
+# Seconds from one 404 to the next ask: most ids that came too early are there at the second.
+_AFTER_NOT_FOUND = (14.0, 45.0, 200.0)
+_LAST = 0.8  # Of the patience, before the last ask: it tells a late id from one that never comes.
+ENOUGH_FOR_OLD = 2  # Asks for an id that must have been out for longer than the patience.
 AFTER_ERROR = (2.0, 10.0, 40.0, 160.0, 640.0)
 AFTER_THROTTLE = 3.0
 _JITTER = 0.2
@@ -58,6 +59,12 @@ class Waiting:
 
     def next_at(self) -> float:
         return self._heap[0][0] if self._heap else float("inf")
+
+
+def waits(patience: float) -> tuple[float, ...]:
+    """Seconds from one 404 to the next ask; after the last of them the id is a hole."""
+    last = _LAST * patience
+    return (*(wait for wait in _AFTER_NOT_FOUND if wait < last), last)
 
 
 def jittered(seconds: float, i: int, tries: int) -> float:

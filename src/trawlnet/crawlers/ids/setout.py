@@ -28,5 +28,6 @@ def controls_of(config: IdsConfig) -> Controls:
         max_workers=config.most_workers,
         max_rps=config.max_rps,
         freshness=config.freshness,
+        patience=config.patience,
         step=config.step,
     )
