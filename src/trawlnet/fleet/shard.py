@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -51,21 +51,48 @@ class _Stop(Exception):
     """The fleet is to stop now: what is in flight is done again another time."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One term of ownership, as its coroutines see it."""
+
+    job: ShardJob
+    plan: Plan
+    tenure: Tenure
+    before: Sequence[str]  # Tokens that owned our lanes until now.
+    clock: Clock
+
+    def share(self) -> Share:
+        job, plan, tenure = self.job, self.plan, self.tenure
+        scratch = Path(job.scratch) / f"shard-{job.shard}"
+        scratch.mkdir(parents=True, exist_ok=True)
+        return Share(
+            job.shard,
+            plan.shards,
+            plan.run,
+            tenure.token,
+            share_of(job.shard, plan.shards),
+            scratch,
+            tenure.barred_until,
+            tenure.may_put,
+            job.s3,
+        )
+
+
 async def run_shard(job: ShardJob, open_shard: OpenShard, clock: Clock) -> None:
     """Returns when the plan has no more use for this shard. What servers do is waited out; a
     mistake in the config is raised."""
     past: list[str] = []
     while True:
         try:
-            if not await _term(job, open_shard, clock, past):
+            if not await _one_term(job, open_shard, clock, past):
                 return
         except (StoreUnreachable, SinkUnreachable, ObjectsError, Fenced) as trouble:
             log.warning("shard begins anew", shard=job.shard, error=trouble.message)
             await clock.sleep(_PAUSE)
 
 
-async def _term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: list[str]) -> bool:
-    """One term of ownership; False when there will be no other."""
+async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: list[str]) -> bool:
+    """False when there will be no other; `past` are the tokens of those before."""
     keys = await FleetKeys.open(job.store, shard=job.shard)
     try:
         plan = await keys.plan()
@@ -77,7 +104,7 @@ async def _term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: list[s
         past.append(keys.token)
         if before is not None:
             log.info("shard owns", shard=job.shard, token=keys.token, before=list(before))
-            await _crawl(job, _share(job, plan, tenure), plan, tenure, open_shard, before, clock)
+            await _crawl(_Term(job, plan, tenure, before, clock), open_shard)
         return True
     except _Stop:
         return False
@@ -85,66 +112,38 @@ async def _term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: list[s
         await keys.close()
 
 
-def _share(job: ShardJob, plan: Plan, tenure: Tenure) -> Share:
-    scratch = Path(job.scratch) / f"shard-{job.shard}"
-    scratch.mkdir(parents=True, exist_ok=True)
-    return Share(
-        job.shard,
-        plan.shards,
-        plan.run,
-        tenure.token,
-        share_of(job.shard, plan.shards),
-        scratch,
-        tenure.barred_until,
-        tenure.may_put,
-        job.s3,
-    )
-
-
-async def _crawl(
-    job: ShardJob,
-    share: Share,
-    plan: Plan,
-    tenure: Tenure,
-    open_shard: OpenShard,
-    before: Any,
-    clock: Clock,
-) -> None:
-    async with open_shard(share) as opened:
+async def _crawl(term: _Term, open_shard: OpenShard) -> None:
+    async with open_shard(term.share()) as opened:
         control = Control(opened.workers)
-        if before:
+        if term.before:
             # Whoever owned these lanes may have asked one of them an instant ago.
-            await clock.sleep(min(job.manners_gap, job.stands / 2))
+            await term.clock.sleep(min(term.job.manners_gap, term.job.stands / 2))
         companions = (
             *opened.parts.companions,
-            lambda control: _beating(job, plan, tenure, opened, control, clock),
-            lambda control: _looking(opened.parts, control, clock),
+            lambda control: _beating(term, opened, control),
+            lambda control: _looking(opened.parts, control, term.clock),
         )
         parts = replace(opened.parts, companions=companions)
         await crawl(parts, opened.limits, control)
-    await tenure.resign()
+    await term.tenure.resign()
 
 
-async def _beating(
-    job: ShardJob, plan: Plan, tenure: Tenure, opened: Opened, control: Control, clock: Clock
-) -> None:
+async def _beating(term: _Term, opened: Opened, control: Control) -> None:
     """Say that we live, and hear what is to be done."""
     while True:
-        beat = await tenure.beat(_status(plan, tenure, opened, control, clock))
+        beat = await term.tenure.beat(_status(term, opened, control))
         if beat.plan.word is Word.STOP:
             raise _Stop
-        if beat.plan != plan:
+        if beat.plan != term.plan:
             control.drain()
             opened.hurry()
-        await clock.sleep(job.stands / _BEATS)
+        await term.clock.sleep(term.job.stands / _BEATS)
 
 
-def _status(
-    plan: Plan, tenure: Tenure, opened: Opened, control: Control, clock: Clock
-) -> dict[str, Any]:
+def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
     return {
-        "token": tenure.token,
-        "version": plan.version,
+        "token": term.tenure.token,
+        "version": term.plan.version,
         "node": socket.gethostname(),
         "pid": os.getpid(),
         "dry": control.source_dry,
@@ -152,7 +151,7 @@ def _status(
         "in_flight": control.in_flight,
         "attempts": sum(control.tally.values()),
         "settled": {str(reason): count for reason, count in control.settled.items()},
-        "rate": round(control.window.rate(clock.now()), 2),
+        "rate": round(control.window.rate(term.clock.now()), 2),
         **opened.figures(),
     }
 
