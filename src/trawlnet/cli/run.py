@@ -138,8 +138,8 @@ class _Run(Generic[C]):
                 counts = await parts.store.counts()
                 await self.snapshot(parts)
         code = exit_code(ending, counts)
-        log.info("crawl ended", extra={"ending": ending, "exit_code": int(code)})
         self.sum_up(ending, counts, code)
+        log.info("crawl ended", extra={"ending": ending, "exit_code": int(code)})
         return code
 
     async def crawl(self, parts: Parts, asked: asyncio.Event, files: ControlFiles) -> Ending:

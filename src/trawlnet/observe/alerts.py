@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alert_shapes import Alert, Level, Shape, Webhook, shape_for
+from trawlnet.observe.troubles import ENDED, FAILED
 
 if TYPE_CHECKING:  # Only somebody with a webhook pays for the import.
     import aiohttp
@@ -53,7 +54,9 @@ class LoggedAlerts:
     def tell(self, alert: Alert) -> None:
         extra = {"title": alert.title, "fields": dict(alert.fields)}
         told = f"{alert.title}: {alert.text}"
-        log.log(_LOG_LEVELS[alert.level], told, extra=extra)
+        # Whoever sits at the terminal sees warnings; how a crawl ends is said there anyway.
+        level = logging.INFO if alert.title in (ENDED, FAILED) else _LOG_LEVELS[alert.level]
+        log.log(level, told, extra=extra)
 
     async def close(self) -> None:
         """Nothing is left."""
