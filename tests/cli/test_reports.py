@@ -137,6 +137,7 @@ def test_a_workspace_without_a_crawl_is_told_with_how_to_begin(crawler: str, tmp
 def test_the_web_report_adds_up(tmp_path: Path):
     row = told("web", tmp_path)
     assert (row["captures"], row["stored"], row["unchanged"], row["redirects"]) == (5, 3, 1, 1)
+    assert row["pages"] == 5
     assert (row["bytes"], row["bytes_repeated"]) == (2010, 1000)
     assert row["hosts"] == {"a.example": 4, EVIL.partition("/")[0]: 1}
     assert row["statuses"] == {"200": 3, "301": 1, "304": 1}

@@ -105,7 +105,7 @@ def web_report(
     """
     from trawlnet.crawlers.web.build import open_ledger
     from trawlnet.crawlers.web.report import WebFacts, as_json, as_report
-    from trawlnet.crawlers.web.survey import indexed_pages, log_bytes, survey_captures
+    from trawlnet.crawlers.web.survey import log_bytes, survey_captures
     from trawlnet.sink.counters import latest
 
     place = find(workspace, "web")
@@ -120,7 +120,7 @@ def web_report(
     with progress_bar("reading", total) as progress:
         seen = survey_captures(workspace, progress)
     counters = latest(workspace / config.metrics.crawler_csv)
-    facts = WebFacts(seen, asyncio.run(counted()), counters, indexed_pages(workspace))
+    facts = WebFacts(seen, asyncio.run(counted()), counters)
     return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, str(place.path), now),
                  output)  # fmt: skip
 

@@ -43,14 +43,13 @@ class WebFacts:
     seen: WebSurvey
     counts: Counts
     counters: Mapping[str, float] = field(default_factory=dict)  # Of the last run.
-    pages: int = 0  # URLs in the page index.
 
 
 def as_report(facts: WebFacts, place: str, now: float) -> Report:
     seen, counts = facts.seen, facts.counts
     failed = sum(n for reason, n in counts.settled.items() if not reason.answer) + counts.blocked
     tiles = [
-        Tile("pages", number(facts.pages), "good"),
+        Tile("pages", number(seen.pages), "good"),
         Tile("captures", number(seen.captures), "good"),
         Tile("hosts", number(len(seen.hosts))),
         Tile("links", number(seen.links)),
@@ -105,7 +104,7 @@ def as_json(facts: WebFacts) -> dict[str, Any]:
     seen, counts = facts.seen, facts.counts
     return {
         "captures": seen.captures,
-        "pages": facts.pages,
+        "pages": seen.pages,
         "stored": seen.stored,
         "unchanged": seen.unchanged,
         "redirects": seen.redirects,

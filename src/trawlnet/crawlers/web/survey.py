@@ -1,7 +1,7 @@
 """Look over what a web crawl has captured, for its report: one pass over the capture log.
 
 Memory does not grow with the crawl: words of strangers are counted up to a bound, the most
-frequent link targets are kept with a bounded error, and contents met before are known by a filter.
+frequent link targets are kept with a bounded error, and what was met before is known by a filter.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trawlnet.sink.capture_files import INDEX, LOG
+from trawlnet.sink.capture_files import LOG
 from trawlnet.sink.capture_line import CaptureLine
 from trawlnet.sink.capture_log import BEGINNING, files_of, read_chunks
-from trawlnet.sink.lmdb_pages import PageIndex
+from trawlnet.sink.page import digest_of
 
 OTHERS = "(others)"
 _MOST_WORDS = 50_000
@@ -25,6 +25,7 @@ _HOUR = 3600
 @dataclass(slots=True)
 class WebSurvey:
     captures: int = 0
+    pages: int = 0  # URLs, about: the index of a crawl that runs is behind.
     stored: int = 0  # Of these, with a body that is kept.
     unchanged: int = 0
     redirects: int = 0
@@ -48,7 +49,7 @@ class WebSurvey:
 
 def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurvey:
     """May run beside a crawl: what is not yet a whole line is not looked at."""
-    seen, met, at = WebSurvey(), Met(), BEGINNING
+    seen, met, at = WebSurvey(), _Known(), BEGINNING
     for lines, end in read_chunks(workspace / LOG):
         for line in lines:
             _add(seen, met, line)
@@ -63,20 +64,10 @@ def log_bytes(workspace: Path) -> int:
     return sum(files.segment(number).stat().st_size for number in files.numbers())
 
 
-def indexed_pages(workspace: Path) -> int:
-    """URLs that have ever been answered."""
-    if not (workspace / INDEX / "data.mdb").exists():
-        return 0
-    index = PageIndex(workspace / INDEX, readonly=True)
-    try:
-        return index.count()
-    finally:
-        index.close()
-
-
-def _add(seen: WebSurvey, met: Met, line: CaptureLine) -> None:
+def _add(seen: WebSurvey, met: _Known, line: CaptureLine) -> None:
     host = _host(line.url)
     seen.captures += 1
+    seen.pages += not met.urls.again(digest_of(line.url))
     seen.latency_ms += line.fetch_latency_ms
     seen.first = min(seen.first or line.timestamp, line.timestamp)
     seen.last = max(seen.last, line.timestamp)
@@ -96,12 +87,12 @@ def _add(seen: WebSurvey, met: Met, line: CaptureLine) -> None:
         seen.linked_pages.add(link.to)
 
 
-def _add_body(seen: WebSurvey, met: Met, line: CaptureLine, host: str) -> None:
+def _add_body(seen: WebSurvey, met: _Known, line: CaptureLine, host: str) -> None:
     seen.stored += 1
     seen.bytes_fetched += line.content_bytes
     seen.sizes[line.content_bytes.bit_length() - 1] += 1
     _count(seen.bytes_by_host, host, line.content_bytes)
-    if met.again(bytes.fromhex(line.content_sha256)):
+    if met.bodies.again(bytes.fromhex(line.content_sha256)):
         seen.bytes_repeated += line.content_bytes
 
 
@@ -150,3 +141,11 @@ class Met:
             known = known and bool(self._filter[place >> 3] & mask)
             self._filter[place >> 3] |= mask
         return known
+
+
+class _Known:
+    """What this survey has met, so far."""
+
+    def __init__(self) -> None:
+        self.urls = Met()
+        self.bodies = Met()
