@@ -174,4 +174,7 @@ def _line(row: Mapping[str, Any]) -> str:
     words = f"{harmless(row['pds_url'], _DETAIL_CHARS)}: {row['result']} ({row['reason']}){detail}"
     if "found" not in row:
         return words
-    return f"{words}; {row['found']:,} records read, {row['indexed']:,} indexed"
+    return (
+        f"{words}; {row['found']:,} records read, {row['indexed']:,} indexed, "
+        f"{sum(row['held'].values()):,} in all; requests: {row['requests']:,}"
+    )
