@@ -34,6 +34,8 @@ def dashboard(
 ) -> str:
     """With every figure in it: without a script it is a still picture."""
     look, parts = face.look, face.parts
+    # Where there is but one host, its table is no news.
+    middle = (_part("exhibits", parts, "div", class_="exhibits"), _lanes(face, question))
     main = tag(
         "main",
         tag("p", notice, class_="notice", role="status") if notice else "",
@@ -50,8 +52,7 @@ def dashboard(
         _spans(question),
         *(_part(f"chart-{key}", parts, "div") for key in _FIRST if f"chart-{key}" in parts),
         _titled("Tries by what they came to", "reasons", parts, "Over all runs."),
-        _lanes(face, question),
-        _part("exhibits", parts, "div", class_="exhibits"),
+        *(reversed(middle) if len(look.lanes) > 1 else middle),
         *(_part(f"chart-{key}", parts, "div") for key in _LAST),
         _titled("Where the keys are", "counts", parts, "As the store has them."),
         _titled(

@@ -52,7 +52,9 @@ def _story(look: Look) -> str:
         case Standing.NEVER:
             return "No crawl of this machine has begun here."
         case Standing.ENDED:
-            return "The crawl is over; this is how it stood at its end."
+            left = look.counts.get("open", 0) - look.counts.get("blocked", 0)
+            more = f" {left:,} are open: run it again to go on." if left > 0 else ""
+            return f"It has saved everything; this is how it stood at its end.{more}"
         case Standing.CUT_SHORT:
             return "It was killed, or stopped at once. Run it again, and it goes on from here."
         case Standing.DRAINING:
