@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.program import at_once, started
 
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Page
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.engine.task import Task
+from trawlnet.net.clock import SystemClock
 from trawlnet.observe.logread import Reader, Wanted
+from trawlnet.observe.logs import logging_to
+from trawlnet.observe.tries import LoggedTries
+from trawlnet.store.memory import MemoryStore
 
 
 def write(path: Path, *lines: dict[str, Any] | str) -> None:
@@ -130,3 +143,38 @@ def test_following_shows_what_is_logged_while_it_looks(workspace: Path, tmp_path
         program.until(lambda: len(program.out.splitlines()) == 5, "the lines so far")
         write(workspace / "logs/web-20240503T000000Z.log", line(7, n=7))
         program.until(lambda: '"n": 7' in program.out, "the new line")
+
+
+class Failing:
+    """Answers as it is told, one word for each key."""
+
+    async def __call__(self, task: Task) -> Outcome:
+        return Outcome(Reason(task.key), detail="so it is", wait=3600.0)
+
+
+class Told:
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        words = (Reason.TIMEOUT, Reason.NOT_FOUND, Reason.OK, Reason.RATE_LIMITED)
+        yield Page([Task(word, f"https://{word}.example") for word in words], "end")
+
+
+class Nowhere:
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        return None
+
+
+def test_a_crawl_logs_tries_that_failed_and_lanes_that_are_held(tmp_path: Path):
+    async def main() -> None:
+        clock = SystemClock()
+        gate, handler = Gate(clock, Manners()), LoggedTries(Failing())
+        parts = Parts(Told(), MemoryStore(), handler, Nowhere(), gate, clock)
+        limits = Limits(retry=RetryPolicy(attempts=1, patience=0))
+        await crawl(parts, limits, Control(2))
+
+    with logging_to(tmp_path / "logs", "web-20240501T120000Z", lambda line: None):
+        asyncio.run(main())
+    failed = at_once("logs", "-w", tmp_path, "--event", "try failed", "--json").rows
+    assert {row["reason"] for row in failed} == {"timeout", "rate_limited"}
+    assert all(row["detail"] == "so it is" and row["lane"] for row in failed)
+    held = at_once("logs", "-w", tmp_path, "--event", "lane held", "--json").rows
+    assert "https://rate_limited.example" in {row["lane"] for row in held}
