@@ -283,19 +283,24 @@ def test_once_means_batch_after_batch_without_pauses(tmp_path: Path) -> None:
     in_hall(tmp_path, body)
 
 
-def test_what_is_discovered_is_scanned_at_once_by_who_has_nothing_to_do(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [0, 1])
+def test_what_is_discovered_is_scanned_at_once_by_who_has_too_little_to_do(
+    tmp_path: Path, known: int
+) -> None:
     async def body(hall: Hall) -> None:
+        await hall.fill(known)
+
         def later(discovered: asyncio.Event) -> Any:
             async def find(control: Control) -> None:
                 await hall.clock.sleep(100.0)
-                await hall.fill(1)
+                await hall.fill(known + 1)
                 discovered.set()
 
             return find
 
         config = CONFIG.model_copy(update={"max_seconds": 600.0})
         await hall.run(config, [later])
-        assert [starts[0] for starts in hall.starts.values()] == [100.0]
+        assert [starts[0] for starts in hall.starts.values()] == [*[0.0] * known, 100.0]
 
     in_hall(tmp_path, body)
 

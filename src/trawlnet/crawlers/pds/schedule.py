@@ -192,12 +192,13 @@ class DueSource:
                     return
                 await self._pause(due)
             if not rota.once:
-                async for page in self._going_on(begun + rota.interval, cut_short=not tasks):
+                spare = len(tasks) < rota.batch
+                async for page in self._going_on(begun + rota.interval, cut_short=spare):
                     yield page
 
     async def _going_on(self, until: float, *, cut_short: bool) -> AsyncIterator[Page]:
         """No more than workers at a time, so that the next batch waits for one slice at most.
-        Whoever had nothing to do may begin as soon as something was discovered."""
+        Whoever had not enough to do begins anew as soon as something was discovered."""
         rota, which = self._rota, replace(self._rota.which, only_begun=True)
         while self._clock.now() < until and not (cut_short and self._discovered.is_set()):
             if tasks := await self._store.claim(rota.at_once, which):
