@@ -17,6 +17,7 @@ import yaml
 from tests.servers import require
 
 from trawlnet.observe.catalogue import CATALOGUE, Kind, Owner
+from trawlnet.observe.troubles import BEGAN, ENDED, FAILED, HOSTS_BLOCKED, Trouble
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "observe"
@@ -163,6 +164,13 @@ def test_each_alert_has_a_story_in_which_it_fires_and_one_in_which_it_does_not(
 def test_the_stories_are_about_series_that_there_are() -> None:
     told = {row["series"].partition("{")[0] for story in STORIES for row in story["input_series"]}
     assert told <= known()
+
+
+def test_every_alert_is_explained() -> None:
+    page = (ROOT / "docs/howto/alerts-and-boards.md").read_text()
+    titles = [*Trouble, HOSTS_BLOCKED, BEGAN, ENDED, FAILED]
+    for name in [*titles, *(rule["alert"] for rule in ALERTS)]:
+        assert f"`{name}`" in page, name
 
 
 def test_every_crawler_has_alerts() -> None:

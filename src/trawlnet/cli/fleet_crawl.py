@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trawlnet.archive.objects import s3_options
+from trawlnet.cli.alerting import begun as alert_of_beginning
+from trawlnet.cli.alerting import ended as alert_of_end
+from trawlnet.cli.alerting import refuse_bad_webhook, telling
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.fleet_show import fleet_line, fleet_row
 from trawlnet.cli.run import given_up_on
@@ -29,6 +32,7 @@ from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Runtime, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.alert_shapes import Webhook
 from trawlnet.observe.logs import logging_to
 from trawlnet.observe.render import duration
 from trawlnet.sink.objects import open_objects
@@ -44,6 +48,7 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
     """Start or continue a crawl that many shards share; returns the exit code."""
     check_shareable(config)
     given_by(config)  # What is wrong with the config is said here, not by every shard.
+    refuse_bad_webhook(_webhook(config))
     s3 = s3_options(os.environ)
     name = f"{workspace.crawler}-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with logging_to(workspace.logs, name, say) as log_file:
@@ -58,7 +63,8 @@ def _job(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> Sh
     return ShardJob(
         shard=0,
         crawler=workspace.crawler,
-        config=config.model_dump(mode="json"),
+        # Only whoever commands the fleet tells of it: the shards need no secret for that.
+        config=config.model_dump(mode="json", exclude={"webhook"}),
         store=config.redis_address,
         s3=s3,
         stands=config.shard_timeout,
@@ -72,7 +78,11 @@ async def _crawl(
 ) -> int:
     clock, show = SystemClock(), _Show(as_json)
     begun = clock.now()
-    async with _servers(config) as (keys, store):
+    async with (
+        telling("repos", _webhook(config), clock) as alerts,
+        _servers(config) as (keys, store),
+    ):
+        alerts.tell(alert_of_beginning("repos", await store.counts(), begun))
         plan = await keys.plan()
         if plan.word is Word.DONE:
             await reopen_inactive(store, begun - config.recheck_inactive)
@@ -83,9 +93,15 @@ async def _crawl(
         with _steered_by_signals(keys):
             word = await supervise(command)
         counts, lines = await store.counts(), await keys.manifest()
+        story = _story(word, counts, clock.now() - begun)
+        alerts.tell(alert_of_end("repos", story, given_up_on(counts), clock.now()))
     code = _exit_code(word, counts)
     _sum_up(word, counts, lines, clock.now() - begun, code, as_json)
     return code
+
+
+def _webhook(config: ReposConfig) -> Webhook:
+    return Webhook(config.webhook, config.webhook_shape)
 
 
 @asynccontextmanager
@@ -161,8 +177,12 @@ def _sum_up(
         row |= {"seconds": round(seconds, 3), "given_up": given_up_on(counts), "archive": archive}
         emit(row | status_row("repos", counts))
         return
-    say(f"{_ENDINGS[word]} after {duration(seconds)}: {listed(counts.settled)}")
+    say(_story(word, counts, seconds))
     say(f"the manifest lists {archive['repos']:,} repos in {archive['segments']:,} segments")
+
+
+def _story(word: Word, counts: Counts, seconds: float) -> str:
+    return f"{_ENDINGS[word]} after {duration(seconds)}: {listed(counts.settled)}"
 
 
 _ENDINGS = {
