@@ -86,6 +86,10 @@ def test_events_begin_with_everything(site: Dashboard) -> None:
     assert "<script" not in line
 
 
+def test_a_question_about_events_ends(site: Dashboard) -> None:
+    assert site.ask("HEAD", "/events").status == 200
+
+
 def test_asking_changes_nothing(site: Dashboard, workspace: Path) -> None:
     for deed in ("pause", "drain", "resume", "retry"):
         assert site.ask("GET", f"/ask?crawler=web&do={deed}").status == 200

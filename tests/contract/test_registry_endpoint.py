@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from tests.registry_rows import fill_registry
@@ -390,6 +391,12 @@ def test_every_answer_has_the_safe_headers(shared: Running) -> None:
         assert "server" not in headers
 
 
+def test_a_page_that_is_not_there_finds_its_style_wherever_it_is_not(shared: Running) -> None:
+    page = shared.ask("GET", "/no/such/place", headers={"Accept": "text/html"}).body.decode()
+    assert 'href="../../static/style.css"' in page
+    assert 'href="../.././"' in page
+
+
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -398,7 +405,8 @@ def test_the_form_of_our_own_page_registers(fresh: Running) -> None:
     said = {**FORM, "Origin": fresh.url}
     answer = fresh.ask("POST", "/register", f"pds_url={url}".encode(), said)
     assert answer.status == 303
-    page = fresh.ask("GET", answer.headers["location"].partition("#")[0])
+    there = urljoin("/register", answer.headers["location"]).partition("#")[0]
+    page = fresh.ask("GET", there)
     assert f"{url} is registered" in page.body.decode()
     assert fresh.run(fresh.registry.get(url)) is not None
 

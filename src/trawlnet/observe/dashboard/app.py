@@ -63,6 +63,8 @@ class _Pages:
     async def events(self, request: Request) -> Response:
         if self.viewers >= _MOST_VIEWERS:
             raise HTTPException(503, "Too many viewers.", {"Retry-After": "60"})
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")  # There is no end to wait for.
         question = question_of(request.query_params, self.crawlers)
 
         async def counted() -> AsyncIterator[str]:

@@ -46,8 +46,9 @@ def trouble(request: Request, status: int, message: str, headers: dict[str, str]
     """An error as whoever asked can read it."""
     if _wants_html(request):
         words = HTTPStatus(status).phrase
-        content = fill("trouble", status=str(status), words=words, message=message)
-        return HTMLResponse(page(words, content), status, headers)
+        root = "../" * (request.url.path.count("/") - 1)
+        content = fill("trouble", status=str(status), words=words, message=message, root=root)
+        return HTMLResponse(page(words, content, root=root), status, headers)
     error = _ERRORS.get(status, "InvalidRequest" if status < 500 else "InternalServerError")
     return as_json({"error": error, "message": message}, status, headers)
 

@@ -69,8 +69,17 @@ def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
     return page(title, content, at_home=_AT)
 
 
-def page(title: str, content: Markup, *, at_home: Markup = _NOT, at_docs: Markup = _NOT) -> str:
-    return fill("page", title=title, content=content, at_home=at_home, at_docs=at_docs)
+def page(
+    title: str,
+    content: Markup,
+    *,
+    at_home: Markup = _NOT,
+    at_docs: Markup = _NOT,
+    root: str = "",
+) -> str:
+    """`root` leads from where the page is to where the site begins: links are relative, so that
+    the site can be a part of another one."""
+    return fill("page", title=title, content=content, at_home=at_home, at_docs=at_docs, root=root)
 
 
 def _tile(status: Status, count: int) -> Markup:
