@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,9 +36,12 @@ class Askers:
         self.pilot = pilot
         self.second = second
         self.wake: Callable[[], None] = lambda: None  # There may be something to ask now.
+        self.waiting = False  # For room: nothing is asked meanwhile.
         self._returned: deque[Asked] = deque()
 
     def asks(self, now: float, room: int) -> list[Asked]:
+        if self.waiting:
+            return []
         asked = [self._returned.popleft() for _ in range(min(room, len(self._returned)))]
         askers: tuple[Asker, ...] = (self.pilot, self.second)
         for asker in askers:
@@ -46,6 +50,8 @@ class Askers:
         return asked
 
     def wake_at(self, now: float) -> float:
+        if self.waiting:
+            return math.inf
         if self._returned:
             return now
         return min(self.pilot.wake_at(now), self.second.wake_at(now))

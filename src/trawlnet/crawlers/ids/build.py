@@ -29,6 +29,7 @@ from trawlnet.crawlers.ids.places import instances_place, queue_place
 from trawlnet.crawlers.ids.presets import api_of, base_of
 from trawlnet.crawlers.ids.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.publish import QueueingSink
+from trawlnet.crawlers.ids.room import Room
 from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.setout import pilot_for
 from trawlnet.crawlers.ids.source import NoPages
@@ -93,7 +94,8 @@ async def open_parts(
         withheld = {n for a, b in ledger.position().embargoed for n in range(a, b)}
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
         sink = QueueingSink(queues.found, queues.withheld, meter.published)
-        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer]
+        room = Room(queues.found, askers, config.max_spool, metrics.alerts, clock)
+        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer, room.watch]
         if api.anchor:
             companions.append(helm.look_for_anchor)
         if config.metrics_from and isinstance(askers.pilot, Informed):

@@ -84,6 +84,9 @@ class IdsConfig(BaseModel):
     queue: str = Field(
         "", description="RabbitMQ between crawl and store (amqp://…); else the spool."
     )
+    max_spool: Size = Field(
+        20 << 30, ge=1024, description="Bytes published and not stored; then the crawl waits."
+    )
     store: str = Field(
         "", description="PostgreSQL for stored instances (postgresql://…); else SQLite."
     )

@@ -9,6 +9,7 @@ from trawlnet.crawlers.ids.words import Verdict
 _DENSE = 4096  # Below this distance two neighbours are asked: a lone hole must not mislead.
 _BELOW = 8  # Ids before the block that are asked for once more, when late ones are there, too.
 _VERIFY_AFTER = 60.0
+_OUT_LONG = 120.0  # Seconds; what has been out for so long need not be waited for.
 _TRIES = 20  # Of a probe whose answer tells nothing; then it counts as not there.
 
 
@@ -131,11 +132,13 @@ class GapSearch:
         else:
             self._halve()
 
-    def resume(self, now: float, first: int) -> None:
-        """Crawling goes on from here; what is right before it is asked for again later."""
+    def resume(self, now: float, first: int, out_at: float | None = None) -> None:
+        """Crawling goes on from here; what is right before it is asked for again later, or as
+        soon as the block, which came out at this time, has been out for long."""
         self.first = max(first, self.start)
         self._halving = False
-        self._verify_at = now + _VERIFY_AFTER
+        long = now + _VERIFY_AFTER if out_at is None else out_at + _OUT_LONG
+        self._verify_at = max(now, long)
         if self._above is not None:
             self.extra, self._above = (self.first, self._above), None
 

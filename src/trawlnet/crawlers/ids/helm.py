@@ -142,6 +142,7 @@ class Helm:
             "error_fraction": round(figures.error_fraction, 4),
             "ids_per_s": round(self.meter.fractions(now, _MINUTE)["rate"], 2),
             "published": self.meter.yields["stored"],
+            "waits_for_room": self.askers.waiting,
         }
         row |= {str(verdict): self.meter.verdicts[verdict] for verdict in Verdict}
         row["decision"] = asdict(self.last) if self.last else None

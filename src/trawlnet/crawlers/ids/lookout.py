@@ -198,7 +198,7 @@ class Lookout:
         self._times.clear()
         if start <= self._walk.cursor + _NO_GAP:
             return
-        search.resume(now, start)
+        search.resume(now, start, None if at is None else at + self._head.delay)
         self.crossings.confirm(search)
         self._walk.jump(start)
         self._head.jumped(first, now - self._head.delay if at is None else at)

@@ -15,6 +15,7 @@ BIN = 10.0
 _MINUTE = 6  # Bins.
 _STAYS = 30  # Bins for which the lag must stay low.
 _CAUGHT_UP = 60.0
+_NOTICED = 60.0  # A gap is felt, and probed, a moment before there is anything behind it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,15 @@ def measure(journal: Journal, end: float, since: float, opened_at: float | None)
         m4_worker_changes=changes,
         m4_reversals=reversals,
         m5_gap_cross_s=crossed,
-        m5_gap_requests=sum(p is Purpose.PROBE for _, p, _ in journal.requests),
+        m5_gap_requests=_probes(journal, opened_at),
         m6_lost=0,
         m7_throttled=sum(v is Verdict.THROTTLED for _, _, v in journal.requests),
     )
+
+
+def _probes(journal: Journal, opened_at: float | None) -> int:
+    since = journal.began if opened_at is None else opened_at - _NOTICED
+    return sum(purpose is Purpose.PROBE for at, purpose, _ in journal.requests if at >= since)
 
 
 def _catch_up(journal: Journal, end: float, since: float) -> float | None:

@@ -48,8 +48,8 @@ def _figures(facts: IdsFacts) -> list[Html]:
     at = [minute(sample.at) for sample in history]
     attempts = {str(reason): n for reason, n in facts.counts.attempts.items() if n}
     return [
-        columns(f"Ids found by the {word}", stored, _IDS, first=word,
-                note="As far as the history goes, by when they were published."),
+        columns(f"Results published by the {word}", stored, _IDS, first=word,
+                note="Ids that exist and are wanted, as far as the history goes."),
         lines("How far behind", at, {"lag, 20th percentile": _line(history, "lag_p20_s")}, "s",
               note="Seconds from the end of an activity to its answer."),
         *_decided(facts.decisions),
