@@ -121,7 +121,7 @@ def web_report(
         seen = survey_captures(workspace, progress)
     counters = latest(workspace / config.metrics.crawler_csv)
     facts = WebFacts(seen, asyncio.run(counted()), counters)
-    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, str(place.path), now),
+    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, shown(place.path), now),
                  output)  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def ids_report(
     facts = asyncio.run(survey_ids(config, workspace))
     if facts is None:
         raise _nothing(place)
-    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, str(place.path), now),
+    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, shown(place.path), now),
                  output)  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def pds_report(
         raise _nothing(place, "discover")
     history = read_history(place.state / HISTORY, 0.0, _SAMPLES)
     return _tell(json, lambda: as_json(figures),
-                 lambda now: as_report(figures, history, str(place.path), now), output)  # fmt: skip
+                 lambda now: as_report(figures, history, shown(place.path), now), output)  # fmt: skip
 
 
 _SAMPLES = 20_000  # More than a history keeps.
