@@ -102,6 +102,20 @@ def test_a_receiver_that_stalls_does_not_stop_a_crawl(network: Any, tmp_path: Pa
     assert SECRET not in ran.err + logged
 
 
+def test_a_host_that_is_given_up_on_is_named(tmp_path: Path) -> None:
+    seeds = [f"http://127.0.0.1:1/{number}" for number in range(14)]
+    quick = ("--req-per-sec", 100, "--set", "limits.backoff_base_ms=10", "--user-agent", "T/1")
+    with receiving() as receiver:
+        words = ("web", "crawl", "-w", tmp_path, *seeds, "--allow-private-hosts", *quick)
+        ran = trawlnet(*words, TRAWLNET_WEBHOOK=receiver.url)
+    assert ran.code == 3, ran.err
+    told = {alert["title"]: alert for alert in receiver.alerts}
+    assert told["hosts blocked"]["text"] == "failed too often: 127.0.0.1:1"
+    assert told["hosts blocked"]["fields"] == {"blocked hosts": "1", "their tasks": "14"}
+    assert told["crawl ended"]["level"] == "warning"
+    assert told["crawl ended"]["fields"] == {"given up on": "14"}
+
+
 def test_a_crawl_that_cannot_begin_is_told(tmp_path: Path) -> None:
     with receiving() as receiver:
         words = ("repos", "crawl", "-w", tmp_path, "--plc-url", "http://127.0.0.1:1")

@@ -39,7 +39,8 @@ async def telling(crawler: str, webhook: Webhook, clock: Clock) -> AsyncIterator
 def begun(crawler: str, counts: Counts, now: float) -> Alert:
     done = sum(counts.settled.values())
     text = f"goes on after {done:,} keys" if done else "from the beginning"
-    return Alert(crawler, BEGAN, text, now, fields={"open tasks": f"{counts.open:,}"})
+    fields = {"open tasks": f"{counts.open:,}"} if counts.open else {}
+    return Alert(crawler, BEGAN, text, now, fields=fields)
 
 
 def ended(crawler: str, text: str, given_up: int, now: float) -> Alert:
