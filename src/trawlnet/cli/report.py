@@ -121,8 +121,8 @@ def web_report(
         seen = survey_captures(workspace, progress)
     counters = latest(workspace / config.metrics.crawler_csv)
     facts = WebFacts(seen, asyncio.run(counted()), counters)
-    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, shown(place.path), now),
-                 output)  # fmt: skip
+    where = shown(place.path)
+    return _tell(json, output, lambda: as_json(facts), lambda now: as_report(facts, where, now))
 
 
 def ids_report(
@@ -140,8 +140,8 @@ def ids_report(
     facts = asyncio.run(survey_ids(config, workspace))
     if facts is None:
         raise _nothing(place)
-    return _tell(json, lambda: as_json(facts), lambda now: as_report(facts, shown(place.path), now),
-                 output)  # fmt: skip
+    where = shown(place.path)
+    return _tell(json, output, lambda: as_json(facts), lambda now: as_report(facts, where, now))
 
 
 def pds_report(
@@ -164,8 +164,12 @@ def pds_report(
     if figures is None:
         raise _nothing(place, "discover")
     history = read_history(place.state / HISTORY, 0.0, _SAMPLES)
-    return _tell(json, lambda: as_json(figures),
-                 lambda now: as_report(figures, history, shown(place.path), now), output)  # fmt: skip
+    where = shown(place.path)
+
+    def page(now: float) -> Report:
+        return as_report(figures, history, where, now)
+
+    return _tell(json, output, lambda: as_json(figures), page)
 
 
 _SAMPLES = 20_000  # More than a history keeps.
@@ -173,9 +177,9 @@ _SAMPLES = 20_000  # More than a history keeps.
 
 def _tell(
     as_json: bool,
+    output: Path,
     figures: Callable[[], Mapping[str, Any]],
     report: Callable[[float], Report],
-    output: Path,
 ) -> int:
     if as_json:
         emit(figures())
