@@ -242,3 +242,33 @@ def test_a_crawl_whose_state_is_on_a_server_is_asked_there(tmp_path: Path) -> No
         redis.kill()
         with dashboard_of(tmp_path / "w", TRAWLNET_REPOS_STORE=redis.url) as site:
             assert site.ask("GET", "/").status == 200
+
+
+def test_a_crawl_obeys_its_dashboard_and_nothing_is_left_behind(
+    network: Any, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "w"
+    command = network.crawl(workspace, "--dashboard", ":0", rps=2)
+    with started(*command, folder=tmp_path / "talk") as crawl:
+        crawl.says("dashboard on http://")
+        url = re.search(r"dashboard on (\S+)", crawl.err)
+        assert url is not None
+        site = Dashboard(url[1], crawl)
+
+        def tell(deed: str) -> None:
+            asked = site.ask("GET", f"/ask?crawler=repos&do={deed}").text
+            found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', asked)
+            assert site.ask("POST", "/order", urlencode(dict(found))).status == 303
+
+        def log() -> str:
+            return "".join(path.read_text() for path in (workspace / "logs").glob("repos-*"))
+
+        tell("retry")
+        crawl.until(lambda: '"retried"' in log(), "the order to be obeyed")
+        tell("pause")
+        crawl.says("paused")
+        tell("drain")
+        ended = crawl.ended()
+    assert ended.code == 130
+    assert [path.name for path in workspace.glob("*.repos")] == []
+    assert list((workspace / "state" / "repos" / "orders").iterdir()) == []
