@@ -10,7 +10,7 @@ from typing import Any
 from program import at_once, started, trawlnet, wait_until
 
 POSTS, LIKES = "app.bsky.feed.post", "app.bsky.feed.like"
-KILLS = 4
+KILLS = 3
 
 
 def told(state: Path, query: str) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from tests.pds_scan import COMMENT, EPRINT, LIKE, TAG, bench_for, pdses_on, writ
 
 from trawlnet.sim.pds import PdsWorld, SimPds, serve_pdses
 
-KILLS = 25
+KILLS = 12
 MOST_BETWEEN = 40  # Requests from one start to its kill.
 
 
