@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,5 +95,6 @@ def _written(field: FieldInfo) -> str:
 
 
 def _flow(value: Any) -> str:
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000)
+    plain = value.value if isinstance(value, Enum) else value
+    text: str = yaml.safe_dump(plain, default_flow_style=True, width=10_000)
     return text.removesuffix("\n").removesuffix("\n...")
