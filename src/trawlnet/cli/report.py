@@ -20,9 +20,6 @@ from trawlnet.cli.place import place_shown, reading, total_size
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, find, shown
-from trawlnet.crawlers.ids.config import IdsConfig
-from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.engine.ports import Counts
 
 if TYPE_CHECKING:  # Only the command itself pays for the import.
@@ -70,14 +67,20 @@ def repos_report(place: Where, output: Output = _PAGE, json: Json = False) -> in
 
 
 def add_web_report(app: typer.Typer) -> None:
+    from trawlnet.crawlers.web.config import WebConfig
+
     _add(app, "web", WebConfig, ("redis_address",), web_report)
 
 
 def add_ids_report(app: typer.Typer) -> None:
+    from trawlnet.crawlers.ids.config import IdsConfig
+
     _add(app, "ids", IdsConfig, ("store",), ids_report)
 
 
 def add_pds_report(app: typer.Typer) -> None:
+    from trawlnet.crawlers.pds.config import PdsConfig
+
     _add(app, "pds", PdsConfig, ("registry",), pds_report)
 
 
@@ -104,6 +107,7 @@ def web_report(
     figures go to stdout, and no page is written.
     """
     from trawlnet.crawlers.web.build import open_ledger
+    from trawlnet.crawlers.web.config import WebConfig
     from trawlnet.crawlers.web.report import WebFacts, as_json, as_report
     from trawlnet.crawlers.web.survey import log_bytes, survey_captures
     from trawlnet.sink.counters import latest
@@ -132,6 +136,7 @@ def ids_report(
 
     Nothing is written but the page, so that a crawl and a store may run meanwhile.
     """
+    from trawlnet.crawlers.ids.config import IdsConfig
     from trawlnet.crawlers.ids.report import as_json, as_report
     from trawlnet.crawlers.ids.survey import survey_ids
 
@@ -152,6 +157,7 @@ def pds_report(
     Nothing is written but the page, so that scans may go on meanwhile.
     """
     from trawlnet.crawlers.pds.build import registry_place
+    from trawlnet.crawlers.pds.config import PdsConfig
     from trawlnet.crawlers.pds.report import as_json, as_report
     from trawlnet.observe.history import read_history
     from trawlnet.observe.live import HISTORY
