@@ -243,10 +243,10 @@ def test_what_the_dead_have_claimed_is_given_back_by_their_name(where: Path | st
 
 
 def test_scans_that_were_cut_short_can_be_claimed_alone(where: Path | str) -> None:
-    begun, later = Which(only_begun=True), NOW + 10.0
+    begun, later = Which(begun=True), NOW + 10.0
 
     async def body(registry: Registry) -> None:
-        await filled(registry, A, B)
+        await filled(registry, A, B, C)
         assert await registry.claim(5, later, LEASE, "me", begun) == []
         assert await registry.next_begun(later, begun, or_put_off=True) is None
         for url in (A, B):
@@ -256,6 +256,8 @@ def test_scans_that_were_cut_short_can_be_claimed_alone(where: Path | str) -> No
         assert await registry.next_begun(later, begun, or_put_off=False) == later + 60.0
         assert await registry.next_begun(later, begun, or_put_off=True) == later + 20.0
         assert await registry.claim(5, later + 19.0, LEASE, "me", begun) == []
+        others = await registry.claim(5, later + 60.0, LEASE, "me", Which(begun=False))
+        assert [row.pds_url for row in others] == [C]
         rows = await registry.claim(5, later + 60.0, LEASE, "me", begun)
         assert {row.pds_url for row in rows} == {A, B}
         # Whoever is being scanned, has been scanned whole or has failed, is not under way.

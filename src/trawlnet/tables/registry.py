@@ -129,9 +129,12 @@ class Registry:
         """The most urgent rows that are due, as theirs for `lease` seconds. An owner must claim
         under a name that nobody uses twice, or an old claim could finish a new one's scan."""
         values = self._lease(owner, now, lease) | {"count": limit}
-        values |= {"skip_connected": which.skip_connected, "only_begun": which.only_begun}
+        values["skip_connected"] = which.skip_connected
+        if not which.begun:
+            values["skip_begun"] = which.begun is False
+        sql = self._sql("claim_begun" if which.begun else "claim")
         async with self._db.transaction() as transaction:
-            urls = await transaction.rows(self._sql("claim"), values)
+            urls = await transaction.rows(sql, values)
             rows = [await self._row(transaction, url) for (url,) in urls]
         return sorted((row for row in rows if row is not None), key=lambda row: row.order)
 

@@ -78,7 +78,8 @@ class Which:
     """Of the rows that are due."""
 
     skip_connected: bool = False  # Not those that a relay reads from anyway.
-    only_begun: bool = False  # Only those whose last scan was cut short.
+    # Whether their last scan was cut short; None takes both kinds.
+    begun: bool | None = None
 
 
 ANY = Which()

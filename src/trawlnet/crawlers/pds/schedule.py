@@ -179,11 +179,13 @@ class DueSource:
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         rota = self._rota
+        # Those that were cut short have the time between batches to themselves.
+        fresh = rota.which if rota.once else replace(rota.which, begun=False)
         await self._before()
         while True:
             begun = self._clock.now()
             self._discovered.clear()
-            if tasks := await self._store.claim(rota.batch, rota.which):
+            if tasks := await self._store.claim(rota.batch, fresh):
                 # Whoever pulls the next page has waited until this one is worked off.
                 yield Page(tasks, "")
             elif rota.once:
@@ -199,13 +201,16 @@ class DueSource:
     async def _going_on(self, until: float, *, cut_short: bool) -> AsyncIterator[Page]:
         """No more than workers at a time, so that the next batch waits for one slice at most.
         Whoever had not enough to do begins anew as soon as something was discovered."""
-        rota, which = self._rota, replace(self._rota.which, only_begun=True)
-        while self._clock.now() < until and not (cut_short and self._discovered.is_set()):
+        rota, which = self._rota, replace(self._rota.which, begun=True)
+        is_over = False
+        while not is_over:
             if tasks := await self._store.claim(rota.at_once, which):
+                # At least once, also where batches take all the time there is.
                 yield Page(tasks, "")
             else:
                 due = await self._store.next_begun(rota)
                 await self._pause(min(until, due), cut_short=cut_short)
+            is_over = self._clock.now() >= until or (cut_short and self._discovered.is_set())
 
     async def _pause(self, until: float, *, cut_short: bool = False) -> None:
         sleeping = asyncio.ensure_future(self._clock.sleep(until - self._clock.now()))

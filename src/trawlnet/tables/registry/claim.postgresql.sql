@@ -8,8 +8,8 @@ WHERE pds_url = ANY(ARRAY(
   WHERE (lease_until IS NULL OR lease_until <= :now)
     AND (next_scan_at IS NULL OR next_scan_at <= :now)
     AND NOT (:skip_connected AND is_relay_connected)
-    AND (NOT :only_begun OR (last_reason IN ('ok', 'rate_limited', 'parked')
-      AND last_try_at > COALESCE(last_scan_at, discovered_at)))
+    AND NOT (:skip_begun AND COALESCE(last_reason IN ('ok', 'rate_limited', 'parked')
+      AND last_try_at > COALESCE(last_scan_at, discovered_at), FALSE))
   ORDER BY scan_order, pds_url
   LIMIT :count
   FOR UPDATE SKIP LOCKED
