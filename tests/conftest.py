@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:  # Its drivers are slow to load, and few tests need them.
+    from tests.ids_sets import Servers
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "crash")]
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """RabbitMQ, PostgreSQL and ClickHouse, once for all tests of a process that store ids."""
+    from tests.ids_sets import store_servers
+
+    with store_servers(tmp_path_factory.mktemp("clickhouse")) as running:
+        yield running

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
+import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
@@ -123,12 +123,9 @@ def embedded_set(folder: Path) -> StoreSet:
     return StoreSet(str(folder / "spool"), str(folder / "instances.db"), str(folder / "tables"))
 
 
-_numbers = itertools.count()
-
-
 def served_set(servers: Servers) -> StoreSet:
     """New databases and a new queue on servers that many tests share."""
-    name = f"ids_{next(_numbers)}"
+    name = f"ids_{secrets.token_hex(4)}"
     with psycopg.connect(servers.postgres.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     clickhouse = servers.clickhouse

@@ -54,7 +54,7 @@ def crawl(api: Api, *more: object) -> tuple[object, ...]:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    ran = trawlnet("ids", "status", "-w", folder, "--json")
+    ran = at_once("ids", "status", "-w", folder, "--json")
     assert ran.code == 0, ran.err
     return ran.rows[0]
 
@@ -74,7 +74,7 @@ def test_status_tells_while_a_crawl_runs_and_sigterm_saves(api: Api, tmp_path: P
         assert row["watermark"] >= FIRST and row["first"] == FIRST
         assert row["workers"] >= 1 and row["stored"] + row["filtered"] > 0
         assert row["lag_p20_s"] > 0.0
-        assert trawlnet("ids", "gaps", "-w", folder, "--json").code == 0
+        assert at_once("ids", "gaps", "-w", folder, "--json").code == 0
         again = trawlnet(*crawl(api, "-w", folder))
         assert again.code == 11 and "in use" in again.err
         program.tell(signal.SIGTERM)
@@ -107,16 +107,16 @@ def test_a_crawl_goes_on_where_it_was_and_asks_for_nothing_settled_again(
 def test_gaps_missed_failures_retry_and_reset(api: Api, tmp_path: Path) -> None:
     folder = tmp_path / "w"
     assert trawlnet(*crawl(api, "-w", folder, "--dev", "--max-tasks", 60)).code == 4
-    rows = trawlnet("ids", "gaps", "-w", folder, "--json").rows
+    rows = at_once("ids", "gaps", "-w", folder, "--json").rows
     assert rows and all(row["start"] < row["end"] and row["reason"] for row in rows)
     assert {"left out on purpose"} <= {row["detail"] for row in rows}
-    assert trawlnet("ids", "missed", "-w", folder, "--json").rows == []
+    assert at_once("ids", "missed", "-w", folder, "--json").rows == []
     assert (folder / "logs" / "missed.log").read_text() == ""
-    assert trawlnet("ids", "failures", "-w", folder, "--reason", "timeout").out == ""
-    assert trawlnet("ids", "retry", "-w", folder, "--json").rows == [{"put_back": 0}]
-    assert trawlnet("ids", "reset", "-w", folder, "--yes").code == 0
+    assert at_once("ids", "failures", "-w", folder, "--reason", "timeout").out == ""
+    assert at_once("ids", "retry", "-w", folder, "--json").rows == [{"put_back": 0}]
+    assert at_once("ids", "reset", "-w", folder, "--yes").code == 0
     assert not (folder / "state" / "ids" / "ledger").exists()
-    assert trawlnet("ids", "gaps", "-w", folder).out == ""
+    assert at_once("ids", "gaps", "-w", folder).out == ""
 
 
 def test_the_plain_preset_starts_below_its_anchor(api: Api, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_the_key_and_the_contact_reach_the_api_and_no_log(api: Api, tmp_path: Pa
 def test_what_cannot_be_crawled_is_said_before_anything_is_sent(
     flags: tuple[str, ...], code: int, words: str, tmp_path: Path
 ) -> None:
-    ran = trawlnet("ids", "crawl", "-w", tmp_path / "w", *flags)
+    ran = at_once("ids", "crawl", "-w", tmp_path / "w", *flags)
     assert ran.code == code
     assert words in ran.err and "hint:" in ran.err
 

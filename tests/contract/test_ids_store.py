@@ -7,7 +7,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,16 @@ from tests.ids_sets import (
     messages,
     raids,
     served_set,
-    store_servers,
 )
 from tests.made_reports import KINGS_FALL, MEMBER, entry, report
+from tests.program import Ran, trawlnet
 from tests.servers import PostgresServer
 
 from trawlnet.crawlers.ids.kinds import ITEM
 from trawlnet.crawlers.ids.processor import process, store_message
 from trawlnet.crawlers.ids.storing import StoreLimits, Storing, Tally
 from trawlnet.net.clock import SystemClock
+from trawlnet.sim.ids import Traffic, serve_ids
 from trawlnet.tables import instances as tables_of_instances
 from trawlnet.tables import postgres
 from trawlnet.tables.activities import KnownHash
@@ -46,12 +47,6 @@ from trawlnet.tables.ports import Query
 from trawlnet.tables.relational import Relational, from_db
 
 SMALL = StoreLimits(batch=4)
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with store_servers(tmp_path_factory.mktemp("clickhouse")) as running:
-        yield running
 
 
 @pytest.fixture(params=["embedded", "served"])
@@ -402,3 +397,41 @@ def test_a_database_that_is_away_is_waited_for_and_then_given_up(
 
     asyncio.run(never())
     assert asyncio.run(where.drain()).stored == 10, "nothing was acked meanwhile"
+
+
+def test_a_crawl_and_a_store_meet_at_their_servers(servers: Servers, tmp_path: Path) -> None:
+    """As users run them: the queue and the tables are URLs, and nothing else is shared."""
+    where = served_set(servers)
+    raised = Traffic(seed=4, rate=50.0, wave=0.0, raid_share=0.5, hole_share=0.0)
+    first, until = raised.first_id, raised.first_id + 120
+
+    async def main() -> tuple[Ran, Ran]:
+        world = await serve_ids(
+            4, manifest=tmp_path / "m.json", clock=SystemClock(), traffic=raised, age=600.0
+        )
+        crawl = (
+            *("ids", "crawl", "-w", tmp_path / "crawl", "--base-url", world.base_url),
+            *("--target", first, "--buffer", 0, "--max-rps", 200, "--until", until),
+            *("--allow-private-hosts", "--queue", where.queue),
+        )
+        store = (
+            *("ids", "store", "-w", tmp_path / "store", "--drain", "--json"),
+            *("--queue", where.queue, "--store", where.store),
+        )
+        try:
+            crawled = await asyncio.to_thread(trawlnet, *crawl)
+            return crawled, await asyncio.to_thread(trawlnet, *store)
+        finally:
+            await world.close()
+
+    crawled, stored = asyncio.run(main())
+    assert crawled.code == 4, crawled.err
+    assert stored.code == 0, stored.err
+    assert not (tmp_path / "crawl" / "spool").exists()
+
+    async def look(db: Relational) -> None:
+        rows = await ask(db, f"SELECT instance_id FROM instance WHERE instance_id < {until}")
+        raids = [i for i in range(first, until) if raised.is_raid(i)]
+        assert sorted(row[0] for row in rows) == raids
+
+    on_tables(where, look)

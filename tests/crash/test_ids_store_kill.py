@@ -7,7 +7,6 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,17 @@ import pytest
 from nursery import nursery_of
 
 from ids_sets import (
-    Servers,
     StoreSet,
     embedded_set,
     instances,
     messages,
     raids,
     served_set,
-    store_servers,
 )
 
-KILLS = int(os.environ.get("IDS_STORE_KILLS", "12"))  # 50 were measured; CI has to be done sooner.
+KILLS = int(os.environ.get("IDS_STORE_KILLS", "6"))  # 50 were measured; CI has to be done sooner.
 PER_KILL = 25  # Instances published for each: more than a worker stores before it is killed.
 FEW_STEPS = 14  # A batch takes four; most kills come before a worker has done many.
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with store_servers(tmp_path_factory.mktemp("clickhouse")) as running:
-        yield running
 
 
 @pytest.fixture(params=["embedded", "served"])
