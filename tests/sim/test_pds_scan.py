@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from tests.pds_scan import (
     write,
 )
 
-from trawlnet.crawlers.pds.scan_parts import Verdict
+from trawlnet.crawlers.pds.claimed import before_next, joined
+from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
 from trawlnet.engine.outcome import Reason
+from trawlnet.engine.rules import Manners
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.pds import PdsMeter
 from trawlnet.sim.atproto import serve_atproto
@@ -337,6 +340,40 @@ class SixSecondsPerRequest:
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError("a scan leaves the waiting to the gate")
+
+
+def test_whoever_is_stopped_does_not_ask_again_what_was_answered(tmp_path: Path) -> None:
+    pds = village(60, 0, first=FIRST + 3)
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db", manners=Manners(rate=400.0)) as made:
+            scanning = asyncio.ensure_future(made.scan(pds))
+            while pds.asked["describeRepo"] < 20:
+                await asyncio.sleep(0.001)
+            scanning.cancel()
+            await asyncio.wait([scanning])
+            assert scanning.cancelled()
+            assert (await made.scan(pds)).complete
+
+    asyncio.run(run())
+    # The one that was under way may have been answered, and not heard.
+    assert 60 <= pds.asked["describeRepo"] <= 61
+
+
+def test_slices_follow_each_other_until_the_end_or_until_they_lead_nowhere() -> None:
+    tally = Tally(Counter(c=3), Counter(c=2), Counter(), Counter(c=1))
+    piece = ScanResult(Verdict.PARTIAL, Reason.OK, "", 0.0, tally, 10, 1, 5, {"c": 3}, 2, left=7)
+    end = replace(piece, verdict=Verdict.COMPLETE, again_in=None, held={"c": 6}, left=0)
+    whole = joined(piece, end)
+    assert (whole.verdict, whole.requests, whole.repos, whole.left) == (Verdict.COMPLETE, 20, 10, 0)
+    assert (whole.found, whole.indexed, whole.failed, whole.held_total) == (6, 4, 2, 6)
+    assert before_next(piece) == 0.0 and before_next(end) is None
+    sent_away = replace(piece, verdict=Verdict.PUT_OFF, again_in=300.0)
+    assert before_next(sent_away) == 300.0
+    assert before_next(replace(sent_away, again_in=7200.0)) is None
+    assert before_next(replace(sent_away, repos=0, tally=Tally())) is None, "429 without end"
+    assert before_next(replace(piece, again_in=86_400.0)) is None, "some repos could not be read"
+    assert before_next(replace(piece, verdict=Verdict.FAILED, again_in=None)) is None
 
 
 def test_one_account_is_scanned_by_itself(tmp_path: Path) -> None:
