@@ -99,6 +99,17 @@ def test_the_crew_is_what_the_pilot_says(tmp_path: Path) -> None:
     assert control.workers < 60, "200 a second need no 60 workers on loopback"
 
 
+def test_a_crawl_waits_when_nobody_stores_and_can_still_be_ended(tmp_path: Path) -> None:
+    most = 30_000
+    ending, _, _ = asyncio.run(
+        run(tmp_path, CALM, 500.0, max_rps=100.0, max_seconds=5.0, max_spool=most)
+    )
+    assert ending is Ending.LIMIT
+    spooled = sum(f.stat().st_size for f in (tmp_path / "w/spool/instance_store").glob("*.jsonl"))
+    assert most <= spooled < 20 * most
+    assert json.loads((tmp_path / "w/state/ids/now.json").read_bytes())["waits_for_room"]
+
+
 def test_a_missed_id_can_be_put_back_from_the_command_line(tmp_path: Path) -> None:
     state = tmp_path / "w" / "state" / "ids"
 

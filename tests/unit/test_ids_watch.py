@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from trawlnet.crawlers.ids.classic import NO_LAG, Reading
 from trawlnet.crawlers.ids.prometheus import PrometheusReader, points_of, queries, weighted
+from trawlnet.crawlers.ids.room import has_no_room
 from trawlnet.crawlers.ids.start import first_id, newest_found
 from trawlnet.crawlers.ids.watchman import Figures, Watchman
 from trawlnet.crawlers.ids.words import Answer, Ask, Entry, Mark, Purpose, Verdict
@@ -251,3 +252,11 @@ def test_without_an_answer_the_pilot_goes_by_its_own_counters_and_the_log_says_s
 def test_no_query_has_a_window_of_nothing(minutes: int) -> None:
     assert all("[0m]" not in query for query in queries(minutes).values())
     assert f"[{minutes}m]" in queries(minutes)["fraction_404"]
+
+
+def test_a_full_spool_has_room_again_when_a_tenth_is_stored() -> None:
+    assert not has_no_room(99, 100, waiting=False)
+    assert has_no_room(100, 100, waiting=False)
+    assert has_no_room(95, 100, waiting=True)
+    assert not has_no_room(89, 100, waiting=True)
+    assert not has_no_room(None, 100, waiting=False), "a server that counts messages"
