@@ -175,7 +175,7 @@ async def _nothing() -> None:
 
 
 def _name(workspace: Path, clock: Clock) -> str:
-    """Of all crawls in a workspace, and of no other, whatever machine it is on."""
+    """Of all crawls in this workspace on this machine, and of no other: not of those in a copy."""
     file = workspace / "state" / "pds" / _NAME
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def _name(workspace: Path, clock: Clock) -> str:
         draft.replace(
             file
         )  # A kill in between must not leave an empty name: it would be anybody's.
-    return file.read_text()
+    return f"{file.read_text()}{socket.gethostname()} "
 
 
 def owner(clock: Clock) -> str:

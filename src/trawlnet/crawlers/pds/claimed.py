@@ -17,7 +17,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.tables.registry import PdsRow, Registry, Source
 from trawlnet.tables.registry import Verdict as Entered
 
-BUSY = "being scanned by another process"
+BUSY = "being scanned by another process, or by one that died just now; try again in a while"
 _LONGEST_WAIT = 900.0  # Seconds; a server that sends us away for longer is for another day.
 
 
