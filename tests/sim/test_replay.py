@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import random
-import struct
-from zlib import crc32
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from made_segments import NOW, blocks_of, entries_of, made_repos, rows_of, write_segment
 from trawlnet.archive.segment import NoArchive
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.crawlers.repos import replay_read, unpack
 from trawlnet.crawlers.repos.replay import Replay
 from trawlnet.crawlers.repos.replay_read import Filter
 from trawlnet.formats import rca
-from trawlnet.formats.rcaindex import IndexEntry, encode_index
 from trawlnet.tables import records
 from trawlnet.tables.errors import TablesError
 from trawlnet.tables.open import opened
@@ -29,68 +24,6 @@ ALL = Query(
     "all",
     "SELECT repo, collection, rkey, record_json, time_us FROM repo_records ORDER BY ALL",
 )
-NOW = 1_700_000_000_000_000
-
-
-def entries_of(rows):
-    return b"".join(
-        struct.pack("<H", len(rkey.encode())) + rkey.encode() + struct.pack("<I", len(text)) + text
-        for rkey, text in rows
-    )
-
-
-def block_of(did, collections, at=NOW):
-    packed = [
-        rca.PackedCollection(name, len(rows), zstandard.compress(entries_of(rows)))
-        for name, rows in collections.items()
-    ]
-    return rca.encode_block(did, "https://pds.social", "3jui7kd54zh2y", at, packed)
-
-
-def write_segment(path, blocks, *, finalise=True):
-    """Blocks are pairs of a DID and its bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    body, index = bytearray(rca.encode_header(rca.Header(NOW, 0, 0))), []
-    for did, block in blocks:
-        index.append(IndexEntry(did, len(body), len(block), crc32(block)))
-        body += block
-    if finalise:
-        section, at = encode_index(index), len(body)
-        body += section
-        body += rca.encode_footer(rca.Footer(at, len(section), len(index), crc32(section)))
-        body[: rca.HEADER_SIZE] = rca.encode_header(rca.Header(NOW, len(index), at))
-    path.write_bytes(body)
-    return [entry.offset for entry in index]
-
-
-def made_repos(seed, count):
-    rng = random.Random(seed)
-    repos = {}
-    for number in range(count):
-        names = rng.sample(
-            ["app.bsky.feed.post", "app.bsky.feed.like", "blue.x.y"], rng.randint(0, 3)
-        )
-        repos[f"did:plc:{seed:04}{number:020}"] = {
-            name: [
-                (f"k{n:04}~:.", json.dumps({"n": n, "t": "ü" * rng.randint(0, 300)}).encode())
-                for n in range(rng.randint(1, 30))
-            ]
-            for name in names
-        }
-    return repos
-
-
-def rows_of(repos, at=NOW):
-    return sorted(
-        [did, name, rkey, text.decode(), at]
-        for did, collections in repos.items()
-        for name, rows in collections.items()
-        for rkey, text in rows
-    )
-
-
-def blocks_of(repos, at=NOW):
-    return [(did, block_of(did, collections, at)) for did, collections in repos.items()]
 
 
 async def replayed(tables, place, *, globs=(), workers=2, stop=None, progress=lambda size: None):

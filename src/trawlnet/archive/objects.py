@@ -22,7 +22,7 @@ _PLAIN: Final = ("region", "default_region", "endpoint", "endpoint_url")
 class ObjectsError(Exception):
     """The object store does not do what it was asked; nothing that it confirmed is lost."""
 
-    def __init__(self, message: str, hint: str) -> None:
+    def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trawlnet.cli.bar import progress_bar
-from trawlnet.cli.errors import CliError, Exit
+from trawlnet.cli.errors import CliError, Exit, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.place import parse_place, reading, total_size
 from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
@@ -22,9 +25,10 @@ from trawlnet.crawlers.repos.config import ReposConfig
 
 if TYPE_CHECKING:  # Only a replay that runs pays for the import.
     from trawlnet.archive.segment import Place
-    from trawlnet.crawlers.repos.replay import Replayed
+    from trawlnet.crawlers.repos.replay import OneSegment, Replayed
 
 _ARCHIVE = "archive"  # Folder of the workspace.
+_WORKERS = 2
 
 InputDir = Annotated[
     Any,
@@ -47,15 +51,26 @@ Globs = Annotated[
     ),
 ]
 Workers = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--workers",
         metavar="N",
         min=1,
-        max=64,
+        max=512,
         show_envvar=False,
         allow_from_autoenv=False,  # The variable is the crawl's crew.
-        help="Segments at once.",
+        help="Segments at once [2; in a fleet as many as it has processors].",
+    ),
+]
+Fleet = Annotated[
+    str,
+    typer.Option(
+        "--fleet",
+        metavar="ADDRESS",
+        show_default=False,
+        show_envvar=False,
+        allow_from_autoenv=False,  # The variable is the crawl's fleet.
+        help="Replay with many processes: local, or the address of a Ray cluster.",
     ),
 ]
 Truncate = Annotated[
@@ -77,12 +92,31 @@ def add_table_verbs(app: typer.Typer) -> None:
         )(with_flags(ReposConfig, CLICKHOUSE, verb))
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    config: ReposConfig
+    workspace: Path
+    place: Place
+    globs: tuple[str, ...]
+    truncate: bool
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Crew:
+    """Who replays segments, and how many at once."""
+
+    workers: int
+    elsewhere: OneSegment | None = None
+
+
 def replay(
     *,
     workspace: Folder,
     input_dir: InputDir = None,
     collections: Globs = None,
-    workers: Workers = 2,
+    workers: Workers = None,
+    fleet: Fleet = "",
     truncate: Truncate = False,
     json: Json = False,
     flags: Mapping[str, Any],
@@ -95,20 +129,38 @@ def replay(
         find(workspace, "repos")
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     place = input_dir or workspace / _ARCHIVE
+    if fleet and isinstance(place, Path):
+        place = place.resolve()  # The nodes have folders of their own that they work in.
     create(workspace, "repos")
-    globs = tuple(collections or ())
-    return asyncio.run(_replay(config, workspace, place, globs, workers, truncate, json))
+    asked = _Asked(config, workspace, place, tuple(collections or ()), truncate, json)
+    with _crew(asked, fleet, workers) as crew:
+        return asyncio.run(_replay(asked, crew))
 
 
-async def _replay(
-    config: ReposConfig,
-    workspace: Path,
-    place: Place,
-    globs: tuple[str, ...],
-    workers: int,
-    truncate: bool,
-    as_json: bool,
-) -> int:
+@contextmanager
+def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
+    """Before the event loop: Ray must not be started from inside of one."""
+    if not fleet:
+        yield _Crew(workers or _WORKERS)
+        return
+    from trawlnet.archive.objects import s3_options
+    from trawlnet.crawlers.repos.tabled import tables_place
+    from trawlnet.fleet.ray import ray_tasks
+    from trawlnet.fleet.replay import FleetReplay
+    from trawlnet.tables.server import Server
+
+    server = tables_place(asked.config, asked.workspace)
+    if not isinstance(server, Server):
+        raise UsageTrouble(
+            "a fleet replays into a ClickHouse server, and none is named",
+            "name it: --clickhouse-address HOST:PORT",
+        )
+    with ray_tasks(fleet) as tasks:
+        elsewhere = FleetReplay(tasks, asked.globs, server, s3_options(os.environ))
+        yield _Crew(workers or tasks.cpus, elsewhere)
+
+
+async def _replay(asked: _Asked, crew: _Crew) -> int:
     from trawlnet.crawlers.repos.replay import Replay
     from trawlnet.crawlers.repos.replay_read import Filter
     from trawlnet.crawlers.repos.tabled import tables_place
@@ -118,17 +170,17 @@ async def _replay(
 
     clock = SystemClock()
     begun = clock.now()
-    with reading(place, "name the folder of segment_0001.rca: --input-dir"):
-        total = total_size(place)
-        async with opened(tables_place(config, workspace)) as tables:
-            if truncate:
+    with reading(asked.place, "name the folder of segment_0001.rca: --input-dir"):
+        total = total_size(asked.place)
+        async with opened(tables_place(asked.config, asked.workspace)) as tables:
+            if asked.truncate:
                 await forget_records(tables)
             with stopped_by_signals() as stop, progress_bar("replaying", total) as progress:
-                job = Replay(tables, Filter(globs), stop, progress)
-                await job.run(place, workers)
+                job = Replay(tables, Filter(asked.globs), stop, progress, crew.elsewhere)
+                await job.run(asked.place, crew.workers)
     seconds = clock.now() - begun
     code = Exit.ERROR if job.done.damage else Exit.INTERRUPTED if stop.is_set() else Exit.DONE
-    _sum_up(job.done, seconds, code, as_json)
+    _sum_up(job.done, seconds, code, asked.as_json)
     return code
 
 

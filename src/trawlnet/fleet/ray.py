@@ -1,17 +1,24 @@
-"""Shards as Ray actors: restarted without limit, on whatever node there is."""
+"""Shards as Ray actors and segments as Ray tasks, on whatever node there is."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.shard import ShardJob
 
 LOCAL = "local"
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+class ProcessDied(Exception):
+    """A process, or the node it was on, died before its work was done."""
 
 
 class RayRuntime:
@@ -67,8 +74,45 @@ class _Shard:
         asyncio.run(run_job(job))
 
 
+class RayTasks:
+    """Work for processes that are anywhere, one task after the other or many at once."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self.cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    async def run(self, work: Callable[[J], R], job: J) -> R:
+        """Raises ProcessDied, or what `work` raised."""
+        # Whoever sent it tries again, and then knows that something may be there twice.
+        task = self._ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(work)
+        sent = task.remote(job)
+        ended: asyncio.Future[R] = asyncio.wrap_future(sent.future())
+        ended.add_done_callback(lambda one: one.cancelled() or one.exception())
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            self._ray.cancel(sent, force=True)
+            raise
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except self._ray.exceptions.RayError as error:
+            raise ProcessDied(str(error).splitlines()[0]) from error
+
+
 @contextmanager
 def ray_runtime(address: str, job: ShardJob) -> Iterator[RayRuntime]:
+    with _connected(address) as ray:
+        yield RayRuntime(ray, job)
+
+
+@contextmanager
+def ray_tasks(address: str) -> Iterator[RayTasks]:
+    with _connected(address) as ray:
+        yield RayTasks(ray)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
     """On this machine alone for `local`, else on the cluster of that address."""
     ray = _imported()
     quiet = {"log_to_driver": False, "configure_logging": False, "namespace": "trawlnet"}
@@ -83,7 +127,7 @@ def ray_runtime(address: str, job: ShardJob) -> Iterator[RayRuntime]:
             "start one: ray start --head; or try it on this machine: --fleet local",
         ) from error
     try:
-        yield RayRuntime(ray, job)
+        yield ray
     finally:
         ray.shutdown()
 

@@ -15,6 +15,9 @@ _CREATE = b"\x01"
 _INSTANT = struct.Struct("<q")
 _LOOKUP = 2000  # DIDs in one parameter.
 
+# Segments and filters that were replayed to the end, and repeats not merged away yet.
+Finished = Mapping[tuple[str, str], int]
+
 
 @dataclass(frozen=True, slots=True)
 class RepoRow:
@@ -95,8 +98,7 @@ async def replayed_at(tables: Tables, repos: Sequence[str]) -> dict[str, int]:
     return found
 
 
-async def finished_segments(tables: Tables) -> Mapping[tuple[str, str], int]:
-    """Segments and filters that were replayed to the end, and repeats not merged away yet."""
+async def finished_segments(tables: Tables) -> Finished:
     rows = await tables.rows(statement("replayed_segments"))
     return {(segment, collections): repeats for segment, collections, repeats in rows}
 

@@ -1,0 +1,88 @@
+"""Replay one segment in a process elsewhere, and again if that process dies over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import structlog
+
+from trawlnet.archive.objects import SCHEME
+from trawlnet.archive.remote import remote
+from trawlnet.archive.segment import ArchiveChanged, Segment, open_segment
+from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.repos.replay import Replayed, SegmentReplay, name_of
+from trawlnet.crawlers.repos.replay_read import Filter
+from trawlnet.fleet.ray import ProcessDied
+from trawlnet.tables.open import opened
+from trawlnet.tables.server import Server
+
+log = structlog.get_logger()
+
+_TRIES: Final = 10  # A segment that no process survives is not worth an eleventh.
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentJob:
+    """What a process has to know. It travels; what is secret in it shows nowhere."""
+
+    place: str  # A path that is the same on every node, or a URL.
+    name: str
+    dead: Sequence[int]  # Offsets of blocks that do not count.
+    globs: Sequence[str]
+    server: Server
+    s3: Mapping[str, str] = field(repr=False)
+
+
+class Tasks(Protocol):
+    async def run(self, work: Any, job: SegmentJob) -> Replayed:
+        """Raises ProcessDied, or what `work` raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReplay:
+    """`await fleet_replay(segment, dead)`; into the tables of a server, as many have them open."""
+
+    tasks: Tasks
+    globs: Sequence[str]
+    server: Server
+    s3: Mapping[str, str] = field(repr=False)
+
+    async def __call__(self, segment: Segment, dead: frozenset[int]) -> Replayed:
+        job = SegmentJob(
+            str(segment.path), name_of(segment), sorted(dead), self.globs, self.server, self.s3
+        )
+        for tries in range(1, _TRIES + 1):
+            try:
+                part = await self.tasks.run(replay_segment, job)
+            except ProcessDied as death:
+                log.warning("segment is replayed again", segment=job.name, error=str(death))
+                continue
+            part.tries = tries
+            part.damage = [replace(one, path=segment.path) for one in part.damage]
+            return part
+        raise Unanswered(
+            f"{_TRIES} processes died over {segment.path}",
+            "see Ray's logs: has a node too little memory? Then run the same command again",
+        )
+
+
+def replay_segment(job: SegmentJob) -> Replayed:
+    """Runs in a process of its own, perhaps on another machine."""
+    return asyncio.run(_replayed(job))
+
+
+async def _replayed(job: SegmentJob) -> Replayed:
+    remotely = job.place.startswith(SCHEME)
+    segment = open_segment(remote(job.place, job.s3) if remotely else Path(job.place))
+    if segment.footer is not None and name_of(segment) != job.name:
+        raise ArchiveChanged(f"{job.place} was replaced while it was read")
+    async with opened(job.server) as tables:
+        replaying = SegmentReplay(tables, Filter(job.globs), asyncio.Event())
+        part = await replaying.run(segment, frozenset(job.dead))
+    # A place in an object store holds connections, and does not travel; its sender knows it.
+    part.damage = [replace(one, path=Path(job.name)) for one in part.damage]
+    return part
