@@ -161,6 +161,15 @@ def test_an_id_that_is_late_in_a_backlog_is_waited_for() -> None:
     assert any(_lateness(traffic, i) > 900.0 for i in journal.fetched)
 
 
+def test_nothing_becomes_a_hole_while_publishing_has_stopped() -> None:
+    stall = Span(300.0, 4000.0)
+    traffic = Traffic(seed=4, rate=3.0, late_share=0.1, hole_share=0.0, stalls=(stall,))
+    one = Trial("stall", traffic, 0.0, 4600.0, 0.0)
+    journal = rehearse(traffic, "adaptive", one.end).journal
+    assert lost(one, journal) == []
+    assert Mark.HOLE not in journal.marks.values()
+
+
 def _begun_late(traffic: Traffic, start: float, end: float) -> Journal:
     rehearsal = Rehearsal(World(traffic).reply, CAP, start)
     rehearsal.run(make_pilot("adaptive", Controls(max_rps=CAP), traffic.first_id), start, end)

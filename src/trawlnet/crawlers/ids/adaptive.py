@@ -204,23 +204,24 @@ class AdaptivePilot:
         if self._lookout.missing(now, i):
             self._free(now)
             return ()
-        if tries.not_found < len(self._waits) and not self._too_old(now, i, tries):
-            wait = jittered(self._waits[tries.not_found], i, tries.total)
-            self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
-            return ()
-        if i < self._lookout.highest:
+        if self._never_comes(now, i, tries):
             self._waiting.forget(i)
             return self._entries(i, Mark.HOLE)
-        # Nothing is known behind it: it may still come, however long it takes.
-        self._waiting.put(i, now + jittered(self._waits[-1], i, tries.total), tries)
+        nth = min(tries.not_found, len(self._waits) - 1)
+        wait = jittered(self._waits[nth], i, tries.total)
+        self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
         return ()
 
-    def _too_old(self, now: float, i: int, tries: Tries) -> bool:
-        """In a backlog the id has had all the time that it would be given at the head."""
-        if tries.not_found + 1 < ENOUGH_FOR_OLD:
+    def _never_comes(self, now: float, i: int, tries: Tries) -> bool:
+        """Later ids must be there, and still be coming: otherwise it may, however long it takes."""
+        if i >= self._lookout.highest or self._lookout.stalled:
             return False
+        if tries.not_found >= len(self._waits):
+            return True
+        # In a backlog it has had all the time that it would be given at the head.
         out = self._head.out_since(i)
-        return out is not None and out + self._controls.patience < now
+        old = out is not None and out + self._controls.patience < now
+        return old and tries.not_found + 1 >= ENOUGH_FOR_OLD
 
     def _went_wrong(self, now: float, i: int) -> Sequence[Entry]:
         if i in self._embargo:
