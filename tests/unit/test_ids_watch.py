@@ -259,4 +259,3 @@ def test_a_full_spool_has_room_again_when_a_tenth_is_stored() -> None:
     assert has_no_room(100, 100, waiting=False)
     assert has_no_room(95, 100, waiting=True)
     assert not has_no_room(89, 100, waiting=True)
-    assert not has_no_room(None, 100, waiting=False), "a server that counts messages"

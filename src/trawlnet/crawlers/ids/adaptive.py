@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
-from trawlnet.crawlers.ids.ceiling import Ceiling, Pace
+from trawlnet.crawlers.ids.ceiling import Ceiling, Pace, Sent
 from trawlnet.crawlers.ids.concurrency import Concurrency
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.embargo import Embargo
@@ -54,8 +53,8 @@ class AdaptivePilot:
         self._lookout = Lookout(self._head, self._walk)
         self._outage = Outage()
         self._embargo = Embargo(embargoed)
-        self._settled = self._sent = 0
-        self._sent_before: deque[tuple[float, int]] = deque(maxlen=3)
+        self._settled = 0
+        self._sent = Sent()
         self._report_at = float("-inf")
         self._said = ""
 
@@ -72,7 +71,7 @@ class AdaptivePilot:
         made = self._canary(now) if self._outage.on else self._gather(now, count)
         self._pace.spend(len(made))
         self._embargo.sent(len(made))
-        self._sent += len(made)
+        self._sent.more(len(made))
         return made
 
     def _canary(self, now: float) -> list[Ask]:
@@ -239,7 +238,8 @@ class AdaptivePilot:
 
     def _throttled(self, now: float, answer: Answer) -> Sequence[Entry]:
         sent = now - answer.took
-        if self._ceiling.refused(now, sent=sent, rate=self._sending(now), wait=answer.wait):
+        rate = self._sent.rate(now, self._pace.rate)
+        if self._ceiling.refused(now, sent=sent, rate=rate, wait=answer.wait):
             self._pace.retune(now, min(self._pace.rate, self._ceiling.value(now)))
         return self._put_back(now, answer.ask, now + jittered(AFTER_THROTTLE, answer.ask.id, 0))
 
@@ -291,7 +291,7 @@ class AdaptivePilot:
         )
         rate = min(wanted, self._ceiling.value(now))
         self._pace.retune(now, rate)
-        self._sent_before.append((now, self._sent))
+        self._sent.tick(now)
         state = self._state(now)
         if state != self._said:
             self._crew.forget()
@@ -319,13 +319,6 @@ class AdaptivePilot:
         if state == "at the head":
             return min(rate, self._head.rate or rate)
         return rate if state in _PREDICTABLE else 0.0
-
-    def _sending(self, now: float) -> float:
-        """Requests a second that were sent of late."""
-        if not self._sent_before or now <= self._sent_before[0][0]:
-            return self._pace.rate
-        at, sent = self._sent_before[0]
-        return min(self._pace.rate, max(1.0, (self._sent - sent) / (now - at)))
 
 
 _SEEN = (Verdict.STORED, Verdict.FILTERED)

@@ -94,8 +94,10 @@ async def open_parts(
         withheld = {n for a, b in ledger.position().embargoed for n in range(a, b)}
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
         sink = QueueingSink(queues.found, queues.withheld, meter.published)
-        room = Room(queues.found, askers, config.max_spool, metrics.alerts, clock)
-        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer, room.watch]
+        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer]
+        if not config.queue:  # A server has bounds of its own.
+            room = Room(queues.found, askers, config.max_spool, metrics.alerts, clock)
+            companions.append(room.watch)
         if api.anchor:
             companions.append(helm.look_for_anchor)
         if config.metrics_from and isinstance(askers.pilot, Informed):

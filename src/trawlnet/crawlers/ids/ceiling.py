@@ -95,3 +95,25 @@ class Pace:
 
 
 _ROUNDING = 1e-9
+
+
+class Sent:
+    """Requests a second that were sent in the last seconds."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._before: deque[tuple[float, int]] = deque(maxlen=3)
+
+    def more(self, requests: int) -> None:
+        self._count += requests
+
+    def tick(self, now: float) -> None:
+        """Once a second."""
+        self._before.append((now, self._count))
+
+    def rate(self, now: float, most: float) -> float:
+        """At most what was allowed, which is also the answer while nothing is known."""
+        if not self._before or now <= self._before[0][0]:
+            return most
+        at, count = self._before[0]
+        return min(most, max(1.0, (self._count - count) / (now - at)))

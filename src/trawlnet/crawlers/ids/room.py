@@ -33,10 +33,10 @@ class Room:
     async def watch(self, control: Control) -> None:
         """Runs beside the crawl."""
         while True:
-            self.looked((await self.queue.counts()).backlog_bytes)
+            self.looked((await self.queue.counts()).backlog_bytes or 0)
             await self.clock.sleep(_LOOK_EVERY)
 
-    def looked(self, backlog: int | None) -> None:
+    def looked(self, backlog: int) -> None:
         full = has_no_room(backlog, self.most, waiting=self.askers.waiting)
         if full is self.askers.waiting:
             return
@@ -48,8 +48,5 @@ class Room:
         self.alerts.tell(Alert(CRAWLER, title, text, self.clock.now(), level))
 
 
-def has_no_room(backlog: int | None, most: int, *, waiting: bool) -> bool:
-    """A server counts messages, not bytes, and has bounds of its own."""
-    if backlog is None:
-        return False
+def has_no_room(backlog: int, most: int, *, waiting: bool) -> bool:
     return backlog >= (_ROOM_AGAIN * most if waiting else most)
