@@ -166,7 +166,7 @@ def _row(result: ScanResult | str) -> dict[str, Any]:
     row: dict[str, Any] = {"result": result.verdict, "reason": result.reason}
     row |= {"detail": result.detail, "found": result.found, "indexed": result.indexed}
     row |= {"skipped": result.skipped, "failed": result.failed, "held": dict(result.held)}
-    return row | {"repos": result.repos, "requests": result.requests}
+    return row | {"repos": result.repos, "left": result.left, "requests": result.requests}
 
 
 def _line(row: Mapping[str, Any]) -> str:
