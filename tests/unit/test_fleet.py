@@ -16,7 +16,7 @@ from trawlnet.crawlers.share import ShareSource
 from trawlnet.engine.ports import Counts, Page
 from trawlnet.engine.task import Task
 from trawlnet.fleet.shard import ShardJob
-from trawlnet.fleet.supervise import Seen, is_done
+from trawlnet.fleet.supervise import Seen, _Watch, is_done
 from trawlnet.fleet.tenure import Tenure
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.store.errors import Fenced
@@ -139,6 +139,49 @@ def test_a_fleet_is_done_when_all_is_told_and_nothing_is_left() -> None:
     assert not is_done(seen(DRY)), "a shard is silent"
     assert not is_done(seen(DRY, DRY | {"dry": False}))
     assert not is_done(seen(DRY, DRY | {"version": 3})), "it speaks of an older share"
+
+
+@dataclass
+class Starts:
+    """A runtime that notes who was started anew, and a clock that is set by hand."""
+
+    replaced: list[int] = field(default_factory=list)
+    time: float = 0.0
+    stands: float = 1.0
+
+    @property
+    def clock(self) -> Any:
+        return self
+
+    @property
+    def runtime(self) -> Any:
+        return self
+
+    def now(self) -> float:
+        return self.time
+
+    def ensure(self, shard: int) -> None:
+        pass
+
+    def replace(self, shard: int) -> None:
+        self.replaced.append(shard)
+
+
+def test_a_shard_that_only_begins_is_given_more_time_than_one_that_fell_silent() -> None:
+    starts = Starts()
+    watch = _Watch(starts)  # type: ignore[arg-type]
+
+    def look(at: float, *standing: int) -> list[int]:
+        starts.time = at
+        watch._keep(Seen(PLAN, {shard: {} for shard in standing}, Counts()))
+        return starts.replaced
+
+    assert look(0.0) == []
+    assert look(10.0, 0) == [], "the other has not stood yet"
+    assert look(14.0) == [0], "it stood, and was silent"
+    assert look(40.0) == [0], "it is on its way"
+    assert look(61.0) == [0, 1]
+    assert look(75.0) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 100])

@@ -23,6 +23,7 @@ Statuses = Mapping[int, Mapping[str, Any]]
 _LOOK_EVERY: Final = 0.5  # Seconds.
 _COMPOSE_EVERY: Final = 10.0
 _SILENT: Final = 3.0  # Times that a shard stands: one that is silent for so long is replaced.
+_BEGINS: Final = 60.0  # Seconds that a process may need until its first beat, on a busy machine.
 _PATIENCE: Final = 600.0  # Seconds without Redis or the object store after which we give up.
 
 
@@ -98,6 +99,7 @@ class _Watch:
     def __init__(self, command: Command) -> None:
         self._command = command
         self._heard: dict[int, float] = {}  # Shard -> when it last stood.
+        self._stood: set[int] = set()  # Those that stood since they were started.
         self._composed = command.clock.now()
 
     async def until_told(self) -> Word:
@@ -134,15 +136,23 @@ class _Watch:
         for shard in range(seen.plan.shards):
             if shard in seen.shards:
                 self._heard[shard] = now
-            if now - self._heard.setdefault(shard, now) > _SILENT * self._command.stands:
+                self._stood.add(shard)
+            if now - self._heard.setdefault(shard, now) > self._patience(shard):
                 log.warning("shard replaced", shard=shard)
                 self._heard[shard] = now
+                self._stood.discard(shard)
                 runtime.replace(shard)
             runtime.ensure(shard)
         for shard in [one for one in self._heard if one >= seen.plan.shards]:
             if shard not in seen.shards:
                 del self._heard[shard]
+                self._stood.discard(shard)
                 runtime.release(shard)
+
+    def _patience(self, shard: int) -> float:
+        """One that is only beginning must not be replaced by one that begins again."""
+        silent = _SILENT * self._command.stands
+        return silent if shard in self._stood else max(silent, _BEGINS)
 
 
 async def _patiently(command: Command, ask: Callable[[], Awaitable[T]]) -> T:
