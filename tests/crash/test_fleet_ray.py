@@ -1,53 +1,57 @@
-"""A fleet on a Ray cluster of several nodes: shards and whole nodes die, secrets stay secret."""
+"""A fleet on a Ray cluster of several nodes: processes and nodes die, secrets stay secret."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from clickhouse_front import ClickHouse, clickhouse_front
 from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of, world_process
-from program import environment
+from made_segments import blocks_of, made_repos, rows_of, write_segment
+from program import environment, started, trawlnet
+from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth
 from servers import redis_server
-from trawlnet.fleet.ray import RayRuntime
+from trawlnet.archive.objects import ObjectsError
+from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.crawlers.repos.replay import Replay, Replayed
+from trawlnet.crawlers.repos.replay_read import Filter
+from trawlnet.fleet.ray import RayRuntime, RayTasks
+from trawlnet.fleet.replay import FleetReplay
 from trawlnet.fleet.supervise import Seen
 from trawlnet.store.redis_fleet import Word
+from trawlnet.tables.open import opened
+from trawlnet.tables.ports import Query
+from trawlnet.tables.server import Server
+from wire import Moment, Wire
 
 ray = pytest.importorskip("ray")
+# Without FINAL: nothing may be there twice, not even for now.
+ALL = Query(
+    "all", "SELECT repo, collection, rkey, record_json, time_us FROM repo_records ORDER BY ALL"
+)
+REPOS = b"INSERT INTO replayed_repos"
+RECORDS = b"INSERT INTO repo_records"
+SEGMENT = b"INSERT INTO replayed_segments"
+SEGMENTS = 6
 PATIENCE = 150.0
 SECRET = "a-key-that-must-not-be-found-anywhere"
 
 
-@contextmanager
-def ray_cluster(nodes: int) -> Iterator[Any]:
-    """A head and so many nodes, each of processes of its own; connected to."""
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "include_dashboard": False},
-    )
-    try:
-        for _ in range(nodes):
-            cluster.add_node(num_cpus=1)
-        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-
-
-def raylet_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with ray_cluster(2) as running:
+        yield running
 
 
 class Killer:
@@ -75,12 +79,12 @@ def _pids(seen: Seen) -> list[int]:
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-def test_shards_outlive_their_processes_and_nodes(tmp_path: Path) -> None:
-    async def main(url: str, told: dict[str, Any], cluster: Any) -> None:
+def test_shards_outlive_their_processes_and_nodes(tmp_path: Path, cluster: Any) -> None:
+    async def main(url: str, told: dict[str, Any]) -> None:
         config = fleet_config(told, url, str(tmp_path / "archive"), workers=4, attempts=8)
         secrets = {"secret_access_key": SECRET}
         runtime = RayRuntime(ray, job_of(config, tmp_path, secrets))
-        killer = Killer(cluster.head_node.all_processes["raylet"][0].process.pid)
+        killer = Killer(raylets_of(cluster)[0])
         crawling = crawl_with(config, runtime, show=killer.look_at, shards=3)
         assert await asyncio.wait_for(crawling, PATIENCE) is Word.DONE
         assert killer.killed == ["shard", "node"]
@@ -92,17 +96,115 @@ def test_shards_outlive_their_processes_and_nodes(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
     with (
         redis_server() as server,
-        world_process(13, 400, 12, log, latency=0.05) as told,
-        ray_cluster(2) as cluster,
+        world_process(13, 200, 12, log, latency=0.05) as told,
     ):
-        asyncio.run(main(server.url, told, cluster))
-        session = Path(cluster.head_node.get_session_dir_path())
-        assert any(path.stat().st_size for path in (session / "logs").rglob("*"))
-        assert [path for path in session.rglob("*") if holds(path, SECRET)] == []
+        asyncio.run(main(server.url, told))
+    assert files_of_ray_with(SECRET, cluster) == []
 
 
-def holds(path: Path, word: str) -> bool:
-    return path.is_file() and word.encode() in path.read_bytes()
+def files_of_ray_with(word: str, cluster: Any) -> list[Path]:
+    session = Path(cluster.head_node.get_session_dir_path())
+    assert any(path.stat().st_size for path in (session / "logs").rglob("*"))
+    files = [path for path in session.rglob("*") if path.is_file()]
+    return [path for path in files if word.encode() in path.read_bytes()]
+
+
+@contextmanager
+def world(tmp_path: Path) -> Iterator[tuple[list[list[Any]], ClickHouse]]:
+    """An archive of a few segments, and a server; gives the rows that are in it."""
+    repos = made_repos(3, 60)
+    blocks = blocks_of(repos)
+    for number in range(SEGMENTS):
+        write_segment(tmp_path / f"a/segment_{number + 1:04}.rca", blocks[number::SEGMENTS])
+    with clickhouse_front(tmp_path / "server") as server:
+        yield rows_of(repos), server
+
+
+async def replayed(place: Path, server: Server) -> Replayed:
+    async with opened(server) as tables:
+        elsewhere = FleetReplay(RayTasks(ray), (), server, {})
+        replay = Replay(tables, Filter(), asyncio.Event(), elsewhere=elsewhere)
+        await replay.run(place, 3)
+        return replay.done
+
+
+async def rows_in(server: Server) -> list[list[Any]]:
+    async with opened(server) as tables:
+        return await tables.rows(ALL)
+
+
+def at_work(cluster: Any) -> list[int]:
+    return pids_of(b"ray::replay_segment", raylets_of(cluster))
+
+
+def test_processes_and_a_node_die_and_every_record_is_there_once(
+    tmp_path: Path, cluster: Any
+) -> None:
+    def kill_processes() -> bool:
+        found = at_work(cluster)
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        return bool(found)
+
+    def kill_node() -> bool:
+        head = raylets_of(cluster)[0]
+        elsewhere = [raylet_of(pid) for pid in at_work(cluster) if raylet_of(pid) != head]
+        if elsewhere:
+            os.kill(elsewhere[0], signal.SIGKILL)
+        return bool(elsewhere)
+
+    moments = [
+        Moment(REPOS, False, kill_processes),
+        Moment(RECORDS, False, kill_processes),
+        Moment(RECORDS, True, kill_node),
+        Moment(SEGMENT, True, kill_processes),
+    ]
+    with world(tmp_path) as (expected, front):
+        direct = Server(front.address, password=front.password)
+        port = int(front.address.rpartition(":")[2])
+        with closing(Wire(port, moments)) as wire:
+            there = Server(wire.address, password=front.password)
+            done = asyncio.run(replayed(tmp_path / "a", there))
+        assert moments == [] and done.segments == SEGMENTS < done.tries
+        assert asyncio.run(rows_in(direct)) == expected
+        again = asyncio.run(replayed(tmp_path / "a", direct))
+        assert (again.skipped, again.tries) == (SEGMENTS, 0)
+        assert files_of_ray_with(front.password, cluster) == []
+
+
+def test_the_command_is_killed_and_run_again(tmp_path: Path, cluster: Any) -> None:
+    with world(tmp_path) as (expected, front):
+        port = int(front.address.rpartition(":")[2])
+        secret = {"TRAWLNET_REPOS_CLICKHOUSE_PASSWORD": front.password}
+        command = ("repos", "replay", "-w", tmp_path / "w", "--input-dir", tmp_path / "a", "--json")
+        command = (*command, "--fleet", cluster.address, "--workers", 1, "--clickhouse-address")
+        victims: list[int] = []
+
+        def kill_command() -> bool:
+            for pid in victims if at_work(cluster) else ():
+                os.kill(pid, signal.SIGKILL)
+            return bool(at_work(cluster))
+
+        moments = [Moment(RECORDS, True, kill_command)]
+        with closing(Wire(port, moments)) as wire:
+            with started(*command, wire.address, folder=tmp_path / "io", **secret) as first:
+                victims.append(first.pid)
+                assert first.ended().code == -signal.SIGKILL
+            (row,) = trawlnet(*command, wire.address, **secret).rows
+        assert row["exit_code"] == 0 and row["segments"] + row["skipped"] == SEGMENTS
+        direct = Server(front.address, password=front.password)
+        assert asyncio.run(rows_in(direct)) == expected
+
+
+def test_a_fleet_needs_a_server_for_its_tables(tmp_path: Path) -> None:
+    ran = trawlnet("repos", "replay", "-w", tmp_path, "--input-dir", tmp_path, "--fleet", "local")
+    assert ran.code == 2 and "--clickhouse-address" in ran.err
+
+
+@pytest.mark.parametrize("kind", [ObjectsError, NotReady, Unanswered])
+def test_trouble_travels_from_another_process_with_its_hint(kind: type[Exception]) -> None:
+    told = pickle.loads(pickle.dumps(kind("it broke", "mend it")))
+    assert (told.message, told.hint) == ("it broke", "mend it")
 
 
 def test_without_ray_nothing_imports_it_and_its_absence_is_said(tmp_path: Path) -> None:
