@@ -23,6 +23,7 @@ from trawlnet.tables.registry import (
     open_registry,
 )
 from trawlnet.tables.registry_notes import Lookup
+from trawlnet.tables.registry_report import account_counts
 from trawlnet.tables.registry_rules import DAY, HIGH, HOUR, LOW, MEDIUM
 
 NOW = 1_800_000_000.0
@@ -554,5 +555,14 @@ def test_registering_the_same_at_once_makes_one_row_each(where: Path | str) -> N
                 await one.close()
         verdicts = [one.verdict for batch in told for one in batch]
         assert verdicts.count(Verdict.NEW) == 40 and verdicts.count(Verdict.KNOWN) == 80
+
+    on(where, body)
+
+
+def test_accounts_are_told_of_every_host_counted_or_not(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await registry.register(B, Source.RELAY, accounts=120, now=NOW)
+        await registry.register(A, Source.USER, now=NOW)
+        assert await account_counts(where) == [(A, None), (B, 120)]
 
     on(where, body)

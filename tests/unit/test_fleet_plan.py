@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from program import trawlnet
+from program import at_once, trawlnet
 from trawlnet.fleet.plan import Assumptions, Host, forecast, read_hosts, slowest
+from trawlnet.tables.registry import Source, Terms, open_registry
 
 USUAL = Assumptions()
 sizes = st.lists(st.integers(0, 5000), min_size=1, max_size=30)
@@ -60,3 +62,26 @@ def test_the_command_tells_the_floor_and_draws(tmp_path: Path) -> None:
     assert picture.read_bytes().startswith(b"\x89PNG")
     file.write_text("")
     assert trawlnet("fleet", "plan", "--hosts", file).code == 2
+
+
+def test_the_command_plans_from_the_registry(tmp_path: Path) -> None:
+    plan = ("fleet", "plan", "--from-registry", "--shards", 1, "--json", "-w", tmp_path)
+    assert "pds discover" in at_once(*plan).error["hint"]
+
+    async def fill() -> None:
+        registry = await open_registry(tmp_path / "r.db", Terms())
+        await registry.register("https://pds.world.net", Source.RELAY, accounts=800, now=1.0)
+        await registry.register("https://new.world.net", Source.USER, now=1.0)
+        await registry.close()
+
+    asyncio.run(fill())
+    ran = at_once(*plan, "--registry", tmp_path / "r.db")
+    (row,) = ran.rows
+    assert (row["hosts"], row["repos"]) == (1, 800) and "left out: 1 hosts" in ran.err
+    assert row["floor"] == [{"host": "pds.world.net", "repos": 800, "seconds": 160}]
+
+
+@pytest.mark.parametrize("places", [(), ("--hosts", "x.csv", "--from-registry")])
+def test_a_plan_has_its_sizes_from_one_place(places: tuple[str, ...]) -> None:
+    ran = at_once("fleet", "plan", *places)
+    assert ran.code == 2 and "--hosts FILE or --from-registry" in ran.err

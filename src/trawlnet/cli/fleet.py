@@ -14,6 +14,7 @@ from trawlnet.cli.fleet_plan import plan
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace
+from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.repos.config import ReposConfig
 
 if TYPE_CHECKING:  # Only a command that asks Redis pays for the import.
@@ -72,7 +73,11 @@ for _verb, _example in (
         context_settings=variables("repos") | {"allow_interspersed_args": True},
     )(with_flags(ReposConfig, ("store", "redis_address"), _verb))
 
-app.command("plan", epilog="Example: trawlnet fleet plan --hosts sizes.csv --shards 8")(plan)
+app.command(
+    "plan",
+    epilog="Example: trawlnet fleet plan --hosts sizes.csv --shards 8",
+    context_settings={"allow_interspersed_args": True},
+)(with_flags(PdsConfig, ("registry",), plan))
 
 
 def _address(workspace: Any, flags: Flags) -> str:

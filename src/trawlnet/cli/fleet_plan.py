@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trawlnet.cli.errors import CliError, UsageTrouble
-from trawlnet.cli.flags import Json
+from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.fleet_registry import registered_hosts
 from trawlnet.cli.talk import emit, say, size
 
 if TYPE_CHECKING:  # Only the command itself pays for the import.
     from trawlnet.fleet.plan import Assumptions, Forecast, Host
 
 Hosts = Annotated[
-    Path,
+    Path | None,
     typer.Option("--hosts", metavar="FILE", show_default=False, help="Lines of HOST,REPOS."),
+]
+FromRegistry = Annotated[
+    bool,
+    typer.Option("--from-registry", help="The accounts of each PDS, as trawlnet pds knows them."),
 ]
 Shards = Annotated[
     list[int] | None,
@@ -51,7 +56,10 @@ _HELPS = 0.95  # A further step that leaves more than this part of the time is n
 
 
 def plan(
-    hosts: Hosts,
+    *,
+    workspace: Folder,
+    hosts: Hosts = None,
+    from_registry: FromRegistry = False,
     shards: Shards = None,
     rps: Rate = 10.0,
     workers: Workers = 50,
@@ -60,6 +68,7 @@ def plan(
     stored_bytes: Stored = 40_000,
     plot: Plot = None,
     json: Json = False,
+    flags: Mapping[str, Any],
 ) -> int:
     """Work out how long a crawl takes on so many shards, and what it moves and keeps.
 
@@ -67,7 +76,12 @@ def plan(
     """
     from trawlnet.fleet.plan import Assumptions, forecast, slowest
 
-    found = _read(hosts)
+    if (hosts is None) is not from_registry:
+        raise UsageTrouble(
+            "a plan needs the sizes of hosts from one place",
+            "name it: --hosts FILE or --from-registry",
+        )
+    found = _read(hosts) if hosts else registered_hosts(workspace, flags)
     given = replace(
         Assumptions(),
         large_rps=rps,

@@ -36,6 +36,18 @@ async def registry_figures(where: Path | str, now: float) -> RegistryFigures | N
         await db.close()
 
 
+async def account_counts(where: Path | str) -> Sequence[tuple[str, int | None]] | None:
+    """Every PDS with its accounts, None if they were never counted; None without a registry."""
+    if not is_there(where):
+        return None
+    db = await open_relational(where, readonly=True)
+    try:
+        rows = await db.rows(named("registry", "account_counts", db.dialect))
+        return [(str(url), accounts) for url, accounts in rows]
+    finally:
+        await db.close()
+
+
 async def _records(db: Relational) -> Mapping[str, int]:
     """None where nothing was scanned yet: the tables are made by the first scan."""
     ((version,),) = await db.rows(named("versions", "current", db.dialect), {"folder": "scanned"})
