@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from program import environment, started, trawlnet
+from program import at_once, environment, started, trawlnet
 from trawlnet.crawlers.ids.processor import process
 from trawlnet.formats.instance import Instance
 from trawlnet.sim.ids import Traffic, read_manifest
@@ -125,16 +125,16 @@ def reports(folder: Path, until: int) -> list[tuple[int, dict[str, Any]]]:
 
 
 def check_listings(api: Api, folder: Path) -> None:
-    gaps = trawlnet("ids", "gaps", "-w", folder, "--json").rows
+    gaps = at_once("ids", "gaps", "-w", folder, "--json").rows
     assert all({"start", "end", "reason"} <= row.keys() for row in gaps)
     skipped = {i for row in gaps for i in range(row["start"], row["end"]) if i < api.until}
     known = range(api.first, api.until)
     assert skipped == {i for i in known if api.traffic.visible_at(i) is None}
     assert {row["reason"] for row in gaps if row["end"] <= api.until} == {"gap", "hole"}
 
-    missed = trawlnet("ids", "missed", "-w", folder, "--json").rows
+    missed = at_once("ids", "missed", "-w", folder, "--json").rows
     assert all({"id", "reason"} <= row.keys() for row in missed)
 
-    (status,) = trawlnet("ids", "status", "-w", folder, "--json").rows
+    (status,) = at_once("ids", "status", "-w", folder, "--json").rows
     assert status["watermark"] >= api.until
     assert {"lag_p20_s", "workers", "done", "holes", "in_gaps", "missed"} <= status.keys()

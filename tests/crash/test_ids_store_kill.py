@@ -98,4 +98,4 @@ def test_each_instance_is_stored_once_however_often_the_workers_are_killed(
 @pytest.mark.slow
 def test_acking_before_storing_is_caught(tmp_path: Path) -> None:
     """The check above has teeth."""
-    assert "instances" in torture(embedded_set(tmp_path), tmp_path, "eager", 4, seed=8)
+    assert "instances" in torture(embedded_set(tmp_path), tmp_path, "eager", 2, seed=8)

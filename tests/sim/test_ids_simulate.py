@@ -57,7 +57,7 @@ def test_no_trouble_costs_an_id(name: str, law: str) -> None:
 
 def test_the_classic_law_crosses_a_gap_and_fetches_the_first_id_behind_it() -> None:
     traffic = Traffic(seed=3, rate=2.0, gaps=(Gap(300.0, 200_000),))
-    one = Trial("gap", traffic, 0.0, 2100.0, 0.0)
+    one = Trial("gap", traffic, 0.0, 1800.0, 0.0)
     rehearsal = Rehearsal(World(traffic).reply, 400.0, 0.0)
     rehearsal.run(make_pilot("classic", Controls(max_rps=400.0), traffic.first_id), 0.0, one.end)
     _, behind = traffic.gap_ranges()[0]
