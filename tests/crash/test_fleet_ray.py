@@ -40,10 +40,9 @@ ray = pytest.importorskip("ray")
 ALL = Query(
     "all", "SELECT repo, collection, rkey, record_json, time_us FROM repo_records ORDER BY ALL"
 )
-REPOS = b"INSERT INTO replayed_repos"
 RECORDS = b"INSERT INTO repo_records"
 SEGMENT = b"INSERT INTO replayed_segments"
-SEGMENTS = 6
+SEGMENTS = 4
 PATIENCE = 150.0
 SECRET = "a-key-that-must-not-be-found-anywhere"
 
@@ -154,7 +153,6 @@ def test_processes_and_a_node_die_and_every_record_is_there_once(
         return bool(elsewhere)
 
     moments = [
-        Moment(REPOS, False, kill_processes),
         Moment(RECORDS, False, kill_processes),
         Moment(RECORDS, True, kill_node),
         Moment(SEGMENT, True, kill_processes),
