@@ -251,7 +251,8 @@ class _Run(Generic[C]):
         what, where = self.job.crawler.name, shown(self.job.workspace.path)
         say(story)
         if left := counts.open - counts.blocked:
-            say(f"hint: {left:,} left; go on: trawlnet {what} crawl -w {where}, with the same flags")
+            again = f"trawlnet {what} crawl -w {where}, with the same flags"
+            say(f"hint: {left:,} left; go on: {again}")
         if given_up:
             say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")
 
