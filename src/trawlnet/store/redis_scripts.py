@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -54,13 +55,15 @@ class Scripts:
     async def run(self, name: str, *args: Any) -> Any:
         packed = msgspec.msgpack.encode(args)
         try:
-            return await self._scripts[name](keys=[self._prefix], args=[packed, self._token])
+            return await _ended(
+                self._scripts[name](keys=[self._prefix], args=[packed, self._token])
+            )
         except (exceptions.RedisError, OSError) as error:
             raise self._trouble(error) from error
 
     async def ask(self, command: str, name: str, *args: Any) -> Any:
         try:
-            return await self._client.execute_command(command, self._prefix + name, *args)
+            return await _ended(self._client.execute_command(command, self._prefix + name, *args))
         except (exceptions.RedisError, OSError) as error:
             raise self._trouble(error) from error
 
@@ -101,6 +104,17 @@ class Scripts:
             f"Redis at {self._where} refused a command: {error}",
             f"check its memory and disk, and that nobody else writes keys {self._prefix}*",
         )
+
+
+async def _ended(call: Awaitable[Any]) -> Any:
+    """What it gives, unless we were cancelled meanwhile: before Python 3.12 the client's
+    `wait_for` forgets that when it happens just as a command has been sent."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    given = await call
+    if task and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return given
 
 
 _FENCED: Final = "FENCED"  # As shared.lua says it.
