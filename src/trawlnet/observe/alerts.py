@@ -94,6 +94,7 @@ class WebhookAlerts:
         self._told_at: dict[str, float] = {}
         self._held: dict[str, _Held] = {}  # Told too soon after the last of their title.
         self._news = asyncio.Event()
+        self._closing = asyncio.Event()
         self.dropped = 0
         self._sending = asyncio.create_task(self._send_all())
 
@@ -110,14 +111,14 @@ class WebhookAlerts:
 
     async def close(self) -> None:
         """The last word of every title is sent, however soon after the one before."""
-        self._sending.cancel()
-        await asyncio.gather(self._sending, return_exceptions=True)
         for title in list(self._held):
             self._release(title)
+        self._closing.set()
+        self._news.set()
         try:
-            async with asyncio.timeout(self._pacing.farewell), self._session() as session:
-                while self._waiting:
-                    await self._post_patiently(session, self._take())
+            # A post that is under way is not cut short: sent again, it would be told twice.
+            async with asyncio.timeout(self._pacing.farewell):
+                await self._sending
         except TimeoutError:
             log.warning("alerts not sent", extra={"left": len(self._waiting)})
 
@@ -133,20 +134,23 @@ class WebhookAlerts:
 
     async def _send_all(self) -> None:
         async with self._session() as session:
-            while True:
+            while self._waiting or not self._closing.is_set():
                 await self._until_news()
                 while self._waiting:
-                    batch = self._take()
-                    try:
-                        await self._post_patiently(session, batch)
-                    except asyncio.CancelledError:
-                        self._waiting.extendleft(reversed(batch))
-                        raise
-                    await self._clock.sleep(self._pacing.every)
+                    await self._post_patiently(session, self._take())
+                    await self._pause(self._pacing.every)
+
+    async def _pause(self, seconds: float) -> None:
+        """Between two posts; at the end there is no time for it."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
 
     async def _until_news(self) -> None:
         """Until there is something to send: a new alert, or a held one whose time has come."""
-        while not self._waiting:
+        while not self._waiting and not self._closing.is_set():
             now, same = self._clock.now(), self._pacing.same
             due = {title: self._told_at[title] + same for title in self._held}
             for title in [title for title, at in due.items() if at <= now]:
@@ -172,7 +176,7 @@ class WebhookAlerts:
             wait = await self._post(session, batch)
             if wait is None:
                 return
-            await self._clock.sleep(max(wait, self._pacing.every * 2.0**attempt))
+            await self._pause(max(wait, self._pacing.every * 2.0**attempt))
         self.dropped += len(batch)
         log.warning("alerts not sent", extra={"dropped": len(batch)})
 
