@@ -48,7 +48,7 @@ async def published_by(keys: FleetKeys, token: str) -> dict[str, set[bytes]]:
 
 def test_a_frozen_shard_that_wakes_settles_and_publishes_nothing(tmp_path: Path) -> None:
     async def main(url: str) -> None:
-        world = await serve_atproto(5, accounts=250, hosts=6, habits=(), latency=0.05)
+        world = await serve_atproto(5, accounts=180, hosts=6, habits=(), latency=0.05)
         config = fleet_config(world.ready_line(), url, str(tmp_path / "archive"), workers=4)
         with closing(Processes(job_of(config, tmp_path), tmp_path)) as runtime:
             async with commanded(config, runtime) as command:
@@ -127,7 +127,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
         assert set(found.values()) == {1}
 
     log = tmp_path / "requests.jsonl"
-    with redis_server() as server, world_process(7, 220, 12, log) as told:
+    with redis_server() as server, world_process(7, 150, 12, log) as told:
         asyncio.run(main(server.url, told, log))
     gaps = [gap for host, found in gaps_in(log).items() if host != "127.0.0.1" for gap in found]
     short = [gap for gap in gaps if gap < 0.6 / rate]
@@ -184,7 +184,7 @@ async def trouble(victims: list[str], redis: RedisServer, front: Front, runtime:
             front.start()
         else:
             runtime.kill(rng.choice([one for one in runtime.running if runtime.runs(one)]))
-        enough = settled + rng.randint(0, 20)
+        enough = settled + rng.randint(0, 12)
 
 
 def settled_in(redis: RedisServer) -> int:
@@ -196,7 +196,7 @@ def settled_in(redis: RedisServer) -> int:
 
 def test_whoever_is_killed_everything_is_in_the_manifest_once(tmp_path: Path) -> None:
     async def main(redis: RedisServer, s3: S3Server, front: Front) -> None:
-        world = await serve_atproto(11, accounts=500, hosts=12, habits=(), latency=0.05)
+        world = await serve_atproto(11, accounts=320, hosts=12, habits=(), latency=0.05)
         url = f"{s3.make_bucket('archive')}/all"
         options = s3.options | {"endpoint": f"http://127.0.0.1:{front.port}"}
         config = fleet_config(world.ready_line(), redis.url, url, workers=6, attempts=8)
