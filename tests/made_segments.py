@@ -1,76 +1,64 @@
-"""Segments with made-up repositories, and the rows that they stand for."""
+"""Small repo blocks and archives for tests."""
 
 from __future__ import annotations
 
-import json
-import random
 import struct
-from zlib import crc32
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import zstandard
 
+from trawlnet.archive.blocks import FoundBlock
+from trawlnet.archive.segment import find_segments, open_segment
 from trawlnet.formats import rca
-from trawlnet.formats.rcaindex import IndexEntry, encode_index
+from trawlnet.sink.segment_file import check
+from trawlnet.sink.segment_writer import SEGMENT_BYTES, SegmentWriter
 
-NOW = 1_700_000_000_000_000
+NOW = 1_700_000_000.0
+PDS = "https://pds.example"
+REV = "3lscuqc52or2x"
 
 
-def entries_of(rows):
-    return b"".join(
-        struct.pack("<H", len(rkey.encode())) + rkey.encode() + struct.pack("<I", len(text)) + text
-        for rkey, text in rows
+def pack(name: str, records: Mapping[str, bytes]) -> rca.PackedCollection:
+    entries = b"".join(
+        struct.pack("<H", len(rkey)) + rkey.encode() + struct.pack("<I", len(json)) + json
+        for rkey, json in records.items()
     )
+    return rca.PackedCollection(name, len(records), zstandard.compress(entries))
 
 
-def block_of(did, collections, at=NOW):
-    packed = [
-        rca.PackedCollection(name, len(rows), zstandard.compress(entries_of(rows)))
-        for name, rows in collections.items()
-    ]
-    return rca.encode_block(did, "https://pds.social", "3jui7kd54zh2y", at, packed)
-
-
-def write_segment(path, blocks, *, finalise=True):
-    """Blocks are pairs of a DID and its bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    body, index = bytearray(rca.encode_header(rca.Header(NOW, 0, 0))), []
-    for did, block in blocks:
-        index.append(IndexEntry(did, len(body), len(block), crc32(block)))
-        body += block
-    if finalise:
-        section, at = encode_index(index), len(body)
-        body += section
-        body += rca.encode_footer(rca.Footer(at, len(section), len(index), crc32(section)))
-        body[: rca.HEADER_SIZE] = rca.encode_header(rca.Header(NOW, len(index), at))
-    path.write_bytes(body)
-    return [entry.offset for entry in index]
-
-
-def made_repos(seed, count):
-    rng = random.Random(seed)
-    repos = {}
-    for number in range(count):
-        names = rng.sample(
-            ["app.bsky.feed.post", "app.bsky.feed.like", "blue.x.y"], rng.randint(0, 3)
-        )
-        repos[f"did:plc:{seed:04}{number:020}"] = {
-            name: [
-                (f"k{n:04}~:.", json.dumps({"n": n, "t": "ü" * rng.randint(0, 300)}).encode())
-                for n in range(rng.randint(1, 30))
-            ]
-            for name in names
+def make_block(
+    did: str, crawled_at_us: int = 1, collections: Mapping[str, Mapping[str, bytes]] | None = None
+) -> bytes:
+    if collections is None:
+        text = b'{"text":"%s at %d"}' % (did.encode(), crawled_at_us)
+        collections = {
+            "app.bsky.feed.post": {"3ka": text, "3kb": b'{"text":"two"}'},
+            "app.bsky.actor.profile": {"self": b'{"displayName":"x"}'},
         }
-    return repos
+    packed = [pack(name, records) for name, records in collections.items()]
+    return rca.encode_block(did, PDS, REV, crawled_at_us, packed)
 
 
-def rows_of(repos, at=NOW):
-    return sorted(
-        [did, name, rkey, text.decode(), at]
-        for did, collections in repos.items()
-        for name, rows in collections.items()
-        for rkey, text in rows
-    )
+def writer_of(folder: Path, segment_bytes: int = SEGMENT_BYTES) -> SegmentWriter:
+    return SegmentWriter(folder, lambda: NOW, segment_bytes)
 
 
-def blocks_of(repos, at=NOW):
-    return [(did, block_of(did, collections, at)) for did, collections in repos.items()]
+def write(folder: Path, blocks: Iterable[bytes], segment_bytes: int = SEGMENT_BYTES) -> None:
+    """Append and finalise."""
+    writer = writer_of(folder, segment_bytes)
+    writer.append([check(block) for block in blocks])
+    writer.close()
+
+
+def dids_in(folder: Path) -> list[str]:
+    """Of every sound block, in the order written."""
+    found = []
+    if not any(folder.glob("*.rca")):
+        return []
+    for path in find_segments(folder):
+        segment = open_segment(path)
+        with segment.open() as fd:
+            blocks = segment.blocks(fd, check=True)
+            found += [block.head.did for block in blocks if isinstance(block, FoundBlock)]
+    return found

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from archive_rows import blocks_of, made_repos, rows_of, write_segment
 from clickhouse_front import ClickHouse, clickhouse_front
 from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of, world_process
-from made_segments import blocks_of, made_repos, rows_of, write_segment
 from program import environment, started, trawlnet
 from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from made_segments import NOW, blocks_of, entries_of, made_repos, rows_of, write_segment
+from archive_rows import NOW, blocks_of, entries_of, made_repos, rows_of, write_segment
 from trawlnet.archive.segment import NoArchive
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.crawlers.repos import replay_read, unpack
