@@ -1,6 +1,6 @@
 """A crawl of repositories from sockets to synced segments: `trawlnet repos crawl`, and a peer.
 
-    .venv/bin/python bench/repos.py [--rounds 5] [--repos 200] [--records 5000]
+    .venv/bin/python bench/repos.py [--rounds 5] [--repos 600] [--records 5000]
 
 A server in its own process holds the repositories in memory, so that it costs both sides little.
 Ours is the command as people run it, full verification included (hashes, tree, signature). The
@@ -232,7 +232,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repos", type=int, default=200)
+    parser.add_argument("--repos", type=int, default=600)
     parser.add_argument("--records", type=int, default=5000)
     arguments = parser.parse_args()
     total = arguments.repos * arguments.records
