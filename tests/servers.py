@@ -254,7 +254,8 @@ class PostgresServer:
         """Each backend has a session of its own: left alone it would answer a little longer."""
         if self.process is not None:
             pid = self.process.pid
-            backends = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            listed = Path(f"/proc/{pid}/task/{pid}/children")
+            backends = listed.read_text().split() if listed.exists() else []
             self.process.kill()
             for backend in map(int, backends):
                 try:
