@@ -66,6 +66,7 @@ def test_no_secret_is_written_down(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_kubernetes_objects_fit_their_schemas(path: Path) -> None:
     import kubernetes_validate as validate
+
     for document in documents(path):
         if document.get("apiVersion") in ("v1", "apps/v1", "batch/v1"):
             validate.validate(document, validate.latest_version(), strict=True)
