@@ -15,7 +15,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -24,14 +26,22 @@ START_SECONDS = 20.0
 
 def require(program: str) -> str:
     """The path of a server program; without it the test is skipped, and under CI it fails."""
-    found = shutil.which(program)
-    if found:
-        return found
-    message = f"{program} is not installed: run `make services`"
+    return shutil.which(program) or _missing(f"{program} is not installed: run `make services`")
+
+
+def require_package(name: str) -> Any:
+    """An optional package, under the same rule."""
+    try:
+        return import_module(name)
+    except ImportError:
+        _missing(f"the package {name} is not installed: pip install -e '.[dev]'")
+
+
+def _missing(message: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(message)
-    warnings.warn(message, stacklevel=2)  # Shown at the end of the run, even a quiet one.
-    pytest.skip(message)
+    warnings.warn(message, stacklevel=3)  # Shown at the end of the run, even a quiet one.
+    pytest.skip(message, allow_module_level=True)
 
 
 def free_port() -> int:
@@ -322,7 +332,7 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    pytest.importorskip("moto")
+    require_package("moto")
     port = free_port()
     command = [sys.executable, "-c", "from moto.server import main; main()"]
     process = subprocess.Popen(

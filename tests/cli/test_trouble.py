@@ -13,7 +13,7 @@ import pytest
 
 from program import PATIENCE, at_once, environment, started, trawlnet
 from repos_run import blocks_written, holds_something
-from servers import free_port, redis_server
+from servers import free_port, redis_server, require_package
 from trawlnet.cli.errors import Exit, explain
 from trawlnet.sink.errors import SinkBusy, SinkUnreachable
 from trawlnet.store.errors import StoreError, StoreUnreachable
@@ -100,7 +100,7 @@ def test_a_flag_with_a_wrong_value_is_named(tmp_path: Path) -> None:
 
 
 def test_a_redis_that_is_not_there_is_said(network: Any, tmp_path: Path) -> None:
-    pytest.importorskip("redis")
+    require_package("redis")
     url = f"redis://127.0.0.1:{free_port()}/0"
     ran = trawlnet(*network.crawl(tmp_path / "net", "--redis-address", url, "--json"))
     assert ran.code == 12 and "127.0.0.1" in ran.error["error"] and ran.error["hint"]
@@ -109,7 +109,7 @@ def test_a_redis_that_is_not_there_is_said(network: Any, tmp_path: Path) -> None
 def test_a_redis_that_goes_away_ends_the_crawl_and_loses_nothing(
     network: Any, tmp_path: Path
 ) -> None:
-    pytest.importorskip("redis")
+    require_package("redis")
     workspace = tmp_path / "net"
     with redis_server() as server:
         flags = ("--redis-address", server.url)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.made_segments import make_block, write
 from tests.program import trawlnet
-from tests.servers import S3Server, free_port, s3_server
+from tests.servers import S3Server, free_port, require_package, s3_server
 
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.objects import ObjectsError, S3Objects, s3_options
@@ -19,7 +19,7 @@ from trawlnet.archive.tally import tally
 from trawlnet.archive.verify import verify_segment
 from trawlnet.sink.objects import FolderObjects, Objects
 
-pytest.importorskip("obstore")
+require_package("obstore")
 names = itertools.count()
 
 

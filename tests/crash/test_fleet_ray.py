@@ -21,7 +21,7 @@ from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of, world_
 from program import environment, started, trawlnet
 from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth
-from servers import redis_server
+from servers import redis_server, require_package
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.repos.replay import Replay, Replayed
@@ -35,7 +35,7 @@ from trawlnet.tables.ports import Query
 from trawlnet.tables.server import Server
 from wire import Moment, Wire
 
-ray = pytest.importorskip("ray")
+ray = require_package("ray")
 # Without FINAL: nothing may be there twice, not even for now.
 ALL = Query(
     "all", "SELECT repo, collection, rkey, record_json, time_us FROM repo_records ORDER BY ALL"

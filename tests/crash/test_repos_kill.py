@@ -14,7 +14,7 @@ from nursery import nursery_of
 
 from program import started, trawlnet, wait_until
 from repos_run import FAST, Truth, archived, blocks_written
-from servers import redis_server
+from servers import redis_server, require_package
 
 KILLS = 100
 RPS = 8.0  # To each of eight hosts: some twenty seconds of work.
@@ -39,7 +39,7 @@ def test_every_repository_is_there_after_a_hundred_kills(
 def test_nor_is_anything_lost_when_the_state_is_in_redis(
     network: dict[str, Any], tmp_path: Path
 ) -> None:
-    pytest.importorskip("redis")
+    require_package("redis")
     with redis_server() as server:
         kill_and_count(network, tmp_path, KILLS // 4, {"redis_address": server.url})
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from program import trawlnet
 from repos_run import Crawled, Truth, archived, blocks_written, run_relay
-from servers import redis_server
+from servers import redis_server, require_package
 from trawlnet.engine.control import Ending
 from trawlnet.sim.atproto.world import serve_atproto
 
-redis = pytest.importorskip("redis")
+redis = require_package("redis")
 
 
 def text(members: set[bytes]) -> set[str]:

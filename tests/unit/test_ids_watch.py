@@ -7,11 +7,11 @@ import itertools
 import subprocess
 import time
 from pathlib import Path
-from shutil import which
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.servers import require
 
 from trawlnet.crawlers.ids.classic import NO_LAG, Reading
 from trawlnet.crawlers.ids.prometheus import PrometheusReader, points_of, queries, weighted
@@ -199,13 +199,12 @@ def test_newer_points_weigh_more_and_silence_is_passed_over() -> None:
             points_of(wrong)
 
 
-@pytest.mark.skipif(which("prometheus") is None, reason="Prometheus is not installed")
 def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_path: Path) -> None:
     (tmp_path / "prometheus.yml").write_text("scrape_configs: []\n")
     port = free_port()
     server = subprocess.Popen(
         [
-            "prometheus",
+            require("prometheus"),
             f"--config.file={tmp_path / 'prometheus.yml'}",
             f"--storage.tsdb.path={tmp_path / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}",
