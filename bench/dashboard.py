@@ -1,29 +1,30 @@
 """What a viewer costs a crawl of many hosts: its CPU time without and with one, in one run.
 
-    .venv/bin/python bench/dashboard.py [--hosts 3000] [--rounds 4] [--window 8]
+    .venv/bin/python bench/dashboard.py [--hosts 3000] [--rounds 6] [--window 10]
 
 One real `web crawl` of a simulated web on loopback, paced so that it does the same work all the
-time. Windows take turns: nobody looks; a dashboard runs and nobody looks at it; one viewer is sent
-events. The figure is the CPU time of the crawl's process as a share of one core, and the median
-over the rounds is what counts: the machine does other things, too. Then the same with the crawl
-paused, where telling a viewer is all there is to do: that has no noise.
+time, and a dashboard beside it. Windows take turns: nobody looks, one viewer is sent events, nobody
+looks. The figure is the CPU time of the crawl's process as a share of one core; each window with a
+viewer is held against the mean of the two beside it, so that what drifts cancels out, and the
+median over the rounds is what counts: the machine does other things, too. Then the same with the
+crawl paused, where telling a viewer is all there is to do: that has little noise.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import multiprocessing
-import os
 import resource
 import statistics
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -34,12 +35,14 @@ from tests.dashboard_run import Dashboard, dashboard_of
 from tests.program import Started, started
 
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.lane_table import read_table
+from trawlnet.observe.live import LANES, WATCH_SECONDS
 from trawlnet.sim.web.world import serve_web
 
-_TICK = os.sysconf("SC_CLK_TCK")
 _PAGES = 40  # Of a host.
 _LATENCY = 0.25  # Seconds: with the crew below, about a hundred pages a second, all the time.
 _CREW = 40
+_BEGINS = 3.0  # Seconds until a viewer has been sent everything once.
 _REST = 5.0  # Seconds after which a crawl that was paused does nothing any more.
 
 
@@ -56,15 +59,17 @@ def serve(hosts: int, folder: Path, ready: Connection) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    """Of all its threads, as the scheduler counts them: finer than the ticks of `stat`."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
-def share(crawl: Started, window: float) -> float:
-    """Of one core, over a window."""
-    begun, before = time.monotonic(), cpu_seconds(crawl.pid)
+def shares(pids: Sequence[int], window: float) -> list[float]:
+    """Of one core, over a window, of each process."""
+    begun, before = time.monotonic(), [cpu_seconds(pid) for pid in pids]
     time.sleep(window)
-    return (cpu_seconds(crawl.pid) - before) / (time.monotonic() - begun)
+    after, seconds = [cpu_seconds(pid) for pid in pids], time.monotonic() - begun
+    return [(late - early) / seconds for early, late in zip(before, after, strict=True)]
 
 
 @contextmanager
@@ -84,32 +89,48 @@ def _view(url: str) -> None:
             pass
 
 
-def watched_lanes(workspace: Path) -> int:
-    live = json.loads((workspace / "state" / "web" / "live.json").read_bytes())
-    return len(live["lane_table"])
+@dataclass
+class Measured:
+    alone: list[float] = field(default_factory=list)  # One more than rounds.
+    watched: list[float] = field(default_factory=list)
+    dashboard: list[float] = field(default_factory=list)  # Its own process, with the viewer.
+    idle: list[float] = field(default_factory=list)  # The same without.
 
 
-def measure(crawl: Started, workspace: Path, rounds: int, window: float) -> dict[str, list[float]]:
-    shares: dict[str, list[float]] = {"nobody": [], "no viewer": [], "one viewer": []}
-    settle = 11.0  # A crawl believes for ten seconds that somebody looks.
-    for _ in range(rounds):
-        shares["nobody"].append(share(crawl, window))
-        with dashboard_of(workspace) as site:
-            shares["no viewer"].append(share(crawl, window))
+def measure(crawl: Started, workspace: Path, rounds: int, window: float) -> Measured:
+    made = Measured()
+    table = workspace / "state" / "web" / LANES
+    with dashboard_of(workspace) as site:
+        pids = (crawl.pid, site.program.pid)
+
+        def unwatched() -> None:
+            ours, theirs = shares(pids, window)
+            made.alone.append(ours)
+            made.idle.append(theirs)
+
+        unwatched()
+        for _ in range(rounds):
             with viewer(site):
-                time.sleep(3.0)
-                shares["one viewer"].append(share(crawl, window))
-                lanes = watched_lanes(workspace)
-        time.sleep(settle)
-        print(f"  {lanes} lanes:", *(f"{name} {row[-1]:.2%}" for name, row in shares.items()))
-    return shares
+                time.sleep(_BEGINS)
+                ours, theirs = shares(pids, window)
+                lanes = len(read_table(table.read_bytes()).rows)
+            made.watched.append(ours)
+            made.dashboard.append(theirs)
+            time.sleep(WATCH_SECONDS + 1.0)  # So long it believes that somebody looks.
+            unwatched()
+            print(
+                f"  {lanes} lanes: alone {made.alone[-2]:.2%}, watched {ours:.2%}, "
+                f"alone {made.alone[-1]:.2%}; the dashboard {theirs:.2%}",
+                flush=True,
+            )
+    return made
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=int, default=3000)
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--window", type=float, default=8.0)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--window", type=float, default=10.0)
     given = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -143,12 +164,16 @@ def main() -> None:
     report("the same crawl, paused: nothing but the telling is left to measure", paused)
 
 
-def report(title: str, shares: dict[str, list[float]]) -> None:
+def report(title: str, made: Measured) -> None:
+    beside = [statistics.mean(pair) for pair in pairwise(made.alone)]
+    more = [one - none for one, none in zip(made.watched, beside, strict=True)]
     print(title)
-    nobody = shares["nobody"]
-    for name, row in shares.items():
-        more = statistics.median(one - none for one, none in zip(row, nobody, strict=True))
-        print(f"  {name:>10}: {statistics.median(row):.2%} of a core ({more:+.2%})")
+    print(f"  nobody looks: {statistics.median(made.alone):.2%} of a core")
+    print(f"    one viewer: {statistics.median(made.watched):.2%}")
+    spread = f"{min(more):+.2%} to {max(more):+.2%}"
+    print(f"          more: {statistics.median(more):+.2%}, from {spread} in {len(more)} rounds")
+    idle = statistics.median(made.idle)
+    print(f" the dashboard: {statistics.median(made.dashboard):.2%}; without a viewer {idle:.2%}")
 
 
 if __name__ == "__main__":

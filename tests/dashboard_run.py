@@ -18,6 +18,7 @@ from tests.program import Started, started
 
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.history import History
+from trawlnet.observe.lane_table import LaneRow
 from trawlnet.sim.habits import Habit, Temper
 from trawlnet.sim.web.world import World, serve_web
 
@@ -75,13 +76,21 @@ def dashboard_of(workspace: Path, *more: object, **variables: str) -> Iterator[D
         yield Dashboard(json.loads(program.out)["url"], program)
 
 
-def lane(name: str, condition: str = "healthy", **more: Any) -> list[Any]:
-    row = {"rate": 2.0, "in_flight": 0, "until": None, "why": "", "failures": 0, "last": ""} | more
-    order = ("rate", "in_flight", "until", "why", "failures", "last")
-    return [name, condition, *(row[key] for key in order)]
+def lane(name: str, condition: str = "healthy", **more: Any) -> LaneRow:
+    return LaneRow(name, condition, 2.0, 0, None, "", 0, "")._replace(**more)
 
 
-def made_workspace(path: Path, lanes: Sequence[list[Any]], at: float = 1_790_000_000.0) -> Path:
+def table_of(rows: Sequence[LaneRow], at: float) -> str:
+    """As a crawl writes it: what is blocked has no end."""
+    parked = [None if row.condition == "blocked" else row.parked_until or 0.0 for row in rows]
+    columns: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in _SAME}
+    return json.dumps({"at": at, "left_out": 0, "parked": parked, **columns})
+
+
+_SAME = ("lane", "rate", "in_flight", "failures", "why", "last_failure")
+
+
+def made_workspace(path: Path, lanes: Sequence[LaneRow], at: float = 1_790_000_000.0) -> Path:
     """A crawl of the web that was killed while somebody watched."""
     state = path / "state" / "web"
     state.mkdir(parents=True)
@@ -98,23 +107,22 @@ def made_workspace(path: Path, lanes: Sequence[list[Any]], at: float = 1_790_000
         "pid": 4121,
         "yields": yields,
         "figures": {"rate": 4.0, "memory": 66e6, "disk_free": 70e9} | yields,
-        "lane_table": lanes,
-        "lanes_left_out": 0,
     }
+    (state / "lanes.json").write_text(table_of(lanes, at))
     (state / "live.json").write_text(json.dumps(live))
     (state / "status.json").write_text(json.dumps({"running": 4121, "open": 1}))
     return path
 
 
-def many_lanes(count: int) -> list[list[Any]]:
+def many_lanes(count: int) -> list[LaneRow]:
     """Of each kind some, and one whose name is an attack."""
-    made = [lane(HOSTILE, "parked", until=1_790_000_600.0, why="rate_limited")]
+    made = [lane(HOSTILE, "parked", parked_until=1_790_000_600.0, why="rate_limited")]
     for n in range(count - 1):
         name = f"host{n:04}.example"
         if n % 50 == 0:
-            made.append(lane(name, "blocked", failures=10, why="timeout", last="timeout"))
+            made.append(lane(name, "blocked", failures=10, why="timeout", last_failure="timeout"))
         elif n % 20 == 0:
-            made.append(lane(name, "slowed", failures=2, rate=0.5, last="unavailable"))
+            made.append(lane(name, "slowed", failures=2, rate=0.5, last_failure="unavailable"))
         else:
             made.append(lane(name, in_flight=n % 3))
     return made

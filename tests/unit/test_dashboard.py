@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.dashboard_run import HOSTILE, made_workspace, many_lanes
+from tests.dashboard_run import HOSTILE, made_workspace, many_lanes, table_of
 
 from trawlnet.observe.dashboard import charts, parts
 from trawlnet.observe.dashboard.door import Keys, is_own_page
 from trawlnet.observe.dashboard.events import Face, difference, question_of
-from trawlnet.observe.dashboard.lanes import PAGE_ROWS, LaneRow, Wish, choose, rows_of, wish_of
+from trawlnet.observe.dashboard.lanes import PAGE_ROWS, Wish, choose, wish_of
 from trawlnet.observe.dashboard.look import Look, Standing, look_at, read_files
 from trawlnet.observe.dashboard.orders import Deed, order_of, sweep
 from trawlnet.observe.dashboard.place import Place, Told
 from trawlnet.observe.history import Sample
+from trawlnet.observe.lane_table import LaneRow, LaneTable, read_table
 from trawlnet.observe.report.html import Html
 
-ROWS = rows_of(many_lanes(3000))
+ROWS = many_lanes(3000)
 NOBODY = Keys("127.0.0.1", "", b"secret")
 TOKEN = "a-token-of-some-length"
 GUARDED = Keys("0.0.0.0", TOKEN, b"secret")
@@ -97,13 +98,41 @@ def test_an_address_that_makes_no_sense_shows_the_usual(query: dict[str, str]) -
     assert choose(ROWS, question.wish).page < 60
 
 
-def test_rows_of_another_shape_are_left_out() -> None:
-    assert rows_of([["short"], "text", None, *many_lanes(2)]) == rows_of(many_lanes(2))
-    assert rows_of({"no": "list"}) == []
+def test_a_table_is_read_as_it_was_written() -> None:
+    assert read_table(table_of(ROWS, 1_790_000_000.0).encode()).rows == ROWS
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b'{"torn',
+        b"[]",
+        b'{"at": 1, "left_out": 0}',
+        table_of(many_lanes(2), 1.0).replace('"rate": [2.0, ', '"rate": [').encode(),
+        table_of(many_lanes(2), 1.0).replace('"at": 1.0', '"at": "then"').encode(),
+        table_of(many_lanes(2), 1.0).replace('"parked": [', '"parked": ["never", ').encode(),
+    ],
+)
+def test_a_table_of_another_shape_is_empty(raw: bytes) -> None:
+    assert read_table(raw) == LaneTable()
+
+
+def test_a_table_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    path = made_workspace(tmp_path / "w", many_lanes(3))
+    state = path / "state" / "web"
+    first = read_files(state)
+    assert read_files(state, first).lanes is first.lanes
+    fresh = state / "lanes.tmp"
+    fresh.write_text(table_of(many_lanes(2), 1_790_000_001.0))
+    fresh.replace(state / "lanes.json")
+    assert len(read_files(state, first).lanes.rows) == 2
+    (state / "lanes.json").unlink()
+    assert read_files(state, first).lanes == LaneTable()
 
 
 def test_a_name_that_is_markup_is_shown_as_text() -> None:
-    row = rows_of(many_lanes(1))[0]
+    row = many_lanes(1)[0]
     html = parts.lane_row(row)
     assert row.lane == HOSTILE
     assert "<script" not in html

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.engine.gate import Gate, LaneParked
+from trawlnet.engine.gate import Gate, LaneColumns, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.sim.virtual import SimClock, run_sim
@@ -234,3 +234,19 @@ def test_nobody_leaves_while_all_are_barred() -> None:
             assert gate.states()[0].in_flight == 1
 
     run_sim(main())
+
+
+def test_columns_tell_the_same_as_states() -> None:
+    async def main() -> Gate:
+        gate = Gate(SimClock(), Manners())
+        for count, lane in enumerate(("well", "once", "twice", "blocked")):
+            gate.treat(lane, Manners(rate=4.0, halve_every=1, block_at=3))
+            for _ in range(count):
+                gate.observe(lane, Outcome(Reason.TIMEOUT))
+        return gate
+
+    gate, names = run_sim(main()), LaneColumns._fields
+    rows = [tuple(getattr(state, name) for name in names) for state in gate.states()]
+    assert list(zip(*gate.columns(10), strict=True)) == rows
+    assert list(zip(*gate.columns(2), strict=True)) == rows[:2]
+    assert gate.remembered == 4

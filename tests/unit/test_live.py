@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from trawlnet.engine.gate import LaneState
-from trawlnet.engine.outcome import Reason
-from trawlnet.observe.dashboard.lanes import rows_of
+from trawlnet.engine.gate import Gate, LaneColumns
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.rules import Manners
 from trawlnet.observe.history import read_history
+from trawlnet.observe.lane_table import LaneTable, read_table
 from trawlnet.observe.lanes import LaneCondition
-from trawlnet.observe.live import HISTORY, LIVE, ORDERS, WATCHED, Live, give_order
+from trawlnet.observe.live import HISTORY, LANES, LIVE, ORDERS, WATCHED, Live, give_order
 from trawlnet.observe.progress import Phase, Snapshot
 
 NOW = 1_790_000_000.0
@@ -33,17 +34,28 @@ class SetClock:
         self.time += seconds
 
 
+class CountingGate(Gate):
+    looks = 0
+
+    def columns(self, most: int) -> LaneColumns:
+        self.looks += 1
+        return super().columns(most)
+
+
 class Crawl:
     """A crawl that counts how often it is asked."""
 
     def __init__(self, folder: Path, lanes: int = 3) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.clock = folder, SetClock()
-        self.snapshots = self.looks = 0
+        self.snapshots = 0
         self.retried: list[Reason | None] = []
         self.phase = Phase.RUNNING
-        self.states = [LaneState(f"h{n}", 1.0, 0, 0.0, 0, "") for n in range(lanes)]
-        self.live = Live(folder, self.clock, self.take, self.lanes, self.retry, dict)
+        self.gate = CountingGate(self.clock, Manners(rate=1.0))
+        for n in range(lanes):
+            # With manners of its own, so that it is not forgotten.
+            self.gate.treat(f"h{n}", Manners(rate=2.0))
+        self.live = Live(folder, self.clock, self.take, self.gate, self.retry, dict)
 
     async def take(self) -> Snapshot:
         self.snapshots += 1
@@ -51,10 +63,6 @@ class Crawl:
             "web", self.phase, 1.0, 10, 10, 5, 0, 15, 12, 2.0, None, {Reason.TIMEOUT: 2}, 1, 8,
             {LaneCondition.HEALTHY: 3}, (), (), 1 << 20, {"pages": 10},
         )  # fmt: skip
-
-    def lanes(self) -> list[LaneState]:
-        self.looks += 1
-        return self.states
 
     async def retry(self, reason: Reason | None) -> int:
         self.retried.append(reason)
@@ -74,6 +82,10 @@ class Crawl:
         found: dict[str, Any] = json.loads((self.folder / LIVE).read_bytes())
         return found
 
+    @property
+    def table(self) -> LaneTable:
+        return read_table((self.folder / LANES).read_bytes())
+
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Crawl:
@@ -83,7 +95,7 @@ def crawl(tmp_path: Path) -> Crawl:
 def test_while_nobody_looks_only_the_history_is_kept(crawl: Crawl) -> None:
     crawl.look(60)
     assert crawl.snapshots == 6
-    assert crawl.looks == 0
+    assert crawl.gate.looks == 0
     assert not (crawl.folder / LIVE).exists()
     assert len(read_history(crawl.folder / HISTORY, 0.0)) == 6
 
@@ -95,7 +107,7 @@ def test_while_somebody_looks_everything_is_told_each_second(crawl: Crawl) -> No
     assert crawl.told["at"] == NOW + 5
     assert crawl.told["errors"] == {"timeout": 2}
     assert crawl.told["figures"]["pages"] == 10
-    assert [row.lane for row in rows_of(crawl.told["lane_table"])] == ["h0", "h1", "h2"]
+    assert [row.lane for row in crawl.table.rows] == ["h0", "h1", "h2"]
     crawl.look(20)
     assert crawl.told["at"] < NOW + 12
 
@@ -104,20 +116,25 @@ def test_the_more_lanes_there_are_the_more_seldom_they_are_told(tmp_path: Path) 
     crawl = Crawl(tmp_path / "web", lanes=6000)
     crawl.watch()
     crawl.look(8)
-    assert crawl.looks == 2
-    assert len(crawl.told["lane_table"]) == 5000
-    assert crawl.told["lanes_left_out"] == 1000
+    assert crawl.gate.looks == 2
+    assert len(crawl.table.rows) == 5000
+    assert crawl.table.left_out == 1000
 
 
-def test_a_lane_is_told_with_what_holds_it_up(crawl: Crawl) -> None:
-    crawl.states = [
-        LaneState("a", math.inf, 2, 0.0, 0, ""),
-        LaneState("b", 0.5, 0, NOW + 60.04, 1, "rate_limited", "rate_limited"),
-        LaneState("c\x1b[2J", 0.5, 0, math.inf, 10, "timeout", "timeout"),
-    ]
+def test_a_lane_is_told_with_what_holds_it_up(tmp_path: Path) -> None:
+    crawl = Crawl(tmp_path / "web", lanes=0)
+    gate, names = crawl.gate, ["a", "b", "c\x1b[2J", "d\ud800"]
+    for name in names:
+        gate.park(name, 0.0)
+    gate.treat("a", Manners(rate=math.inf))
+    gate.observe("b", Outcome(Reason.RATE_LIMITED, wait=60.04))
+    gate.observe("b", Outcome(Reason.TIMEOUT))
+    for _ in range(10):
+        gate.observe(names[2], Outcome(Reason.TIMEOUT))
+    gate.observe("d\ud800", Outcome(Reason.TIMEOUT))
     crawl.watch()
     crawl.look()
-    free, parked, blocked = rows_of(crawl.told["lane_table"])
+    free, parked, blocked, slowed = crawl.table.rows
     assert free.rate is None
     assert (parked.condition, parked.parked_until, parked.why) == (
         "parked",
@@ -126,6 +143,7 @@ def test_a_lane_is_told_with_what_holds_it_up(crawl: Crawl) -> None:
     )
     assert (blocked.condition, blocked.parked_until, blocked.lane) == ("blocked", None, "c?[2J")
     assert blocked.last_failure == "timeout"
+    assert (slowed.condition, slowed.failures, slowed.lane) == ("slowed", 1, "d?")
 
 
 def test_the_end_is_told_whether_somebody_looks_or_not(crawl: Crawl) -> None:

@@ -191,8 +191,8 @@ class _Run(Generic[C]):
         return Live(
             self.job.workspace.state,
             self.clock,
-            progress.snapshot,
-            parts.gate.states,
+            progress.figures,
+            parts.gate,
             retry,
             lambda: self.metrics.figures,
         )

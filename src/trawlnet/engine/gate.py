@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import islice
 
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners, Pace, parked_until
-from trawlnet.engine.turn import Lane, LaneParked, LaneState, Turn
+from trawlnet.engine.turn import Lane, LaneColumns, LaneParked, LaneState, Turn
 
-__all__ = ["Gate", "LaneParked", "LaneState"]
+__all__ = ["Gate", "LaneColumns", "LaneParked", "LaneState"]
 
 
 class Gate:
@@ -116,6 +117,28 @@ class Gate:
     def states(self) -> list[LaneState]:
         """A snapshot of every lane that is remembered, for people to look at."""
         return [state.snapshot(name) for name, state in self._lanes.items()]
+
+    def columns(self, most: int) -> LaneColumns:
+        """The same of so many lanes, at a fifth of the cost: for whoever looks every second."""
+        lanes = list(islice(self._lanes.values(), most))
+        paces = [lane.pace for lane in lanes]
+        return LaneColumns(
+            list(islice(self._lanes, most)),
+            [
+                pace.rate(lane.manners) if pace.failures else lane.manners.rate
+                for lane, pace in zip(lanes, paces, strict=True)
+            ],
+            [lane.in_flight for lane in lanes],
+            [lane.parked for lane in lanes],
+            [pace.failures for pace in paces],
+            [lane.why for lane in lanes],
+            [lane.last_failure for lane in lanes],
+        )
+
+    @property
+    def remembered(self) -> int:
+        """Lanes that there is a state of."""
+        return len(self._lanes)
 
     def _lane(self, lane: str) -> Lane:
         state = self._lanes.get(lane)

@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
+from typing import NamedTuple
 
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners, Pace
@@ -43,6 +44,18 @@ class LaneState:
         self.failures = failures
         self.why = why
         self.last_failure = last_failure
+
+
+class LaneColumns(NamedTuple):
+    """Lanes as people see them, a list for each figure: thousands cost no object each."""
+
+    lane: list[str]
+    rate: list[float]
+    in_flight: list[int]
+    parked: list[float]
+    failures: list[int]
+    why: list[str]
+    last_failure: list[str]
 
 
 class Lane:

@@ -19,11 +19,15 @@ class LaneCondition(StrEnum):
 
 
 def condition(state: LaneState, now: float) -> LaneCondition:
-    if state.parked == math.inf:
+    return condition_of(state.parked, state.failures, now)
+
+
+def condition_of(parked: float, failures: int, now: float) -> LaneCondition:
+    if parked == math.inf:
         return LaneCondition.BLOCKED
-    if state.parked > now:
+    if parked > now:
         return LaneCondition.PARKED
-    if state.failures:
+    if failures:
         return LaneCondition.SLOWED
     return LaneCondition.HEALTHY
 

@@ -9,31 +9,31 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import orjson
 
-from trawlnet.engine.gate import LaneState
+from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.history import History
-from trawlnet.observe.lanes import condition, shown
-from trawlnet.observe.progress import Phase, Snapshot
+from trawlnet.observe.lane_table import MOST_LANES, LaneWriter
+from trawlnet.observe.progress import Snapshot
 from trawlnet.observe.render import as_object
 
 log = logging.getLogger(__name__)
 
-LIVE, WATCHED, ORDERS, HISTORY = "live.json", "watched", "orders", "history"
+LIVE, LANES, WATCHED = "live.json", "lanes.json", "watched"
+ORDERS, HISTORY = "orders", "history"
 WATCH_SECONDS = 10.0  # How long after a touch somebody is taken to be looking.
 _LOOK_EVERY = 1.0
 _SAMPLE_EVERY = 10.0
-_MOST_LANES = 5000
 _LANES_PER_SECOND = 1500  # The more there are, the more seldom all of them are told again.
+# A terminal shows these; whoever watches from outside has the table of all lanes.
+_OF_LANES = ("lanes", "held", "slow")
 
 Take = Callable[[], Awaitable[Snapshot]]
 Extras = Callable[[], Mapping[str, float]]
@@ -46,20 +46,19 @@ class Live:
         folder: Path,
         clock: Clock,
         take: Take,
-        lanes: Callable[[], Sequence[LaneState]],
+        gate: Gate,
         retry: Retry,
         extras: Extras = dict,
     ) -> None:
         self._folder = folder
         self._clock = clock
         self._take = take
-        self._lanes = lanes
+        self._gate = gate
         self._retry = retry
         self._extras = extras
         self._history = History(folder / HISTORY)
         self._sample_at = 0.0
-        self._table: list[list[object]] = []
-        self._left_out = 0
+        self._writer = LaneWriter()
         self._lanes_until = 0.0
 
     async def run(self) -> None:
@@ -82,8 +81,10 @@ class Live:
             self._sample_at = now + _SAMPLE_EVERY
             self._history.add(now, self._figures(snap))
         if watched or last:
-            row = self._row(snap, now)
-            await asyncio.to_thread(_put, self._folder / LIVE, row)
+            files = {LIVE: self._row(snap, now)}
+            if now >= self._lanes_until or last:
+                files[LANES] = self._table(now)
+            await asyncio.to_thread(_put, self._folder, files)
 
     def _figures(self, snap: Snapshot) -> dict[str, float]:
         figures: dict[str, float] = {
@@ -100,14 +101,15 @@ class Live:
         }
         return figures | dict(snap.yields) | dict(self._extras())
 
-    def _row(self, snap: Snapshot, now: float) -> dict[str, Any]:
-        if now >= self._lanes_until or snap.phase is Phase.ENDED:
-            states = self._lanes()
-            self._table = [_lane(state, now) for state in states[:_MOST_LANES]]
-            self._left_out = max(0, len(states) - _MOST_LANES)
-            self._lanes_until = now + len(self._table) / _LANES_PER_SECOND
-        row = as_object(snap) | {"at": now, "pid": os.getpid(), "figures": self._figures(snap)}
-        return row | {"lanes_left_out": self._left_out, "lane_table": self._table}
+    def _row(self, snap: Snapshot, now: float) -> bytes:
+        row = {key: value for key, value in as_object(snap).items() if key not in _OF_LANES}
+        row |= {"at": now, "pid": os.getpid(), "figures": self._figures(snap)}
+        return orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)
+
+    def _table(self, now: float) -> bytes:
+        columns = self._gate.columns(MOST_LANES)
+        self._lanes_until = now + len(columns.lane) / _LANES_PER_SECOND
+        return self._writer.table(columns, self._gate.remembered, now)
 
     def _watched(self, now: float) -> bool:
         try:
@@ -160,23 +162,8 @@ def _order(path: Path) -> Order | None:
         return None
 
 
-def _lane(state: LaneState, now: float) -> list[object]:
-    """As a row without names: there may be thousands."""
-    held = state.parked > now and state.parked != math.inf
-    return [
-        shown(state.lane),
-        condition(state, now),
-        round(state.rate, 3) if math.isfinite(state.rate) else None,
-        state.in_flight,
-        round(state.parked, 1) if held else None,
-        state.why,
-        state.failures,
-        state.last_failure,
-    ]
-
-
-def _put(path: Path, row: Mapping[str, Any]) -> None:
-    fresh = path.with_suffix(".tmp")
-    # A tenth of the time that the standard library takes, with thousands of lanes.
-    fresh.write_bytes(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS))
-    fresh.replace(path)
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        fresh = (folder / name).with_suffix(".tmp")
+        fresh.write_bytes(content)
+        fresh.replace(folder / name)

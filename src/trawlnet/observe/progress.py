@@ -82,12 +82,18 @@ class Progress:
         self.ended = False
 
     async def snapshot(self) -> Snapshot:
+        """With the lanes that are worth a look."""
+        now = self._parts.clock.now()
+        if now >= self._lanes.stale_at:
+            self._lanes = _look_at_lanes(self._parts.gate.states(), self._running(), now)
+        return await self.figures()
+
+    async def figures(self) -> Snapshot:
+        """The same at less cost: the lanes are those of an earlier look, if there was one."""
         counts, now = await shown_counts(self._parts), self._parts.clock.now()
         control, mark = self._control, _mark(now, counts)
         if not self._past or now - self._past[-1].at >= _MARK_EVERY:
             self._past.append(mark)
-        if now >= self._lanes.stale_at:
-            self._lanes = _look_at_lanes(self._parts.gate.states(), self._running(), now)
         rate, drain = _speeds(self._past[0], mark)
         return Snapshot(
             crawler=self._crawler,

@@ -10,7 +10,7 @@ from typing import Any
 
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.dashboard.charts import POINTS, SPANS
-from trawlnet.observe.dashboard.look import Look, look_at, read_files
+from trawlnet.observe.dashboard.look import Files, Look, look_at, read_files
 from trawlnet.observe.dashboard.place import Place, Told
 from trawlnet.observe.history import Sample, read_history
 from trawlnet.observe.live import HISTORY, WATCHED
@@ -30,6 +30,7 @@ class _Desk:
     """The last looks at one crawl, and when they are too old."""
 
     look: Look | None = None
+    files: Files | None = None
     told: Told = _NOTHING
     told_until: float = 0.0
     stored: Mapping[str, Any] | None = None
@@ -69,8 +70,8 @@ class Board:
         elif now >= desk.stored_until:
             desk.stored = await self._counts(place) or desk.stored
             desk.stored_until = self.clock.now() + _spared(now, self.clock.now())
-        files = await asyncio.to_thread(read_files, place.state)
-        return look_at(place, files, desk.stored, now)
+        desk.files = await asyncio.to_thread(read_files, place.state, desk.files)
+        return look_at(place, desk.files, desk.stored, now)
 
     async def _counts(self, place: Place) -> Mapping[str, Any] | None:
         """None when the store cannot be read, such as when a crawl has just taken it."""

@@ -5,27 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from trawlnet.observe.lane_table import LaneRow
 from trawlnet.observe.lanes import LaneCondition
 
 PAGE_ROWS = 50
 _LONGEST_QUERY = 100  # Characters.
 _MOST_PAGES = 1_000_000
 _USUAL_SORT = "condition"
-
-
-class LaneRow(NamedTuple):
-    """As `live.json` has it; the name is already safe to show, but not yet HTML."""
-
-    lane: str
-    condition: str
-    rate: float | None  # Requests a second; None without a bound.
-    in_flight: int
-    parked_until: float | None
-    why: str
-    failures: int
-    last_failure: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +66,6 @@ def choose(rows: Sequence[LaneRow], wish: Wish) -> Chosen:
     return Chosen(shown, len(wanted), len(rows), page, pages)
 
 
-def rows_of(table: object) -> list[LaneRow]:
-    """Rows of a file that another process wrote; what has another shape is left out."""
-    if not isinstance(table, list):
-        return []
-    return [LaneRow(*row) for row in table if isinstance(row, list) and len(row) == _WIDTH]
-
-
-_WIDTH = len(LaneRow._fields)
 _TROUBLE: Mapping[str, int] = {word: rank for rank, word in enumerate(LaneCondition)}
 
 SORTS: Mapping[str, Callable[[LaneRow], Any]] = {

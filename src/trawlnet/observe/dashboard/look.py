@@ -9,10 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from trawlnet.observe.dashboard.lanes import LaneRow, rows_of
 from trawlnet.observe.dashboard.place import Place
 from trawlnet.observe.history import Sample, last_sample
-from trawlnet.observe.live import HISTORY, LIVE
+from trawlnet.observe.lane_table import LaneRow, LaneTable, read_table
+from trawlnet.observe.live import HISTORY, LANES, LIVE
 from trawlnet.observe.progress import Phase
 
 STATUS = "status.json"
@@ -54,18 +54,40 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What was read; looked at only when a file has changed."""
+    """What was read."""
 
     live: Mapping[str, Any]
     status: Mapping[str, Any]
-    lanes: Sequence[LaneRow]
+    lanes: LaneTable
     last: Sample | None
+    lanes_stamp: tuple[int, ...] = ()  # Of the file: it is large, and read when it has changed.
 
 
-def read_files(state: Path) -> Files:
-    live = read_object(state / LIVE)
-    last = last_sample(state / HISTORY)
-    return Files(live, read_object(state / STATUS), rows_of(live.get("lane_table")), last)
+def read_files(state: Path, before: Files | None = None) -> Files:
+    stamp = _stamp(state / LANES)
+    same = before is not None and stamp == before.lanes_stamp
+    return Files(
+        read_object(state / LIVE),
+        read_object(state / STATUS),
+        before.lanes if before is not None and same else _read_lanes(state / LANES),
+        last_sample(state / HISTORY),
+        stamp,
+    )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+
+def _read_lanes(path: Path) -> LaneTable:
+    try:
+        return read_table(path.read_bytes())
+    except OSError:
+        return LaneTable()
 
 
 def look_at(place: Place, files: Files, stored: Mapping[str, Any] | None, now: float) -> Look:
@@ -87,8 +109,8 @@ def look_at(place: Place, files: Files, stored: Mapping[str, Any] | None, now: f
         counts=(files.status if pid is not None else stored) or {},
         live=live,
         figures=figures,
-        lanes=files.lanes,
-        lanes_left_out=live.get("lanes_left_out", 0),
+        lanes=files.lanes.rows,
+        lanes_left_out=files.lanes.left_out,
     )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
-from trawlnet.observe.dashboard.lanes import Chosen, LaneRow, Wish
+from trawlnet.observe.dashboard.lanes import Chosen, Wish
 from trawlnet.observe.dashboard.look import Look, Standing
 from trawlnet.observe.dashboard.place import Told
 from trawlnet.observe.dashboard.words import (
@@ -19,6 +19,7 @@ from trawlnet.observe.dashboard.words import (
     moment,
     name_of,
 )
+from trawlnet.observe.lane_table import LaneRow
 from trawlnet.observe.report.chart import number
 from trawlnet.observe.report.html import Html, joined, tag, text
 

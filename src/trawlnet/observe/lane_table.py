@@ -1,0 +1,92 @@
+"""The table of lanes on its way from a crawl to whoever looks: columns there, rows here.
+
+A crawl has thousands of lanes and better things to do than to tell of them: it hands over one list
+for each column, and whoever reads makes the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from trawlnet.engine.gate import LaneColumns
+from trawlnet.observe.lanes import condition_of, shown
+
+MOST_LANES = 5000
+
+
+class LaneRow(NamedTuple):
+    """The name is safe to show, but not yet HTML."""
+
+    lane: str
+    condition: str
+    rate: float | None  # Requests a second; None without a bound.
+    in_flight: int
+    parked_until: float | None
+    why: str
+    failures: int
+    last_failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTable:
+    rows: Sequence[LaneRow] = ()
+    left_out: int = 0  # Lanes that there are besides.
+    at: float = 0.0
+
+
+class LaneWriter:
+    """Remembers the names: they are most of the table, and seldom change."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._told = orjson.Fragment(b"[]")
+
+    def table(self, columns: LaneColumns, total: int, now: float) -> bytes:
+        if columns.lane != self._names:
+            self._names = columns.lane
+            self._told = orjson.Fragment(orjson.dumps([shown(name) for name in columns.lane]))
+        told: dict[str, Any] = columns._asdict() | {"lane": self._told}
+        # What has no end becomes null: a rate without a bound, a lane that is blocked.
+        return orjson.dumps(told | {"at": now, "left_out": total - len(columns.lane)})
+
+
+def read_table(raw: bytes) -> LaneTable:
+    """Another process wrote it, perhaps one of another version: what makes no sense is empty."""
+    try:
+        told = orjson.loads(raw)
+        columns = [told[name] for name in LaneColumns._fields]
+        at, left_out = float(told["at"]), int(told["left_out"])
+        rows = [_row(*fields, now=at) for fields in zip(*columns, strict=True)]
+    except (ValueError, TypeError, KeyError):
+        return LaneTable()
+    return LaneTable(rows, left_out, at)
+
+
+def _row(
+    lane: str,
+    rate: float | None,
+    in_flight: int,
+    parked: float | None,
+    failures: int,
+    why: str,
+    last_failure: str,
+    *,
+    now: float,
+) -> LaneRow:
+    until = math.inf if parked is None else parked
+    held = now < until < math.inf
+    return LaneRow(
+        lane,
+        condition_of(until, failures, now),
+        None if rate is None else round(rate, 3),
+        in_flight,
+        round(until, 1) if held else None,
+        why,
+        failures,
+        last_failure,
+    )
