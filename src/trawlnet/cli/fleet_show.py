@@ -12,7 +12,9 @@ def fleet_row(seen: Seen) -> dict[str, Any]:
     shards = [{"shard": shard, **row} for shard, row in seen.shards.items()]
     plan = {"shards": seen.plan.shards, "word": seen.plan.word, "run": seen.plan.run}
     rate = round(sum(row["rate"] for row in shards), 2)
-    return {"plan": plan, "rate": rate, "shards": shards} | status_row("repos", seen.counts)
+    return {"plan": plan, "rate": rate, "shards": shards} | status_row(
+        seen.plan.crawler or "repos", seen.counts
+    )
 
 
 def fleet_line(seen: Seen) -> str:

@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol, TypeVar
 import structlog
 
 from trawlnet.archive.objects import ObjectsError
+from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.ports import Clock, Counts, Ledger
-from trawlnet.fleet.compose import Composer
 from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import StoreUnreachable
 from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
@@ -40,6 +40,16 @@ class Runtime(Protocol):
         """It is no longer needed."""
 
 
+class Composing(Protocol):
+    """What becomes of the parts that shards have put."""
+
+    async def compose(self, *, everything: bool) -> int:
+        """List what is complete, as far as it is worth it, or all of it. Returns how much."""
+
+    async def sweep(self) -> int:
+        """Delete what counts no more. Returns how much."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A look at the fleet, for whoever shows it."""
@@ -49,24 +59,35 @@ class Seen:
     counts: Counts
 
 
+async def _never(seen: Seen) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """What the supervisor works with."""
 
     keys: FleetKeys
     store: Ledger
-    composer: Composer
+    composer: Composing
     runtime: Runtime
     clock: Clock
     stands: float  # Seconds that a shard stands without a beat.
     show: Callable[[Seen], None]
+    # Whether a limit of the whole crawl was reached, such as so many pages.
+    enough: Callable[[Seen], Awaitable[bool]] = _never
 
 
-async def begin(keys: FleetKeys, shards: int) -> Plan:
-    """Start a crawl, or go on with one that was not done."""
+async def begin(keys: FleetKeys, shards: int, crawler: str = "repos") -> Plan:
+    """Start a crawl, or go on with one that was not done. Raises NotReady for another's keys."""
     plan = await keys.plan()
-    run = plan.run + 1 if plan.word is Word.DONE else plan.run
-    return await keys.change(run=run, shards=shards, word=Word.RUN)
+    if plan.crawler not in ("", crawler):
+        raise NotReady(
+            f"this Redis holds a fleet of {plan.crawler}, not of {crawler}",
+            "give each crawl a database of its own: redis://HOST:PORT/1",
+        )
+    run = plan.run + 1 if plan.word in (Word.DONE, Word.LIMIT) else plan.run
+    return await keys.change(run=run, shards=shards, word=Word.RUN, crawler=crawler)
 
 
 async def supervise(command: Command) -> Word:
@@ -110,13 +131,18 @@ class _Watch:
             if seen.plan.word is not Word.RUN:
                 return seen.plan.word
             if is_done(seen):
-                await _patiently(command, lambda: command.keys.change(word=Word.DONE))
-                return Word.DONE
+                return await self._end(Word.DONE)
+            if await _patiently(command, lambda: command.enough(seen)):  # noqa: B023 - called now.
+                return await self._end(Word.LIMIT)
             self._keep(seen)
             if command.clock.now() - self._composed > _COMPOSE_EVERY:
                 await _patiently(command, lambda: command.composer.compose(everything=False))
                 self._composed = command.clock.now()
             await command.clock.sleep(_LOOK_EVERY)
+
+    async def _end(self, word: Word) -> Word:
+        await _patiently(self._command, lambda: self._command.keys.change(word=word))
+        return word
 
     async def until_gone(self) -> None:
         """Those that were told to end have ended; of a dead one the time is over."""

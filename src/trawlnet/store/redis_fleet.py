@@ -24,6 +24,7 @@ class Word(StrEnum):
     DRAIN = "drain"  # Finish what is in flight, then stop.
     STOP = "stop"  # Stop now.
     DONE = "done"  # There is nothing left to do.
+    LIMIT = "limit"  # A limit that the user set was reached.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Plan:
     run: int = 0  # Of the crawl command that goes on.
     shards: int = 0
     word: Word = Word.DONE
+    crawler: str = ""  # Whose crawl it is; empty where none was begun.
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,4 +160,5 @@ def _plan(fields: Mapping[bytes, bytes]) -> Plan:
         int(fields.get(b"run", 0)),
         int(fields.get(b"shards", 0)),
         Word(fields.get(b"word", b"done").decode()),
+        fields.get(b"crawler", b"repos").decode(),
     )
