@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them: `100MB`, `1.5 gb`, `30s`, `5m`."""
+"""Sizes, durations and addresses as people write them: `100MB`, `30s`, `localhost:6379`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BeforeValidator
 _SIZES = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([KMGT]?B?)", re.IGNORECASE)
 _SPANS = {"": 1.0, "MS": 0.001, "S": 1.0, "M": 60.0, "H": 3600.0, "D": 86400.0}
+_REDIS = re.compile(r"[\w.-]+(:\d{1,5})?(/\d+)?|\[[0-9a-fA-F:]+\]:\d{1,5}(/\d+)?")
 _SPAN = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(ms|s|m|h|d)?", re.IGNORECASE)
 
 
@@ -34,6 +35,16 @@ def parse_duration(value: object) -> object:
     return float(match[1]) * _SPANS[(match[2] or "").upper()]
 
 
+def parse_redis(value: object) -> object:
+    """A URL; what is one already is left as it is."""
+    if not isinstance(value, str) or not value or "://" in value:
+        return value
+    if not _REDIS.fullmatch(value):
+        raise ValueError("an address such as localhost:6379 or redis://HOST:PORT/DB")
+    return f"redis://{value}"
+
+
 # A validator that refuses says what it expected; the command line adds what it was given.
 Size = Annotated[int, BeforeValidator(parse_size)]
+RedisAddress = Annotated[str, BeforeValidator(parse_redis)]
 Seconds = Annotated[float, BeforeValidator(parse_duration)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from trawlnet.crawlers.units import Seconds, Size
+from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.observe.alert_shapes import WebhookShape
@@ -24,17 +23,6 @@ class Verify(StrEnum):
     FULL = "full"  # Hashes, owner, tree, and the signature against the account's key.
     HASHES = "hashes"  # All but the signature.
     OFF = "off"  # The tree must still be whole, and the owner right.
-
-
-def _redis_url(value: object) -> object:
-    if not isinstance(value, str) or not value or "://" in value:
-        return value
-    if not re.fullmatch(r"[\w.-]+(:\d{1,5})?(/\d+)?|\[[0-9a-fA-F:]+\]:\d{1,5}(/\d+)?", value):
-        raise ValueError("an address such as localhost:6379 or redis://HOST:PORT/DB")
-    return f"redis://{value}"
-
-
-RedisAddress = Annotated[str, BeforeValidator(_redis_url)]
 
 
 class ReposConfig(BaseModel):
