@@ -11,6 +11,7 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Failure
 from trawlnet.engine.task import Task
 from trawlnet.store.packing import clean_detail, pack_payload, text_bytes, unpack_payload
+from trawlnet.store.tally import Tally
 
 
 def packed_task(task: Task) -> list[Any]:
@@ -39,6 +40,7 @@ def packed_receipt(receipt: Receipt, part: str) -> list[Any]:
         clean_detail(receipt.detail),
         repr(float(receipt.at)),
         part,
+        list(receipt.news.counts.items()) if isinstance(receipt.news, Tally) else [],
     ]
 
 

@@ -1,6 +1,7 @@
 -- settle: for each receipt end the lease, write the word, keep or close the key, add what was found.
 -- args: writer, sequence, remember_done, receipts; a receipt is
--- task, reason, success, next or false, found, detail, at, part of the archive or empty.
+-- task, reason, success, next or false, found, detail, at, part of the archive or empty, and pairs
+-- of a counter and what is added to it.
 local writer, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
 if applied(writer, sequence) then
   return 0
@@ -57,6 +58,9 @@ local function settle(receipt)
   if receipt[8] ~= '' then
     redis.call('SADD', name('parts'), receipt[8])
     redis.call('SADD', name('placed:', receipt[8]), key)
+  end
+  for _, pair in ipairs(receipt[9]) do
+    redis.call('HINCRBY', name('tallies'), pair[1], pair[2])
   end
   if leased then
     end_lease(key, row)

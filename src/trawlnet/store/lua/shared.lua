@@ -28,7 +28,11 @@
 --   plan, shards      hash    what is to be done; shard -> how it is doing
 --   parts, closed     set     parts of the archive with settled keys; those that get no more
 --   placed:<part>     set     settled keys whose results are in that part
---   manifest          list    segments that were composed of parts, as JSON
+--   manifest          list    what was composed of parts, as JSON
+--   tallies           hash    counter -> what settlements have added to it
+--   taken             hash    leased key -> counters in which it has taken a place
+--   under_way         hash    counter -> places taken by leased keys
+--   turn:<name>       string  token of who asks that host or address; lives until the next may
 local prefix = KEYS[1]
 local args = cmsgpack.unpack(ARGV[1])
 local token = ARGV[2] -- Of the shard that asks; empty where nobody shares.
@@ -153,9 +157,24 @@ local function lease(key, row, owner, expiry)
   count(row, true, 1)
 end
 
+-- Places end with the lease that they were taken under, however that ends.
+local function leave(key)
+  local places = redis.call('HGET', name('taken'), key)
+  if not places then
+    return
+  end
+  redis.call('HDEL', name('taken'), key)
+  for _, counter in ipairs(cmsgpack.unpack(places)) do
+    if redis.call('HINCRBY', name('under_way'), counter, -1) <= 0 then
+      redis.call('HDEL', name('under_way'), counter)
+    end
+  end
+end
+
 local function end_lease(key, row)
   redis.call('ZREM', name('leases:', row[LANE]), key)
   redis.call('HDEL', name('owners'), key)
+  leave(key)
   count(row, true, -1)
 end
 
