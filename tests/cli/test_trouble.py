@@ -88,6 +88,33 @@ def test_a_crawl_that_cannot_start_says_why(
     assert ran.code in (1, 2) and words in ran.err and "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "repos crawl",
+        "repos crawl --contact a@b.example",
+        "repos crawl --contact a@b.example --relay x",
+        "repos plc",
+        "pds crawl",
+        "pds discover --plc",
+        "pds scan https://pds.example",
+        "ids crawl",
+        "ids crawl --base-url https://api.example",
+        "ids crawl --base-url ftp://api.example --contact a@b.example",
+        "web crawl https://site.example/",
+        "web crawl --allow-private-hosts",
+        "web crawl ht!tp:// --allow-private-hosts",
+        "web scrape",
+    ],
+)
+def test_what_cannot_start_leaves_nothing_behind(command: str, tmp_path: Path) -> None:
+    ran = at_once(*command.split(), "-w", tmp_path / "net", "--json")
+    assert ran.code == 2 and ran.out == ""
+    assert ran.error["error"] and ran.error["hint"]
+    assert ran.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_flag_with_a_wrong_value_is_named(tmp_path: Path) -> None:
     for flag, value, words in (
         ("--workers", "many", "expected a whole number, got 'many'"),

@@ -34,6 +34,10 @@ class Plan:
     own_alerts: frozenset[str] = frozenset()  # Titles of alerts that the crawler tells by itself.
 
 
+def _always_ready(config: Any, workspace: Path) -> None:
+    pass
+
+
 async def _no_facts(config: Any, workspace: Path) -> Mapping[str, Any]:
     return {}
 
@@ -54,6 +58,8 @@ class Crawler(Generic[C]):
     example: str  # Flags of an example of `crawl`.
     located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.
     live: frozenset[str]  # Config keys that can change while a crawl runs.
+    # Raises NotReady for what no crawl can begin with, before there is a workspace.
+    ready: Callable[[C, Path], None] = _always_ready
     # More rows for `status`, about what the crawl has left.
     facts: Callable[[C, Path], Coroutine[Any, Any, Mapping[str, Any]]] = _no_facts
     # Crawl with many processes, if the config says so; None where it does not.

@@ -123,6 +123,9 @@ def _of_the_system(error: OSError) -> Told:
 
 
 _HINTS = {
+    errno.ENOENT: "check the name and the folder that it is in",
+    errno.EISDIR: "name a file, not a directory",
+    errno.ENOTDIR: "a part of this path is a file; name a directory",
     errno.ENOSPC: "free some space, then run the same command again: it continues",
     errno.EDQUOT: "free some space or raise the quota, then run the same command again",
     errno.EROFS: "the file system is read-only; choose another directory with -w",

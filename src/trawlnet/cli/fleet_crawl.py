@@ -17,8 +17,8 @@ from trawlnet.cli.fleet_command import Ended, Show, servers, steered_by_signals,
 from trawlnet.cli.run import given_up_on
 from trawlnet.cli.talk import say, showable
 from trawlnet.cli.workspace import Workspace, shown
-from trawlnet.crawlers.repos.build import given_by
 from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.given import given_by
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.shared import check_shareable
 from trawlnet.fleet.compose import Composer

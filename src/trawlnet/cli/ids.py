@@ -17,6 +17,7 @@ from trawlnet.cli.ids_store import add_store_verb
 from trawlnet.cli.report import add_ids_report
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace, holder
+from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
@@ -72,6 +73,13 @@ async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
             yield seen
 
 
+def _ready(config: IdsConfig, workspace: Path) -> None:
+    from trawlnet.crawlers.ids.build import server_of
+
+    server_of(config)
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
+
+
 async def _forget(config: IdsConfig) -> None:
     """Everything is in the workspace; what was published to a server is its consumers'."""
 
@@ -112,6 +120,7 @@ IDS = Crawler(
     example="--base-url https://www.bungie.net --target 15000000000 --contact you@example.org",
     located_by=(),
     live=frozenset(),
+    ready=_ready,
     facts=_facts,
 )
 add_shared_verbs(app, IDS)

@@ -31,6 +31,8 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> Any:
+    if arguments == ["--version"]:  # What people type first.
+        arguments = ["version"]
     if arguments[0] in _GROUPS:
         from typer.main import get_group
 

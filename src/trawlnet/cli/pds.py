@@ -17,6 +17,7 @@ from trawlnet.cli.pds_serve import add_serve_verb
 from trawlnet.cli.report import add_pds_report
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
@@ -29,7 +30,8 @@ app = typer.Typer(
     name="pds",
     help="Find every PDS, and scan it for chosen collections.",
     rich_markup_mode=None,
-    epilog="Example: trawlnet pds discover -w ./net --relay wss://relay.example",
+    epilog="Example: trawlnet pds discover -w ./net --relay wss://relay.example "
+    "--contact you@example.org",
 )
 
 
@@ -66,6 +68,10 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
         return
     async with opened_registry(config, workspace) as registry:
         yield RegistryStore(registry, SystemClock())
+
+
+def _ready(config: PdsConfig, workspace: Path) -> None:
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
 
 
 def _remote(config: PdsConfig) -> str:
@@ -122,6 +128,7 @@ PDS = Crawler(
     example="--relay wss://relay.example --contact you@example.org",
     located_by=("registry",),
     live=frozenset(("concurrency", "requests_per_minute")),
+    ready=_ready,
     facts=_facts,
 )
 add_discovery_verbs(app)

@@ -15,6 +15,7 @@ from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import until_signal
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.config import PdsConfig
 
@@ -59,6 +60,7 @@ def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any])
             "no source to look for PDSes in",
             "name one: --plc, --relay wss://relay.example or --dids FILE",
         )
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
     create(workspace, "pds")
     return until_signal(_discover(config, workspace, json))
 

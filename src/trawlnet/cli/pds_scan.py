@@ -15,6 +15,7 @@ from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import until_signal
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.pds.config import PdsConfig, lease
 from trawlnet.formats.syntax import is_did
 from trawlnet.observe.lanes import shown as harmless
@@ -81,6 +82,7 @@ def scan(
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if did is not None and (not is_did(did) or len(urls or ()) != 1):
         raise UsageTrouble("--did takes a DID and one PDS", "scan URL --did did:plc:...")
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
     create(workspace, "pds")
     wish = _Wish(urls or [], did, one_slice)
     return until_signal(_scan_all(config, workspace, wish, json))

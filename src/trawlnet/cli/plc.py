@@ -17,6 +17,7 @@ from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.repos.config import ReposConfig
 
 if TYPE_CHECKING:  # Only a mirror that runs pays for the import.
@@ -57,6 +58,7 @@ def plc(
     Continues where it stopped; ends when the directory has told everything.
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
     create(workspace, "repos")
     return asyncio.run(_mirror(config, workspace, follow, json))
 

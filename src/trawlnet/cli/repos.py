@@ -65,6 +65,12 @@ async def _ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
         yield ledger
 
 
+def _ready(config: ReposConfig, workspace: Path) -> None:
+    from trawlnet.crawlers.repos.given import check_crawl
+
+    check_crawl(config, workspace)
+
+
 async def _forget(config: ReposConfig) -> None:
     from trawlnet.store.open import erase_store
 
@@ -105,6 +111,7 @@ REPOS = Crawler(
     example="--contact you@example.org",
     located_by=("redis_address", "store"),
     live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
+    ready=_ready,
     facts=_facts,
     fleet=_fleet,
 )

@@ -131,6 +131,7 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboa
 
     # The config is read first: a mistake in it creates no workspace.
     settings = reload()
+    crawler.ready(settings.config, path)
     workspace = create(path, crawler.name)
     if (code := crawler.fleet(settings.config, workspace, as_json)) is not None:
         return code

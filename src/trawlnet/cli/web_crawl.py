@@ -143,7 +143,12 @@ def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...
 
         return open_crawl(config, workspace, clock, metrics, Order(_run_id(), seeds))
 
-    return _run(replace(WEB, open=opened), path, ask, flags, "crawler")
+    def ready(config: WebConfig, workspace: Path) -> None:
+        from trawlnet.crawlers.web.build import check_crawl
+
+        check_crawl(config, workspace, seeds)
+
+    return _run(replace(WEB, open=opened, ready=ready), path, ask, flags, "crawler")
 
 
 def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> int:
@@ -164,6 +169,7 @@ def _run(
 
     # The config is read first: a mistake in it creates no workspace.
     settings = load_web(path, flags)
+    crawler.ready(settings.config, path)
     workspace = replace(create(path, crawler.name), also=(role,))
 
     def reload() -> Settings[WebConfig]:
@@ -192,6 +198,12 @@ def _open(
     config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AbstractAsyncContextManager[Parts]:
     raise AssertionError("crawl and scrape bring their own")
+
+
+def _ready(config: WebConfig, workspace: Path) -> None:
+    from trawlnet.crawlers.web.site import agent_of
+
+    agent_of(config)
 
 
 @asynccontextmanager
@@ -250,5 +262,6 @@ WEB = Crawler(
     example="https://example.org/",
     located_by=("redis_address",),
     live=frozenset(("limits",)),
+    ready=_ready,
     facts=_facts,
 )

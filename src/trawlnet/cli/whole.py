@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="""Crawl whole networks: find everything, fetch it politely, store it durably,
     and carry on after being killed.""",
-    epilog="Example: trawlnet repos crawl -w ./net --relay https://relay.example",
+    epilog="Example: trawlnet repos crawl -w ./net --contact you@example.org",
 )
 app.add_typer(repos.app)
 app.add_typer(pds.app)

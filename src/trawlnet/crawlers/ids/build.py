@@ -62,10 +62,7 @@ async def open_parts(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
-    api, base = api_of(config), base_of(config)
-    # A private world, or a proxy of one's own, may do without the key.
-    headers = api_headers(api, os.environ, required=not config.allow_private_hosts)
-    server = Server(base, lane_of(base), headers)
+    api, server = api_of(config), server_of(config)
     async with AsyncExitStack() as stack:
         folder = workspace / "state" / CRAWLER
         ledger = await IdsLedger.open(folder / LEDGER, server.lane)
@@ -115,6 +112,14 @@ async def open_parts(
             enough=lambda: config.until is not None and ledger.watermark >= config.until,
             companions=companions,
         )
+
+
+def server_of(config: IdsConfig) -> Server:
+    """Whom to ask, and with which key. Raises NotReady."""
+    base = base_of(config)
+    # A private world, or a proxy of one's own, may do without the key.
+    headers = api_headers(api_of(config), os.environ, required=not config.allow_private_hosts)
+    return Server(base, lane_of(base), headers)
 
 
 @asynccontextmanager

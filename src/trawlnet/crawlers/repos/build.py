@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trawlnet.crawlers.atproto.didfile import check_dids
-from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.repos.archive import ArchiveSink
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.budget import MemoryBudget
 from trawlnet.crawlers.repos.claims import Census
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
+from trawlnet.crawlers.repos.given import Given, given_by, host_rules, not_mirrored
 from trawlnet.crawlers.repos.handler import ReposHandler
-from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.repos.making import recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
@@ -88,7 +85,7 @@ async def assembled(
     config: ReposConfig, frame: Frame, clock: Clock, metrics: Metrics, stack: AsyncExitStack
 ) -> Parts:
     """The parts of a crawl around what it stands on."""
-    rules, shelf, mirror = _rules(config), frame.shelf, frame.mirror
+    rules, shelf, mirror = host_rules(config), frame.shelf, frame.mirror
     rates = PdsRates(shelf.notes, frame.gate, config)
     stack.callback(rates.close)
     turns = traced_turns(frame.gate, metrics.ways)
@@ -195,10 +192,7 @@ async def open_mirror(
         if not await mirror.is_empty():
             return mirror
     if config.chosen_source is SourceKind.PLC:
-        raise NotReady(
-            "the directory has not been mirrored here, so there is no DID to visit",
-            "mirror it first: trawlnet repos plc; or ask a relay: --relay https://relay.example",
-        )
+        raise not_mirrored()
     return None
 
 
@@ -221,41 +215,6 @@ def _source(frame: Frame, census: Census, rates: PdsRates) -> Source:
     if mirror is None or given.kind is SourceKind.RELAY:
         return NoSource()
     return PlcSource(mirror.pages, census, shelf.archived, rates, shelf.meter)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """Where accounts are to be looked for, as far as it was said in words."""
-
-    agent: str  # The User-Agent.
-    kind: SourceKind
-    plc: str
-    relays: Sequence[str]
-    dids: Path | None
-    page_size: int
-
-
-def given_by(config: ReposConfig) -> Given:
-    relays: Sequence[str] = ()
-    dids = None
-    if config.chosen_source is SourceKind.RELAY:
-        relays = [_server(relay, "relay.example") for relay in config.relay]
-        if not relays:
-            raise NotReady("no relay to ask for hosts", "name one: --relay https://relay.example")
-    elif config.chosen_source is SourceKind.FILE:
-        if not config.dids:
-            raise NotReady("no file of DIDs", "name one: --dids FILE")
-        dids = Path(config.dids)
-        check_dids(dids)
-    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
-    return Given(
-        agent,
-        config.chosen_source,
-        _server(config.plc_url, "plc.directory"),
-        relays,
-        dids,
-        config.page_size,
-    )
 
 
 def _owner(workspace: Path) -> str:
@@ -282,22 +241,3 @@ def _repo_limits(config: ReposConfig) -> Limits:
         wire=config.max_repo_size,
         inflated=config.max_repo_size,
     )
-
-
-def _rules(config: ReposConfig) -> HostRules:
-    return HostRules(config.allow_private_hosts, frozenset(map(_skipped, config.skip_pds)))
-
-
-def _server(url: str, example: str) -> str:
-    scheme, colon, rest = url.partition("://")
-    host = rest.rstrip("/")
-    if scheme not in ("http", "https") or not colon or not host or "/" in host:
-        raise NotReady(f"{url!r} is not the URL of a server", f"write it like https://{example}")
-    return f"{scheme}://{host}"
-
-
-def _skipped(pds: str) -> str:
-    try:
-        return lane_of(pds if "://" in pds else f"https://{pds}")
-    except ValueError as error:
-        raise NotReady(f"{pds!r} is not a host", "write it like pds.example") from error

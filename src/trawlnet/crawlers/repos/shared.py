@@ -10,8 +10,9 @@ from typing import Any
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.archive import Told
 from trawlnet.crawlers.repos.archived import Archived
-from trawlnet.crawlers.repos.build import Frame, Given, Shelf, assembled, given_by, open_mirror
+from trawlnet.crawlers.repos.build import Frame, Shelf, assembled, open_mirror
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
+from trawlnet.crawlers.repos.given import Given, given_by
 from trawlnet.crawlers.repos.visit import Fetched
 from trawlnet.crawlers.share import Opened, Share, ShareSource
 from trawlnet.engine.crawl import Limits

@@ -44,6 +44,15 @@ class Order:
     seeds: tuple[str, ...] = ()
 
 
+def check_crawl(config: WebConfig, workspace: Path, given: Sequence[str]) -> None:
+    """Raises NotReady for what no crawl can begin with; nothing is made."""
+    agent_of(config)
+    begun = redis_url(config) or (workspace / _STATE / config.frontier.db_name).exists()
+    seeds = read_seeds(workspace, (*given, *config.seeds))
+    if not begun and not seeds and not config.sitemaps.urls:
+        raise _no_start(workspace)
+
+
 @asynccontextmanager
 async def open_crawl(
     config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics, order: Order
@@ -56,10 +65,7 @@ async def open_crawl(
         store = await open_store(_store_place(config, workspace), owner=_owner(workspace))
         stack.push_async_callback(store.close)
         if not seeds and not config.sitemaps.urls and not (await store.counts()).known:
-            raise NotReady(
-                "no address to start from",
-                f"name one: trawlnet web crawl -w {workspace} https://example.org/",
-            )
+            raise _no_start(workspace)
         spool = _spool(config, workspace)
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "crawl", policy), spool)
@@ -79,6 +85,13 @@ async def open_crawl(
         source = SeedSource(seeds, config.sitemaps.urls, site.linker)
         handler = site.handler(follow=True)
         yield Parts(source, store, handler, counted, site.gate, clock, site.budget.spent)
+
+
+def _no_start(workspace: Path) -> NotReady:
+    return NotReady(
+        "no address to start from",
+        f"name one: trawlnet web crawl -w {workspace} https://example.org/",
+    )
 
 
 @asynccontextmanager
