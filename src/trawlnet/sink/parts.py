@@ -1,4 +1,4 @@
-"""The sink of a shard: blocks gather in a part until it is large or old enough to be put."""
+"""The sink of a shard: results gather in a part until it is large or old enough to be put."""
 
 from __future__ import annotations
 
@@ -21,21 +21,39 @@ _PUTS = 3  # Parts on their way at the same time.
 @dataclass(frozen=True, slots=True)
 class PartLimits:
     size: int = 32 << 20  # A part is put when it has so many bytes,
-    age: float = 30.0  # or its first block is so many seconds old.
+    age: float = 30.0  # or its first result is so many seconds old.
+    memory: int = 256 << 20  # Above so many bytes that are not put yet there is no room.
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What parts of one kind are made of: pieces of any type, one for each result."""
+
+    piece: Callable[[Task, Any], Any]  # Of an item; off the event loop.
+    size: Callable[[Any], int]
+    # The objects of a part by its name, to be put in this order; made at these microseconds.
+    objects: Callable[[str, Sequence[Any], int], Sequence[tuple[str, bytes]]]
+
+
+def _block_objects(name: str, blocks: Sequence[Block], at_us: int) -> list[tuple[str, bytes]]:
+    return [(path_of(name), part_bytes(blocks, at_us))]
+
+
+BLOCKS = Form(lambda task, data: check(data), lambda block: len(block.data), _block_objects)
 
 
 @dataclass(slots=True)
 class _Part:
     name: str
     durable: asyncio.Future[None]
-    blocks: list[Block] = field(default_factory=list)
+    pieces: list[Any] = field(default_factory=list)
     size: int = 0
     sealed: bool = False
     unsettled: set[str] = field(default_factory=set)  # Keys.
 
 
 class PartSink:
-    """An engine Sink, each item a finished repo block; and the Places that the store asks."""
+    """An engine Sink, and the Places that the store asks."""
 
     def __init__(
         self,
@@ -44,8 +62,10 @@ class PartSink:
         clock: Clock,
         limits: PartLimits,
         may_put: Callable[[], Awaitable[None]],
+        form: Form = BLOCKS,
     ) -> None:
         """`may_put` raises when the token no longer stands: then nothing more is put."""
+        self._form = form
         self._objects = objects
         self._token = token
         self._clock = clock
@@ -56,21 +76,35 @@ class PartSink:
         self._puts = asyncio.Semaphore(_PUTS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._begun = 0
+        self._held = 0  # Bytes that are not put yet.
+        self._less = asyncio.Event()  # Fewer of them.
         self.parts_put = 0
         self.bytes_put = 0
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        """Returns when the parts that got these blocks are in the object store."""
-        items = [(task.key, item) for task, found in batch for item in found]
+        """Returns when the parts that got these results are in the object store."""
+        items = [(task, item) for task, found in batch for item in found]
         if not items:
             return
-        blocks = await asyncio.to_thread(lambda: [check(data) for _, data in items])
+        piece_of = self._form.piece
+        pieces = await asyncio.to_thread(lambda: [piece_of(task, item) for task, item in items])
         waiting = {}
-        for (key, _), block in zip(items, blocks, strict=True):
-            part = self._add(key, block)
+        for (task, _), piece in zip(items, pieces, strict=True):
+            part = self._add(task.key, piece)
             waiting[part.name] = part.durable
         # Shielded: a part is shared by many batches, and outlives a caller that is cancelled.
         await asyncio.gather(*map(asyncio.shield, waiting.values()))
+
+    async def room(self) -> None:
+        """Returns when there is memory for more results."""
+        while self._held > self._limits.memory:
+            self._less.clear()
+            await self._less.wait()
+
+    @property
+    def gathering(self) -> bool:
+        """Whether results wait for their part to be put."""
+        return self._current is not None
 
     def hurry(self) -> None:
         """Put what has gathered now."""
@@ -96,10 +130,11 @@ class PartSink:
                     closed.append(part.name)
         return closed
 
-    def _add(self, key: str, block: Block) -> _Part:
-        part = self._current or self._begin()
-        part.blocks.append(block)
-        part.size += len(block.data)
+    def _add(self, key: str, piece: Any) -> _Part:
+        part, size = self._current or self._begin(), self._form.size(piece)
+        part.pieces.append(piece)
+        part.size += size
+        self._held += size
         part.unsettled.add(key)
         self._places[key] = part
         if part.size >= self._limits.size:
@@ -126,12 +161,14 @@ class PartSink:
         self._start(self._put(part))
 
     async def _put(self, part: _Part) -> None:
-        blocks, part.blocks = part.blocks, []
+        pieces, part.pieces = part.pieces, []
+        at_us = int(self._clock.now() * 1e6)
         try:
             async with self._puts:
-                data = await asyncio.to_thread(part_bytes, blocks, int(self._clock.now() * 1e6))
+                made = await asyncio.to_thread(self._form.objects, part.name, pieces, at_us)
                 await self._may_put()
-                await asyncio.to_thread(self._objects.put, path_of(part.name), data)
+                for name, data in made:
+                    await asyncio.to_thread(self._objects.put, name, data)
         except ObjectsError as error:
             part.durable.set_exception(SinkUnreachable(error.message, error.hint))
             return
@@ -142,8 +179,11 @@ class PartSink:
             # Ours is not the place to judge it: whoever waits for the part is told.
             part.durable.set_exception(error)
             raise
+        finally:
+            self._held -= part.size
+            self._less.set()
         self.parts_put += 1
-        self.bytes_put += len(data)
+        self.bytes_put += sum(len(data) for _, data in made)
         part.durable.set_result(None)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
