@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import pytest
 from tests.dashboard_run import HOSTILE, made_workspace, many_lanes, table_of
 
+from trawlnet.net.clock import SystemClock
 from trawlnet.observe.dashboard import charts, parts
 from trawlnet.observe.dashboard.door import Keys, is_own_page
 from trawlnet.observe.dashboard.events import Face, difference, question_of
 from trawlnet.observe.dashboard.lanes import PAGE_ROWS, Wish, choose, wish_of
-from trawlnet.observe.dashboard.look import Look, Standing, look_at, read_files
-from trawlnet.observe.dashboard.orders import Deed, order_of, sweep
-from trawlnet.observe.dashboard.place import Place, Told
+from trawlnet.observe.dashboard.place import Deed, Look, Order, Standing, Told, order_of
+from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace, look_at, read_files
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneRow, LaneTable, read_table
 from trawlnet.observe.report.html import Html
@@ -38,17 +39,17 @@ async def retried(reason: object) -> int:
     return 0
 
 
-def place_of(path: Path, pid: int | None = None) -> Place:
+def asked_of(path: Path, pid: int | None = None) -> Asked:
     def flag(word: str) -> Path | None:
         return found if (found := path / f"{word}.web").exists() else None
 
     state = path / "state" / "web"
-    return Place("web", path, state, lambda: pid, flag, nothing, told, retried)
+    return Asked("web", path, state, lambda: pid, flag, nothing, told, retried)
 
 
 def looked(path: Path, pid: int | None = None, now: float = 1_790_000_001.0) -> Look:
-    place = place_of(path, pid)
-    return look_at(place, read_files(place.state), {"open": 7, "settled": {"ok": 5}}, now)
+    asked = asked_of(path, pid)
+    return look_at(asked, read_files(asked.state), {"open": 7, "settled": {"ok": 5}}, now)
 
 
 def test_troubled_hosts_come_first() -> None:
@@ -143,16 +144,16 @@ def test_a_name_that_is_markup_is_shown_as_text() -> None:
 
 def test_only_what_changed_is_sent(tmp_path: Path) -> None:
     look = looked(made_workspace(tmp_path / "w", many_lanes(3)))
-    old = Face(look, {"tiles": Html("1"), "fresh": Html("Live.")}, parts.lane_rows(look.lanes))
-    moved = [look.lanes[0]._replace(in_flight=9), *look.lanes[1:]]
+    old = Face(look, {"tiles": Html("1"), "fresh": Html("Live.")}, parts.lane_rows(look.lanes.rows))
+    moved = [look.lanes.rows[0]._replace(in_flight=9), *look.lanes.rows[1:]]
     new = replace(old, parts={**old.parts, "tiles": Html("2")}, lanes=parts.lane_rows(moved))
     assert difference(old, old) == {}
     change = difference(old, new)
     assert change["parts"] == {"tiles": "2"}
-    assert list(change["rows"]) == [parts.lane_key(look.lanes[0])]
+    assert list(change["rows"]) == [parts.lane_key(look.lanes.rows[0])]
     assert "order" not in change
-    assert difference(old, replace(old, lanes=parts.lane_rows(look.lanes[1:])))["order"] == [
-        parts.lane_key(row) for row in look.lanes[1:]
+    assert difference(old, replace(old, lanes=parts.lane_rows(look.lanes.rows[1:])))["order"] == [
+        parts.lane_key(row) for row in look.lanes.rows[1:]
     ]
     assert set(difference(None, new)) == {"parts", "rows", "order"}
 
@@ -199,11 +200,16 @@ def test_a_time_without_samples_breaks_the_line() -> None:
 
 
 def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) -> None:
-    place = place_of(tmp_path, pid=1)
     stop = tmp_path / "stop.web"
+    running, over = (WorkspacePlace(asked_of(tmp_path, pid), SystemClock()) for pid in (1, None))
     stop.write_text("by hand")
-    sweep(replace(place, holder=lambda: None))
+    over.sweep()
     assert stop.exists()
+    asyncio.run(over.obey(Order("web", Deed.DRAIN)))
+    running.sweep()
+    assert stop.exists()
+    over.sweep()
+    assert not stop.exists()
 
 
 @pytest.mark.parametrize(
@@ -216,7 +222,7 @@ def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) 
         ("", "", None),
     ],
 )
-def test_only_four_deeds_and_known_reasons_are_orders(
+def test_only_known_deeds_and_known_reasons_are_orders(
     deed: str, reason: str, order: Deed | None
 ) -> None:
     made = order_of("web", deed, reason)

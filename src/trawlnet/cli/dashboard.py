@@ -74,6 +74,7 @@ def dashboard(
     It runs beside them, until SIGTERM. Without viewers it costs a crawl nothing.
     """
     from trawlnet.cli.dashboard_places import places_of
+    from trawlnet.net.clock import SystemClock
     from trawlnet.observe.dashboard.door import Keys, is_loopback
 
     find(workspace, "repos")
@@ -88,7 +89,7 @@ def dashboard(
             f"use {_SHORTEST_TOKEN} or more, such as from: openssl rand -hex 16",
         )
     keys = Keys(host, token, secrets.token_bytes(32))
-    places_of(workspace)  # Where there is nothing to show, that is said now.
+    places_of(workspace, SystemClock())  # Where there is nothing to show, that is said now.
     return _run(workspace, (host, port), keys, json, while_pid)
 
 
@@ -118,7 +119,8 @@ async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> No
     from trawlnet.observe.dashboard.app import Site, make_app
     from trawlnet.observe.dashboard.board import Board
 
-    board = Board(lambda: places_of(path), SystemClock())
+    clock = SystemClock()
+    board = Board(lambda: places_of(path, clock), clock)
     async with _inner(path, board.places) as inner:
         site = Site(board, keys, _name(path), lambda: server.should_exit, inner)
         server = server_for(make_app(site))
@@ -150,10 +152,8 @@ async def _sweep(board: Board, server: Any, parent: int) -> None:
 
 
 def _sweep_once(board: Board) -> None:
-    from trawlnet.observe.dashboard.orders import sweep
-
     for place in board.places.values():
-        sweep(place)
+        place.sweep()
 
 
 @asynccontextmanager

@@ -18,15 +18,16 @@ from trawlnet.cli.status import status_row
 from trawlnet.cli.web_crawl import WEB
 from trawlnet.cli.workspace import Workspace, holder, locked, shown
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.dashboard.board import Unreadable
-from trawlnet.observe.dashboard.place import Place, Told
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.dashboard.place import Place, Told, Unreadable
+from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace
 
 _CRAWLERS: tuple[Crawler[Any], ...] = (REPOS, PDS, IDS, WEB)
 # A web crawl and a scrape are steered by names of their own as well.
 _ALSO = {"web": ("crawler", "scraper")}
 
 
-def places_of(path: Path) -> list[Place]:
+def places_of(path: Path, clock: Clock) -> list[Place]:
     """The crawlers that have state here, the one that was busy last first. Raises NoWorkspace."""
     found = [
         (_busy_at(workspace), crawler, workspace)
@@ -39,7 +40,7 @@ def places_of(path: Path) -> list[Place]:
             f"start one, such as: trawlnet repos crawl -w {shown(path)}",
         )
     found.sort(key=lambda one: -one[0])
-    return [_place(crawler, workspace) for _, crawler, workspace in found]
+    return [WorkspacePlace(_asked(crawler, workspace), clock) for _, crawler, workspace in found]
 
 
 def _workspace(path: Path, name: str) -> Workspace:
@@ -53,7 +54,7 @@ def _busy_at(workspace: Workspace) -> float:
         return 0.0
 
 
-def _place(crawler: Crawler[Any], workspace: Workspace) -> Place:
+def _asked(crawler: Crawler[Any], workspace: Workspace) -> Asked:
     def config() -> Any:
         return load_section(workspace, crawler.config).config
 
@@ -72,7 +73,7 @@ def _place(crawler: Crawler[Any], workspace: Workspace) -> Place:
             async with crawler.ledger(config(), workspace.state) as ledger:
                 return await ledger.retry(reason)
 
-    return Place(
+    return Asked(
         crawler=crawler.name,
         workspace=workspace.path,
         state=workspace.state,

@@ -21,7 +21,7 @@ from trawlnet.observe.dashboard import page
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, Keys, is_own_page
 from trawlnet.observe.dashboard.events import face_of, question_of, stream
-from trawlnet.observe.dashboard.orders import Order, obey, order_of
+from trawlnet.observe.dashboard.place import Order, order_of
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class _Pages:
         order = self._order(fields)
         if not self.site.keys.is_stamped(order.crawler, fields.get("stamp", "")):
             raise HTTPException(403, "The page is too old: go back, reload it, and try again.")
-        told = await obey(self.site.board, order)
+        told = await self.site.board.obey(order)
         log.info("order", extra={"deed": order.deed, "crawler": order.crawler, "told": told})
         query = urlencode({"crawler": order.crawler, "done": order.deed})
         return RedirectResponse(f"/?{query}", 303)
@@ -128,6 +128,7 @@ _GUESS_SECONDS = 1.0  # What a wrong token costs.
 _NOTICES = {
     "pause": "Paused: what is in flight is finished, nothing new is asked for.",
     "resume": "Resumed.",
+    "stop": "All of it stops at once; what was in flight is done again when it goes on.",
     "drain": "The crawl finishes what is in flight, saves, and ends.",
     "retry": "They are tried again: by the crawl that runs, or else by the next one.",
 }

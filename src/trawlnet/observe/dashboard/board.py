@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.dashboard.charts import POINTS, SPANS
-from trawlnet.observe.dashboard.look import Files, Look, look_at, read_files
-from trawlnet.observe.dashboard.place import Place, Told
-from trawlnet.observe.history import Sample, read_history
-from trawlnet.observe.live import HISTORY, WATCHED
+from trawlnet.observe.dashboard.place import (
+    Look,
+    Order,
+    Place,
+    Standing,
+    Told,
+    Unreadable,
+)
+from trawlnet.observe.history import Sample
+from trawlnet.observe.lane_table import LaneTable
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +35,9 @@ class _Desk:
     """The last looks at one crawl, and when they are too old."""
 
     look: Look | None = None
-    files: Files | None = None
+    looked_until: float = 0.0
     told: Told = _NOTHING
     told_until: float = 0.0
-    stored: Mapping[str, Any] | None = None
-    stored_until: float = 0.0
     samples: dict[str, tuple[float, Sequence[Sample]]] = field(default_factory=dict)
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     telling: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -50,7 +53,9 @@ class Board:
 
     def look_around(self) -> None:
         """A crawl may begin while the page is open."""
-        self.places = {place.crawler: place for place in self._find()}
+        self.places = {
+            place.crawler: self.places.get(place.crawler, place) for place in self._find()
+        }
         for crawler in self.places:
             self._desks.setdefault(crawler, _Desk())
 
@@ -59,27 +64,15 @@ class Board:
         desk, place = self._desks[crawler], self.places[crawler]
         async with desk.looking:
             now = self.clock.now()
-            if desk.look is None or not 0.0 <= now - desk.look.now < _LOOK_EVERY:
-                desk.look = await self._fresh(place, desk, now)
+            if desk.look is None or now >= desk.looked_until:
+                try:
+                    desk.look = await place.look(now)
+                except Unreadable as error:
+                    log.warning("not looked at", extra={"crawler": crawler, "error": str(error)})
+                    desk.look = desk.look or _nothing_of(crawler, now)
+                    desk.look = replace(desk.look, now=now)
+                desk.looked_until = now + _LOOK_EVERY
             return desk.look
-
-    async def _fresh(self, place: Place, desk: _Desk, now: float) -> Look:
-        if place.holder() is not None:
-            _touch(place)
-            desk.stored_until = 0.0
-        elif now >= desk.stored_until:
-            desk.stored = await self._counts(place) or desk.stored
-            desk.stored_until = self.clock.now() + _spared(now, self.clock.now())
-        desk.files = await asyncio.to_thread(read_files, place.state, desk.files)
-        return look_at(place, desk.files, desk.stored, now)
-
-    async def _counts(self, place: Place) -> Mapping[str, Any] | None:
-        """None when the store cannot be read, such as when a crawl has just taken it."""
-        try:
-            return await place.counts()
-        except Unreadable as error:
-            log.warning("store not read", extra={"crawler": place.crawler, "error": str(error)})
-            return None
 
     async def told(self, crawler: str) -> Told:
         """What is being asked for already is waited for by one viewer, and by nobody else."""
@@ -103,14 +96,22 @@ class Board:
         until, samples = desk.samples.get(span, (0.0, ()))
         if now >= until:
             end = now if look.standing.at_work or look.as_of is None else look.as_of
-            folder, since = self.places[crawler].state / HISTORY, end - SPANS[span][1]
-            samples = await asyncio.to_thread(read_history, folder, since, POINTS)
+            try:
+                samples = await self.places[crawler].history(end - SPANS[span][1], POINTS)
+            except Unreadable as error:
+                log.warning("no history", extra={"crawler": crawler, "error": str(error)})
             desk.samples[span] = (now + _HISTORY_EVERY, samples)
         return _with_now(samples, look) if len(samples) < _FEW else samples
 
-    def forget(self, crawler: str) -> None:
-        """Something was done that whoever did it wants to see."""
-        self._desks[crawler] = _Desk()
+    async def obey(self, order: Order) -> str:
+        told = await self.places[order.crawler].obey(order)
+        # Something was done that whoever did it wants to see.
+        self._desks[order.crawler] = _Desk()
+        return told
+
+
+def _nothing_of(crawler: str, now: float) -> Look:
+    return Look(crawler, now, Standing.NEVER, "", None, {}, {}, LaneTable(), {})
 
 
 def _with_now(samples: Sequence[Sample], look: Look) -> Sequence[Sample]:
@@ -121,16 +122,5 @@ def _with_now(samples: Sequence[Sample], look: Look) -> Sequence[Sample]:
     return [*samples, Sample(look.as_of, look.figures)]
 
 
-class Unreadable(Exception):
-    """What was asked for cannot be read now; the page shows what it knew."""
-
-
 def _spared(begun: float, ended: float) -> float:
     return max(_TELL_EVERY, _COST * (ended - begun))
-
-
-def _touch(place: Place) -> None:
-    try:
-        (place.state / WATCHED).touch()
-    except OSError as error:
-        log.warning("crawl not told of viewers", extra={"error": str(error)})

@@ -12,7 +12,7 @@ from trawlnet.observe.dashboard import parts
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.charts import SPANS, pictures
 from trawlnet.observe.dashboard.lanes import Wish, choose, wish_of
-from trawlnet.observe.dashboard.look import Look
+from trawlnet.observe.dashboard.place import Look
 from trawlnet.observe.report.html import Html
 
 _EVERY = 1.0
@@ -56,11 +56,12 @@ async def face_of(board: Board, question: Question) -> Face:
     look = await board.look(question.crawler)
     told = await board.told(question.crawler)
     samples = await board.history(look, question.span)
-    chosen = choose(look.lanes, question.wish)
+    chosen = choose(look.lanes.rows, question.wish)
     kept = question.kept
     made = {
         "standing": parts.standing(look),
         "fresh": parts.freshness(look),
+        "deeds": parts.deeds(look),
         "tiles": parts.tiles(look),
         "counts": parts.queue(look),
         "reasons": parts.reasons(look),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from trawlnet.observe.dashboard.charts import SPANS
 from trawlnet.observe.dashboard.events import Face, Question
-from trawlnet.observe.dashboard.orders import Deed, Order, possible
+from trawlnet.observe.dashboard.place import Deed, Order
 from trawlnet.observe.lanes import LaneCondition
 from trawlnet.observe.report.html import Html, joined, tag
 
@@ -20,6 +20,10 @@ _ABOUT: Mapping[Deed, tuple[str, str]] = {
     Deed.DRAIN: (
         "Drain",
         "What is in flight is finished and saved; then the crawl ends. Run it again to go on.",
+    ),
+    Deed.STOP: (
+        "Stop",
+        "All of it ends at once; what is in flight is done again. Run it again to go on.",
     ),
     Deed.RETRY: ("Retry", "Keys that were given up on are open again, as if they were new."),
 }
@@ -44,7 +48,7 @@ def dashboard(
             tag("h1", f"{question.crawler} crawl"),
             _part("standing", parts, "p", role="status"),
             _part("fresh", parts, "p", class_="soft small"),
-            _buttons(question.crawler, possible(look.standing)),
+            _part("deeds", parts, "form", method="get", action="/ask", class_="buttons"),
             class_="top",
             aria_label="How it stands",
         ),
@@ -52,7 +56,7 @@ def dashboard(
         _spans(question),
         *(_part(f"chart-{key}", parts, "div") for key in _FIRST if f"chart-{key}" in parts),
         _titled("Tries by what they came to", "reasons", parts, "Over all runs."),
-        *(reversed(middle) if len(look.lanes) > 1 else middle),
+        *(reversed(middle) if len(look.lanes.rows) > 1 else middle),
         *(_part(f"chart-{key}", parts, "div") for key in _LAST),
         _titled("Where the keys are", "counts", parts, "As the store has them."),
         _titled(
@@ -174,24 +178,6 @@ def _part(key: str, parts: Mapping[str, Html], name: str, **attributes: object) 
 def _titled(title: str, key: str, parts: Mapping[str, Html], note: str) -> Html:
     caption = tag("figcaption", tag("h2", title), tag("p", note))
     return tag("figure", caption, _part(key, parts, "div", class_="scroll"))
-
-
-def _buttons(crawler: str, deeds: Sequence[Deed]) -> Html:
-    """All of them are on the page; the script shows those that make sense as the crawl changes."""
-    made = [
-        tag(
-            "button",
-            _ABOUT[deed][0],
-            type="submit",
-            name="do",
-            value=deed,
-            id=f"do-{deed}",
-            hidden=None if deed in deeds else "",
-        )
-        for deed in (Deed.PAUSE, Deed.RESUME, Deed.DRAIN)
-    ]
-    hidden = tag("input", type="hidden", name="crawler", value=crawler)
-    return tag("form", hidden, *made, method="get", action="/ask", class_="buttons")
 
 
 def _spans(question: Question) -> Html:

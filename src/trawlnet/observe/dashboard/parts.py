@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
 from trawlnet.observe.dashboard.lanes import Chosen, Wish
-from trawlnet.observe.dashboard.look import Look, Standing
-from trawlnet.observe.dashboard.place import Told
+from trawlnet.observe.dashboard.place import Deed, Look, Standing, Told
 from trawlnet.observe.dashboard.words import (
     UNKNOWN,
     clock_time,
@@ -51,7 +50,7 @@ def standing(look: Look) -> Html:
 def _story(look: Look) -> str:
     match look.standing:
         case Standing.NEVER:
-            return "No crawl of this machine has begun here."
+            return "No crawl has begun here, or it cannot be asked."
         case Standing.ENDED:
             left = look.counts.get("open", 0) - look.counts.get("blocked", 0)
             more = f" {left:,} are open: run it again to go on." if left > 0 else ""
@@ -59,11 +58,29 @@ def _story(look: Look) -> str:
         case Standing.CUT_SHORT:
             return "It was killed, or stopped at once. Run it again, and it goes on from here."
         case Standing.DRAINING:
-            return f"pid {look.pid} finishes what is in flight, and ends."
+            return f"{look.who}: what is in flight is finished, then it ends."
         case Standing.PAUSED:
-            return f"pid {look.pid} waits; nothing new is asked for."
-        case _:
-            return f"pid {look.pid}"
+            return f"{look.who}: nothing new is asked for."
+        case Standing.RUNNING:
+            return look.who
+
+
+def deeds(look: Look) -> Html:
+    """All that any crawl can be told are on the page; those that make no sense now are hidden."""
+    made = [
+        tag(
+            "button",
+            str(deed).capitalize(),
+            type="submit",
+            name="do",
+            value=deed,
+            id=f"do-{deed}",
+            hidden=None if deed in look.deeds else "",
+        )
+        for deed in Deed
+        if deed is not Deed.RETRY
+    ]
+    return joined(tag("input", type="hidden", name="crawler", value=look.crawler), *made)
 
 
 def freshness(look: Look) -> Html:
@@ -75,7 +92,7 @@ def freshness(look: Look) -> Html:
 
 
 def tiles(look: Look) -> Html:
-    counts, live = look.counts, look.live
+    counts = look.counts
     settled = sum(counts.get("settled", {}).values())
     figures = look.figures
     rate = figures.get("rate") if look.is_fresh else None
@@ -85,8 +102,7 @@ def tiles(look: Look) -> Html:
         _tile("keys a second", UNKNOWN if rate is None else number(rate)),
     ]
     if look.standing.at_work:
-        eta = live.get("eta_s") if look.is_fresh else None
-        made.append(_tile("time left", lasting(eta)))
+        made.append(_tile("time left", lasting(look.eta if look.is_fresh else None)))
         crew = f"{number(figures.get('in_flight', 0))} of {number(figures.get('workers', 0))}"
         made.append(_tile("tasks in flight", crew))
     failed = sum(n for word, n in counts.get("attempts", {}).items() if not _is_answer(word))
@@ -97,7 +113,7 @@ def tiles(look: Look) -> Html:
         made.append(_tile("memory", figure("memory", memory)))
     if disk := figures.get("disk_free"):
         made.append(_tile("disk left", figure("disk_free", disk), "bad" if disk < _LITTLE else ""))
-    yields = live.get("yields", {})
+    yields = look.yields
     made += [_tile(f"{name_of(key)}, this run", figure(key, n)) for key, n in yields.items()]
     own = (key for key in figures if key not in yields and key not in _COMMON)
     made += [_tile(name_of(key), figure(key, figures[key])) for key in own]
@@ -219,8 +235,8 @@ def lane_heads(wish: Wish, kept: Mapping[str, str]) -> Html:
 def lane_pages(look: Look, chosen: Chosen, wish: Wish, kept: Mapping[str, str]) -> Html:
     """How many there are, and the way to the others."""
     words = f"{chosen.found:,} of {chosen.total:,} hosts"
-    if look.lanes_left_out:
-        words += f"; {look.lanes_left_out:,} more are not listed"
+    if look.lanes.left_out:
+        words += f"; {look.lanes.left_out:,} more are not listed"
     parts: list[object] = [tag("span", words, class_="soft")]
 
     def step(name: str, page: int) -> Html:

@@ -1,14 +1,17 @@
-"""One crawler of a workspace as the dashboard knows it: where it is, and whom to ask."""
+"""One crawl as the dashboard knows it: how it stands, what it tells, and what it can be told."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from trawlnet.engine.outcome import Reason
+from trawlnet.observe.history import Sample
+from trawlnet.observe.lane_table import LaneTable
+
+_FRESH = 15.0  # Seconds after which figures of a crawl that runs are called old.
 
 
 class Draw(StrEnum):
@@ -40,16 +43,87 @@ class Told:
     exhibits: Sequence[Exhibit]
 
 
+class Standing(StrEnum):
+    """How a crawl stands, to someone outside it."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    DRAINING = "draining"
+    ENDED = "ended"
+    CUT_SHORT = "cut short"  # Killed, or stopped at once; it goes on when it is run again.
+    NEVER = "not begun"
+
+    @property
+    def at_work(self) -> bool:
+        return self in (Standing.RUNNING, Standing.PAUSED, Standing.DRAINING)
+
+
+class Deed(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    DRAIN = "drain"
+    STOP = "stop"
+    RETRY = "retry"
+
+
 @dataclass(frozen=True, slots=True)
-class Place:
-    """How the dashboard asks; all of it may be slow, and none of it changes anything but `retry`,
-    which is for a crawl that does not run."""
+class Order:
+    crawler: str
+    deed: Deed
+    reason: Reason | None = None  # Of a retry; None for all.
+
+
+def order_of(crawler: str, deed: str, reason: str) -> Order | None:
+    """None for what is no order."""
+    if deed not in Deed.__members__.values():
+        return None
+    if deed == Deed.RETRY and reason:
+        known = reason in Reason.__members__.values()
+        return Order(crawler, Deed.RETRY, Reason(reason)) if known else None
+    return Order(crawler, Deed(deed))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A crawl at one instant."""
 
     crawler: str
-    workspace: Path
-    state: Path
-    holder: Callable[[], int | None]  # The pid of the crawl that runs.
-    flag: Callable[[str], Path | None]  # The control file for a word, if it is there.
-    counts: Callable[[], Awaitable[Mapping[str, Any]]]  # From the store, in the shape of `status`.
-    told: Callable[[], Awaitable[Told]]
-    retry: Callable[[Reason | None], Awaitable[int]]
+    now: float
+    standing: Standing
+    who: str  # At work: a process, or so many shards.
+    as_of: float | None  # When the figures and the lanes were taken; None if there are none.
+    counts: Mapping[str, Any]  # In the shape of `status`.
+    figures: Mapping[str, float]  # The latest of those that are in the history.
+    lanes: LaneTable
+    yields: Mapping[str, float]  # What this run has brought in.
+    eta: float | None = None  # Seconds.
+    deeds: tuple[Deed, ...] = ()  # What makes sense now, besides a retry.
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.standing.at_work and self.as_of is not None and self.now - self.as_of < _FRESH
+
+
+class Unreadable(Exception):
+    """What was asked for cannot be read now; the page shows what it knew."""
+
+
+class Place(Protocol):
+    """Where a crawl is. All of it may be slow, and only `obey` and `sweep` change anything."""
+
+    crawler: str
+
+    async def look(self, now: float) -> Look:
+        """Tells the crawl, too, that somebody watches. Raises Unreadable."""
+
+    async def told(self) -> Told:
+        """Raises Unreadable."""
+
+    async def history(self, since: float, most: int) -> Sequence[Sample]:
+        """At most so many, evenly left out. Raises Unreadable."""
+
+    async def obey(self, order: Order) -> str:
+        """Do it, and say in a sentence what was done."""
+
+    def sweep(self) -> None:
+        """Remove what an order has left and nobody needs any more."""

@@ -50,22 +50,12 @@ function putRows(change) {
   });
 }
 
-function putButtons() {
-  const word = document.querySelector("#part-standing .pill")?.textContent;
-  const sensible = { running: ["pause", "drain"], paused: ["resume", "drain"] }[word] || [];
-  for (const deed of ["pause", "resume", "drain"]) {
-    const button = document.getElementById(`do-${deed}`);
-    if (button) button.hidden = !sensible.includes(deed);
-  }
-}
-
 function apply(change) {
   for (const [name, html] of Object.entries(change.parts || {})) {
     const element = document.getElementById(`part-${name}`);
     if (element) put(element, html);
   }
   putRows(change);
-  if (change.parts && change.parts.standing) putButtons();
 }
 
 function listen() {

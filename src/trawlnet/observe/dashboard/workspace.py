@@ -1,0 +1,235 @@
+"""A crawl of a workspace: read from what it leaves there, whether it runs or not, and steered by
+files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.dashboard.place import Deed, Look, Order, Standing, Told, Unreadable
+from trawlnet.observe.history import Sample, last_sample, read_history
+from trawlnet.observe.lane_table import LaneTable, read_table
+from trawlnet.observe.live import HISTORY, LANES, LIVE, WATCHED, give_order
+from trawlnet.observe.progress import Phase
+
+log = logging.getLogger(__name__)
+
+STATUS = "status.json"
+_LATELY = 15.0  # Seconds: figures that are older than the history by more are of another run.
+_COUNT_EVERY = 5.0
+_OURS = "The dashboard asked for this, and removes the file when the crawl has ended.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the crawler of a workspace is asked; all of it may be slow."""
+
+    crawler: str
+    workspace: Path
+    state: Path
+    holder: Callable[[], int | None]  # The pid of the crawl that runs.
+    flag: Callable[[str], Path | None]  # The control file for a word, if it is there.
+    counts: Callable[[], Awaitable[Mapping[str, Any]]]  # From the store, in the shape of `status`.
+    told: Callable[[], Awaitable[Told]]
+    retry: Callable[[Reason | None], Awaitable[int]]  # For a crawl that does not run.
+
+
+class WorkspacePlace:
+    def __init__(self, asked: Asked, clock: Clock) -> None:
+        self.crawler = asked.crawler
+        self._asked = asked
+        self._clock = clock
+        self._files: Files | None = None
+        self._stored: Mapping[str, Any] = {}
+        self._stored_until = 0.0
+
+    async def look(self, now: float) -> Look:
+        if self._asked.holder() is not None:
+            self._touch()
+            self._stored_until = 0.0
+        elif now >= self._stored_until:
+            await self._count(now)
+        self._files = await asyncio.to_thread(read_files, self._asked.state, self._files)
+        return look_at(self._asked, self._files, self._stored, now)
+
+    async def _count(self, now: float) -> None:
+        try:
+            self._stored = await self._asked.counts()
+        except Unreadable as error:  # Such as when a crawl has just taken the store.
+            log.warning("store not read", extra={"crawler": self.crawler, "error": str(error)})
+        # What is slow to tell is told more seldom: it may take one twentieth of the time.
+        took = self._clock.now() - now
+        self._stored_until = self._clock.now() + max(_COUNT_EVERY, 20.0 * took)
+
+    def _touch(self) -> None:
+        try:
+            (self._asked.state / WATCHED).touch()
+        except OSError as error:
+            log.warning("crawl not told of viewers", extra={"error": str(error)})
+
+    async def told(self) -> Told:
+        return await self._asked.told()
+
+    async def history(self, since: float, most: int) -> Sequence[Sample]:
+        return await asyncio.to_thread(read_history, self._asked.state / HISTORY, since, most)
+
+    async def obey(self, order: Order) -> str:
+        asked, self._stored_until = self._asked, 0.0
+        match order.deed:
+            case Deed.PAUSE:
+                _put(asked, "pause")
+                return "Paused: what is in flight is finished, nothing new is asked for."
+            case Deed.RESUME:
+                _take_away(asked, "pause")
+                return "Resumed."
+            case Deed.DRAIN:
+                _put(asked, "stop")
+                _take_away(asked, "pause")
+                return "The crawl finishes what is in flight, saves, and ends."
+            case Deed.STOP:
+                return "Nothing was done: a crawl of a workspace is drained."
+            case Deed.RETRY:
+                return await self._retry(order.reason)
+
+    async def _retry(self, reason: Reason | None) -> str:
+        what = "what failed" if reason is None else f"what ended in {reason}"
+        if self._asked.holder() is not None:
+            give_order(self._asked.state, secrets.token_hex(8), reason)
+            return f"The crawl tries {what} again."
+        try:
+            count = await self._asked.retry(reason)
+        except Unreadable as error:
+            return f"Nothing was put back: {error}."
+        return f"{count:,} put back; the next crawl tries them again."
+
+    def sweep(self) -> None:
+        """A drained crawl has ended: without its file, the next one may begin."""
+        if self._asked.holder() is None and _is_ours(self._asked, "stop"):
+            _control_file(self._asked, "stop").unlink(missing_ok=True)
+
+
+def _control_file(asked: Asked, word: str) -> Path:
+    return asked.workspace / f"{word}.{asked.crawler}"
+
+
+def _put(asked: Asked, word: str) -> None:
+    _control_file(asked, word).write_text(_OURS, "utf-8")
+
+
+def _take_away(asked: Asked, word: str) -> None:
+    """Every file that stands for it; a bound, should somebody keep making them."""
+    for _ in range(8):
+        if (path := asked.flag(word)) is None:
+            return
+        path.unlink(missing_ok=True)
+
+
+def _is_ours(asked: Asked, word: str) -> bool:
+    try:
+        return _control_file(asked, word).read_text("utf-8") == _OURS
+    except (OSError, ValueError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What was read."""
+
+    live: Mapping[str, Any]  # The last snapshot of the crawl; empty if nobody ever watched.
+    status: Mapping[str, Any]
+    lanes: LaneTable
+    last: Sample | None
+    lanes_stamp: tuple[int, ...] = ()  # Of the file: it is large, and read when it has changed.
+
+
+def read_files(state: Path, before: Files | None = None) -> Files:
+    stamp = _stamp(state / LANES)
+    same = before is not None and stamp == before.lanes_stamp
+    return Files(
+        _read_object(state / LIVE),
+        _read_object(state / STATUS),
+        before.lanes if before is not None and same else _read_lanes(state / LANES),
+        last_sample(state / HISTORY),
+        stamp,
+    )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+
+def _read_lanes(path: Path) -> LaneTable:
+    try:
+        return read_table(path.read_bytes())
+    except OSError:
+        return LaneTable()
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def look_at(asked: Asked, files: Files, stored: Mapping[str, Any], now: float) -> Look:
+    """`stored` is what the store says; only asked for while nobody works on it."""
+    pid = asked.holder()
+    live, last = files.live, files.last
+    begun = bool(files.status) or bool(live) or last is not None
+    standing = _standing(asked, pid, files) if begun or pid else Standing.NEVER
+    at = live.get("at")
+    lives = isinstance(at, int | float) and (last is None or at >= last.at - _LATELY)
+    figures = live.get("figures", {}) if lives else (last.values if last else {})
+    as_of = at if lives else (last.at if last else None)
+    return Look(
+        crawler=asked.crawler,
+        now=now,
+        standing=standing,
+        who=f"pid {pid}",
+        as_of=as_of,
+        counts=files.status if pid is not None else stored,
+        figures=figures,
+        lanes=files.lanes,
+        yields=live.get("yields", {}),
+        eta=live.get("eta_s"),
+        deeds=_possible(standing),
+    )
+
+
+def _standing(asked: Asked, pid: int | None, files: Files) -> Standing:
+    said = files.live.get("state")
+    if pid is None:
+        # A crawl that was killed has left no last word, or an earlier one has.
+        same = files.live.get("pid") == files.status.get("running")
+        return Standing.ENDED if said == Phase.ENDED and same else Standing.CUT_SHORT
+    if asked.flag("stop"):
+        return Standing.DRAINING
+    if asked.flag("pause"):
+        return Standing.PAUSED
+    if files.live.get("pid") == pid and said == Phase.DRAINING:
+        return Standing.DRAINING
+    return Standing.RUNNING
+
+
+def _possible(standing: Standing) -> tuple[Deed, ...]:
+    match standing:
+        case Standing.RUNNING:
+            return (Deed.PAUSE, Deed.DRAIN)
+        case Standing.PAUSED:
+            return (Deed.RESUME, Deed.DRAIN)
+        case _:
+            return ()
