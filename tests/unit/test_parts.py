@@ -13,7 +13,7 @@ from made_segments import dids_in, make_block
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.archive.verify import verify_segment
 from trawlnet.engine.task import Task
-from trawlnet.fleet.compose import _groups
+from trawlnet.fleet.compose import groups
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.sink.errors import SinkError, SinkUnreachable
 from trawlnet.sink.objects import FolderObjects
@@ -189,5 +189,5 @@ def test_a_damaged_part_is_not_composed(tmp_path: Path, at: int) -> None:
 def test_parts_are_grouped_until_a_segment_is_full() -> None:
     sizes = {"a": 5, "b": 6, "c": 20, "d": 1}
     parts = ["a", "b", "gone", "c", "d"]
-    assert list(_groups(parts, sizes, 10, everything=False)) == [["a", "b"], ["c"]]
-    assert list(_groups(parts, sizes, 10, everything=True)) == [["a", "b"], ["c"], ["d"]]
+    assert list(groups(parts, sizes, 10, everything=False)) == [["a", "b"], ["c"]]
+    assert list(groups(parts, sizes, 10, everything=True)) == [["a", "b"], ["c"], ["d"]]

@@ -36,7 +36,7 @@ class Composer:
         sizes = await asyncio.to_thread(self._part_sizes)
         ready = await self.keys.composable()
         made = 0
-        for group in _groups(ready, sizes, self.segment_size, everything):
+        for group in groups(ready, sizes, self.segment_size, everything):
             made += await self._compose_one(group, sizes)
         return made
 
@@ -97,9 +97,10 @@ class Composer:
         return {name.removesuffix(".rca"): size for name, size in found.items()}
 
 
-def _groups(
+def groups(
     parts: Sequence[str], sizes: Mapping[str, int], full: int, everything: bool
 ) -> Iterator[list[str]]:
+    """Parts that are composed together: each group as soon as it is full, the rest on demand."""
     group: list[str] = []
     size = 0
     for part in parts:

@@ -1,0 +1,91 @@
+"""Parts of captures become logs that the manifest lists: what readers go by."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from trawlnet.fleet.compose import groups
+from trawlnet.sink.capture_archive import LOGS, MANIFEST, Listed, listed_of, log_name
+from trawlnet.sink.capture_part import PART_SUFFIX, PARTS, WARC, ComposedLog, part_path
+from trawlnet.sink.objects import Objects
+from trawlnet.store.redis_fleet import FleetKeys
+
+log = structlog.get_logger()
+
+LOG_BYTES: Final = 8 << 20  # Of parts that are composed into one log, compressed.
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureComposer:
+    """Any number may be at work: of two that take the same part, the second is refused."""
+
+    keys: FleetKeys
+    objects: Objects
+    full: int = LOG_BYTES
+
+    async def compose(self, *, everything: bool) -> int:
+        """Make logs of parts that can get no more keys, as far as one is full; with `everything`
+        the rest, too. Returns how many."""
+        await self._restate()
+        sizes = await asyncio.to_thread(self._part_sizes)
+        ready = await self.keys.composable()
+        made = 0
+        for group in groups(ready, sizes, self.full, everything):
+            made += await self._compose_one(group)
+        return made
+
+    async def sweep(self) -> int:
+        """Delete parts that are in a log already, and those of which nothing was settled and
+        nothing can be, with their WARC files. Returns how many."""
+        logs = await asyncio.to_thread(self._part_sizes)
+        warcs = {name.partition(".warc")[0]: name for name in await self._in(WARC)}
+        owners = await self.keys.owners()
+        composed = {part for line in await self.keys.manifest() for part in line["parts"]}
+        alive = composed | set(await self.keys.parts())
+        lost = {
+            part
+            for part in (*logs, *warcs)
+            if part not in alive and part.partition(".")[0] not in owners
+        }
+        doomed = [part_path(part) for part in logs if part in composed or part in lost]
+        doomed += [f"{WARC}/{name}" for part, name in warcs.items() if part in lost]
+        await asyncio.to_thread(self.objects.delete, doomed)
+        return len(doomed)
+
+    async def _restate(self) -> None:
+        """List every log that is published, and drop the parts that its composer left behind."""
+        known = await self._in(MANIFEST)
+        for line in map(listed_of, await self.keys.manifest()):
+            if line.path.rpartition("/")[2] not in known:
+                await asyncio.to_thread(self._list, line)
+
+    async def _compose_one(self, parts: Sequence[str]) -> int:
+        kept = {part: await self.keys.placed(part) for part in parts}
+        made = ComposedLog(self.objects, kept)
+        name = log_name(await self.keys.next_segment())
+        await asyncio.to_thread(self.objects.put, f"{LOGS}/{name}", made.pieces())
+        line = Listed(name, made.captures, parts)
+        if not await self.keys.publish(parts, line.as_json()):
+            await asyncio.to_thread(self.objects.delete, [f"{LOGS}/{name}"])
+            return 0
+        await asyncio.to_thread(self._list, line)
+        log.info("captures listed", log=name, captures=made.captures, parts=len(parts))
+        return 1
+
+    def _list(self, line: Listed) -> None:
+        """The captures count for readers from here on; only then the parts' own logs go."""
+        self.objects.put(line.path, json.dumps(line.as_json()).encode() + b"\n")
+        self.objects.delete(map(part_path, line.parts))
+
+    def _part_sizes(self) -> Mapping[str, int]:
+        found = self.objects.sizes(PARTS)
+        return {name.removesuffix(PART_SUFFIX): size for name, size in found.items()}
+
+    async def _in(self, folder: str) -> Mapping[str, int]:
+        return await asyncio.to_thread(self.objects.sizes, folder)
