@@ -47,6 +47,7 @@ class Reason(StrEnum):
     TIMEOUT = "timeout"
     TRUNCATED = "truncated"
     BLOCKED = "blocked"
+    NO_SPACE = "no_space"
     UNKNOWN = "unknown"
 
     @property
@@ -115,6 +116,9 @@ MEANING: dict[Reason, Meaning] = {
     Reason.TRUNCATED: Meaning(Blame.TASK, Again.COUNTED, False, "the body ended early"),
     Reason.BLOCKED: Meaning(
         Blame.LANE, Again.NEVER, False, "its host failed too often; waits for a retry"
+    ),
+    Reason.NO_SPACE: Meaning(
+        Blame.US, Again.COUNTED, False, "no room for it on this machine's disk"
     ),
     Reason.UNKNOWN: Meaning(
         Blame.US, Again.COUNTED, False, "a bug or trouble on this machine; see the log"

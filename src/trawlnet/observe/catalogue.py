@@ -41,6 +41,9 @@ PDS_BLOCKED = "crawler_pds_blocked"
 ACTIVE_PDS = "crawler_active_pds"
 RECORDS_DROPPED = "crawler_records_dropped"
 CLAIMS_LEFT_OUT = "crawler_dids_left_out"
+REPO_MEMORY = "crawler_memory_bytes"
+REPOS_SPILLED = "crawler_repos_spilled"
+SPILLED_BYTES = "crawler_spilled_bytes"
 
 # Of `pds serve`; observe/registry.py has the figures.
 REGISTRY_REQUESTS = "trawlnet_registry_requests"
@@ -152,6 +155,9 @@ CATALOGUE: tuple[Listed, ...] = (
     Listed(PDS_BLOCKED, _C, "PDSes that failed too often.", Owner.REPOS),
     Listed(RECORDS_DROPPED, _C, "Records left out, by why.", Owner.REPOS, ("reason",)),
     Listed(CLAIMS_LEFT_OUT, _C, "DIDs that were named and not visited.", Owner.REPOS, ("why",)),
+    Listed(REPO_MEMORY, _G, "Bytes of repos in memory.", Owner.REPOS, ("use",), _B),
+    Listed(REPOS_SPILLED, _C, "Bodies of repos that went to disk.", Owner.REPOS),
+    Listed(SPILLED_BYTES, _C, "Bytes of those.", Owner.REPOS, unit=_B),
     Listed(
         PDS_SCAN_DURATION,
         _H,

@@ -31,6 +31,7 @@ class Watched:
     pdses: Callable[[], int]
     left_out: Mapping[str, int]
     drop_reasons: tuple[str, ...]
+    in_memory: Callable[[], Mapping[str, int]]  # Bytes by what they are for.
 
 
 class RepoMeter(Collector):
@@ -42,7 +43,7 @@ class RepoMeter(Collector):
         self._results: Counter[Reason] = Counter()
         self._statuses: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
-        self._dispatched = self._pages = self._finalised = 0
+        self._dispatched = self._pages = self._finalised = self._spilled = 0
         registry = metrics.registry
         self._duration = histogram(names.REPO_DURATION, DURATION_BUCKETS, registry)
         self._records = histogram(names.REPO_RECORDS, _RECORD_BUCKETS, registry)
@@ -65,6 +66,11 @@ class RepoMeter(Collector):
         self._collections.observe(collections)
         self._bytes.observe(size)
         self._dropped.update(dropped)
+
+    def spilled(self, size: int) -> None:
+        """A body of this size went to disk: memory was taken."""
+        self.yields["spilled"] = self.yields.get("spilled", 0) + 1
+        self._spilled += size
 
     def archived(self, records: int, size: int) -> None:
         """It is durable now."""
@@ -92,6 +98,8 @@ class RepoMeter(Collector):
         yield alone(names.DISPATCHED, self._dispatched)
         yield alone(names.ACTIVE_PDS, self._metrics.lanes_with_work())
         yield alone(names.DISPATCH_REMAINING, self._metrics.not_begun())
+        yield alone(names.REPOS_SPILLED, self.yields.get("spilled", 0))
+        yield alone(names.SPILLED_BYTES, self._spilled)
         yield from self._of_watched()
 
     def _of_watched(self) -> Iterable[Metric]:
@@ -104,6 +112,7 @@ class RepoMeter(Collector):
         dropped = {reason: self._dropped[reason] for reason in watched.drop_reasons}
         yield by_label(names.RECORDS_DROPPED, dropped)
         yield by_label(names.CLAIMS_LEFT_OUT, watched.left_out)
+        yield by_label(names.REPO_MEMORY, watched.in_memory())
 
     def _request_ended(self, status: int | None, seconds: float | None) -> None:
         # A code that nobody has registered is a server's own word, and no label.

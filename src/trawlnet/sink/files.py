@@ -84,7 +84,7 @@ def replace_file(path: Path, data: bytes) -> None:
     fsync_path(path.parent)
 
 
-def write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes | bytearray) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

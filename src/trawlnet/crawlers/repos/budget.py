@@ -3,70 +3,119 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+
+FIRST_BYTES = 256 << 10  # Of a body, that stay in memory however full it is.
+_FOR_BODIES = 2  # They may take one part in so many, so that there is room to read them.
 
 
 class MemoryBudget:
-    """Shared by all workers. Nobody knows how large a repository is before it has come, so each
-    takes memory as bytes arrive. If all of it is taken by unfinished ones, the oldest of them may
-    go on: so that one always ends, at the price of one repository above the limit."""
+    """Shared by all workers. A repository is at first a body that grows, and then work: JSON and
+    an index while it is read, its block until that is written.
+
+    Bodies never wait: one that finds no room goes on to a file. Work waits in the order in which
+    it came. What is under way ends without asking for more, so while there is something, waiting
+    helps; when there is nothing, the first in line may begin whatever it takes. So nobody waits
+    for ever, and a repository that takes more than the limit gets through, alone.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._growing: dict[Ticket, None] = {}  # In order of age.
-        self._waiters: list[asyncio.Future[None]] = []
-        self.used = 0
+        self._waiting: deque[_Wish] = deque()
+        self.bodies = 0
+        self.work = 0
 
     def ticket(self) -> Ticket:
-        ticket = Ticket(self)
-        self._growing[ticket] = None
-        return ticket
+        return Ticket(self)
 
-    async def take(self, ticket: Ticket, size: int) -> None:
-        while self.used + size > self._limit and not self._is_oldest(ticket):
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
-        self.used += size
+    @property
+    def used(self) -> int:
+        return self.bodies + self.work
 
-    def give_back(self, size: int) -> None:
-        self.used -= size
-        self._wake()
+    @property
+    def crowded(self) -> bool:
+        """Whether bodies should leave memory to others."""
+        return self.bodies * _FOR_BODIES > self._limit or self.used > self._limit
 
-    def stops_growing(self, ticket: Ticket) -> None:
-        self._growing.pop(ticket, None)
-        self._wake()
+    async def begin(self, size: int) -> None:
+        """Wait until there is room for work of this size."""
+        if not self._waiting and self._fits(size):
+            self.work += size
+            return
+        wish = _Wish(size)
+        self._waiting.append(wish)
+        try:
+            await wish.granted
+        except asyncio.CancelledError:
+            # It may have been granted in the same instant.
+            self.add(0, -size if wish.has_come_true else 0)
+            raise
 
-    def _is_oldest(self, ticket: Ticket) -> bool:
-        return next(iter(self._growing), None) is ticket
+    def add(self, bodies: int, work: int) -> None:
+        """So many bytes more, or fewer, are in use; unlike `begin`, this asks nobody."""
+        self.bodies += bodies
+        self.work += work
+        while self._waiting and (self._waiting[0].given_up or self._fits(self._waiting[0].size)):
+            wish = self._waiting.popleft()
+            if not wish.given_up:
+                self.work += wish.size
+                wish.granted.set_result(None)
 
-    def _wake(self) -> None:
-        # All of them: whoever is the oldest now may be any of them.
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+    def _fits(self, size: int) -> bool:
+        return not self.work or self.used + size <= self._limit
+
+
+class _Wish:
+    __slots__ = ("granted", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def given_up(self) -> bool:
+        return self.granted.cancelled()
+
+    @property
+    def has_come_true(self) -> bool:
+        return self.granted.done() and not self.granted.cancelled()
 
 
 class Ticket:
-    """What one repository holds, from its first byte until it is written."""
+    """What one repository takes, from its first byte until it is written."""
 
-    __slots__ = ("_budget", "held")
+    __slots__ = ("_budget", "body", "work")
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
-        self.held = 0
+        self.body = 0
+        self.work = 0
 
-    async def grow(self, size: int) -> None:
-        """Wait until there is memory for so many more bytes."""
-        await self._budget.take(self, size)
-        self.held += size
+    def hold(self, size: int) -> bool:
+        """The body is larger by so much. False: the memory is needed, it should go elsewhere."""
+        self.body += size
+        self._budget.bodies += size
+        return self.body <= FIRST_BYTES or not self._budget.crowded
+
+    def keep(self, size: int) -> None:
+        """No more than this of the body is in memory now."""
+        self._is_now(size, self.work)
+
+    async def begin(self, size: int) -> None:
+        """Wait until there is room to read the body; what was taken for that before is let go."""
+        self._is_now(self.body, 0)
+        await self._budget.begin(size)
+        self.work = size
 
     def settle_at(self, size: int) -> None:
-        """It will not grow any more: what it became takes so many bytes."""
-        self._budget.stops_growing(self)
-        excess, self.held = self.held - size, size
-        self._budget.give_back(excess)
+        """All that is left is a block of this size."""
+        self._is_now(0, size)
 
     def close(self) -> None:
         """Give everything back; harmless when repeated."""
-        self.settle_at(0)
+        self._is_now(0, 0)
+
+    def _is_now(self, body: int, work: int) -> None:
+        more, self.body = body - self.body, body
+        more_work, self.work = work - self.work, work
+        self._budget.add(more, more_work)

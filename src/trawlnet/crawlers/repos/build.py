@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.resolving import DocumentResolver
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
+from trawlnet.crawlers.repos.spill import FOLDER, Spills
 from trawlnet.crawlers.repos.visit import Visitor
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.crawl import Parts
@@ -64,7 +65,7 @@ async def open_parts(
         shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
         gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
-        frame = Frame(given, mirror, store, shelf, gate)
+        frame = Frame(given, mirror, store, shelf, gate, workspace)
         parts = await assembled(config, frame, clock, metrics, stack)
         await reopen_inactive(store, clock.now() - config.recheck_inactive)
         yield parts
@@ -79,6 +80,7 @@ class Frame:
     store: Ledger
     shelf: Shelf
     gate: Gate
+    scratch: Path  # A folder for what need not outlive the crawl.
 
 
 async def assembled(
@@ -103,13 +105,17 @@ async def assembled(
         clock,
         keys.forget_done if keys else None,
     )
+    budget = MemoryBudget(config.memory_limit)
+    spills = Spills(frame.scratch / FOLDER, shelf.meter.spilled)
+    stack.callback(spills.close)
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="repo")
     stack.callback(pool.shutdown, wait=False, cancel_futures=True)
     visitor = Visitor(
         metered,
         Whereabouts(resolver, mirror, config.recheck_inactive),
         shelf.archived,
-        MemoryBudget(config.memory_limit),
+        budget,
+        spills,
         pool,
         recipe(config),
         _repo_limits(config),
@@ -117,11 +123,17 @@ async def assembled(
     )
     handler = ReposHandler(metered, rules, census, visitor, rates, shelf.meter, clock)
     source = _source(frame, census, rates)
-    shelf.meter.watched = Watched(frame.gate, lambda: rates.pdses, census.left_out, _DROPS)
+    shelf.meter.watched = Watched(
+        frame.gate, lambda: rates.pdses, census.left_out, _DROPS, lambda: _in_memory(budget)
+    )
     return Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
 
 
 _DROPS = tuple(map(str, DROP_REASONS))
+
+
+def _in_memory(budget: MemoryBudget) -> Mapping[str, int]:
+    return {"body": budget.bodies, "work": budget.work}
 
 
 @asynccontextmanager

@@ -1,17 +1,20 @@
-"""The body of a repository, read no faster than there is memory for it."""
+"""The body of a repository: in memory, or in a file when memory is taken."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import orjson
 
 from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.budget import Ticket
+from trawlnet.crawlers.repos.budget import FIRST_BYTES, Ticket
+from trawlnet.crawlers.repos.spill import Spills, Unspillable
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.answer import Limits, Response, outcome_of
+from trawlnet.formats.repoblock import Buffer
+from trawlnet.net.answer import Limits, Response, Stream, outcome_of
 from trawlnet.net.trouble import Trouble
 
 _CAR = {"Accept": "application/vnd.ipld.car"}
@@ -19,9 +22,17 @@ _SMALL = Limits(total=60.0, wire=64 << 10, inflated=64 << 10)
 _REV_MAX = 64  # Characters; a rev has 13.
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where one body may go."""
+
+    ticket: Ticket
+    spills: Spills
+
+
 async def fetch_repo(
-    http: Getter, pds: str, did: str, lane: str, limits: Limits, ticket: Ticket
-) -> bytearray | Outcome:
+    http: Getter, pds: str, did: str, lane: str, limits: Limits, room: Room
+) -> Buffer | Outcome:
     """The CAR of a repository, or what came instead."""
     url = _url(pds, "getRepo", did)
     async with http.stream(url, lane=lane, headers=_CAR, limits=limits) as answer:
@@ -33,9 +44,31 @@ async def fetch_repo(
         async for piece in answer:
             if isinstance(piece, Trouble):
                 return outcome_of(piece)
-            await ticket.grow(len(piece))
             body += piece
+            if not room.ticket.hold(len(piece)):
+                return await _spilled(body, answer, room)
         return body
+
+
+async def _spilled(body: bytearray, answer: Stream, room: Room) -> Buffer | Outcome:
+    """What has come of the body and what is still to come, from a file."""
+    try:
+        async with room.spills.file() as file:
+            await file.append(body)
+            room.ticket.keep(FIRST_BYTES)  # To be gathered for the next append.
+            body = bytearray()
+            async for piece in answer:
+                if isinstance(piece, Trouble):
+                    return outcome_of(piece)
+                body += piece
+                if len(body) >= FIRST_BYTES:
+                    await file.append(body)
+                    body = bytearray()
+            await file.append(body)
+            room.ticket.keep(0)
+            return file.mapped()
+    except Unspillable as refusal:
+        return refusal.outcome()
 
 
 async def latest_rev(http: Getter, pds: str, did: str, lane: str) -> str | Outcome:

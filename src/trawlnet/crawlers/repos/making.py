@@ -7,7 +7,7 @@ interpreter to others meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
 from trawlnet.engine.outcome import Outcome, Reason
@@ -22,8 +22,10 @@ from trawlnet.formats.repocontent import (
 )
 from trawlnet.net.trouble import clean
 
-_READING_SPACE = 3  # Times the CAR; what JSON and an index of it take, unless made to take more.
-_LEAST_READING = 64 << 20
+_ROOM = 2  # Times the CAR: more than JSON and an index of it take, unless made to take more.
+_LEAST_ROOM = 1 << 20
+_MOST_ROOM = 3  # Times the largest CAR; what takes more is refused,
+_LEAST_MOST = 64 << 20  # but never what takes less than this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,10 @@ class Recipe:
     options: ExtractOptions
     verify: Verify
     zstd_level: int
+    small: ExtractOptions  # The same in the least room: made once for the many small ones.
+
+    def within(self, room: int) -> ExtractOptions:
+        return self.small if room == _LEAST_ROOM else replace(self.options, memory_limit=room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ class Doubt:
 class Refused:
     reason: Reason
     detail: str
+    cramped: bool = False  # It may have taken no more memory than is allowed, had that been there.
 
     def outcome(self) -> Outcome:
         return Outcome(self.reason, detail=clean(self.detail))
@@ -68,9 +75,10 @@ def recipe(config: ReposConfig) -> Recipe:
         verify_hashes=config.verify is not Verify.OFF,
         keep_cids=config.keep_cids,
         collections=config.collections,
-        memory_limit=max(_LEAST_READING, _READING_SPACE * config.max_repo_size),
+        memory_limit=max(_LEAST_MOST, _MOST_ROOM * config.max_repo_size),
     )
-    return Recipe(options, config.verify, config.zstd_level)
+    small = replace(options, memory_limit=_LEAST_ROOM)
+    return Recipe(options, config.verify, config.zstd_level, small)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +89,19 @@ class Whose:
     at_us: int  # When it was fetched.
 
 
-def read_car(car: Buffer, whose: Whose, recipe: Recipe) -> RepoBlock | Doubt | Refused:
-    """All checks, then the block."""
+def usual_room(car: Buffer, recipe: Recipe) -> int:
+    """Bytes of memory with which all but odd repositories can be read."""
+    return min(max(_LEAST_ROOM, _ROOM * len(car)), recipe.options.memory_limit)
+
+
+def read_car(car: Buffer, whose: Whose, recipe: Recipe, room: int) -> RepoBlock | Doubt | Refused:
+    """All checks, then the block; in no more than `room` bytes of memory on top of the CAR."""
     try:
-        content = extract(car, recipe.options)
+        content = extract(car, recipe.within(room))
     except RepoError as error:
-        return Refused(_REASONS.get(error.kind, Reason.PARSE_ERROR), str(error))
+        reason = _REASONS.get(error.kind, Reason.PARSE_ERROR)
+        more = reason is Reason.TOO_LARGE and room < recipe.options.memory_limit
+        return Refused(reason, str(error), cramped=more)
     if content.did != whose.did:
         return Refused(Reason.PARSE_ERROR, f"a repository of {content.did}")
     if recipe.verify is Verify.FULL and not is_signed(content, whose.key):

@@ -88,7 +88,12 @@ async def open_shard(
         rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
         gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
         frame = Frame(
-            given, mirror, store, Shelf(notes, SharedSink(sink, meter), archived, meter), gate
+            given,
+            mirror,
+            store,
+            Shelf(notes, SharedSink(sink, meter), archived, meter),
+            gate,
+            share.scratch,
         )
         parts = await assembled(config, frame, clock, metrics, stack)
         source = ShareSource(parts.source, share.run, share.owns)

@@ -11,7 +11,7 @@ from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.budget import MemoryBudget, Ticket
-from trawlnet.crawlers.repos.fetching import fetch_repo, latest_rev
+from trawlnet.crawlers.repos.fetching import Room, fetch_repo, latest_rev
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.making import (
     Doubt,
@@ -22,12 +22,15 @@ from trawlnet.crawlers.repos.making import (
     is_signed,
     make_block,
     read_car,
+    usual_room,
 )
+from trawlnet.crawlers.repos.spill import Spills
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
+from trawlnet.formats.repoblock import Buffer
 from trawlnet.net.answer import Limits
 from trawlnet.net.lane import lane_of
 
@@ -50,6 +53,7 @@ class Visitor:
     whereabouts: Whereabouts
     archived: Archived
     budget: MemoryBudget
+    spills: Spills
     pool: Executor  # For what takes long.
     recipe: Recipe
     limits: Limits  # Of one getRepo.
@@ -87,7 +91,8 @@ class Visitor:
     async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome | Identity:
         ticket = self.budget.ticket()
         try:
-            car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, ticket)
+            room = Room(ticket, self.spills)
+            car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, room)
             made = car if isinstance(car, Outcome) else await self._make(car, visit, ticket)
             if isinstance(made, RepoBlock):
                 ticket.settle_at(len(made.block))
@@ -99,17 +104,26 @@ class Visitor:
         return made
 
     async def _make(
-        self, car: bytearray, visit: RepoVisit, ticket: Ticket
+        self, car: Buffer, visit: RepoVisit, ticket: Ticket
     ) -> RepoBlock | Outcome | Identity:
-        await ticket.grow(len(car))  # Its records as JSON take about as much again.
         whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
+        room = usual_room(car, self.recipe)
         if len(car) <= _SMALL:
-            read = read_car(car, whose, self.recipe)
+            await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
+            read = read_car(car, whose, self.recipe, room)
         else:
-            loop = asyncio.get_running_loop()
-            read = await loop.run_in_executor(self.pool, read_car, car, whose, self.recipe)
+            read = await self._read(car, whose, room, ticket)
+        if isinstance(read, Refused) and read.cramped:
+            read = await self._read(car, whose, self.recipe.options.memory_limit, ticket)
         made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
         return made.outcome() if isinstance(made, Refused) else made
+
+    async def _read(
+        self, car: Buffer, whose: Whose, room: int, ticket: Ticket
+    ) -> RepoBlock | Doubt | Refused:
+        await ticket.begin(room)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.pool, read_car, car, whose, self.recipe, room)
 
     async def _second_look(
         self, doubt: Doubt, whose: Whose
