@@ -4,7 +4,7 @@ published."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -13,8 +13,9 @@ from redis.asyncio import Redis
 
 from trawlnet.store.errors import StoreError
 from trawlnet.store.redis_scripts import Scripts, connect
+from trawlnet.store.redis_window import FleetWindow
 
-_SCRIPTS: Final = ("beat", "claim", "publish")
+_SCRIPTS: Final = ("beat", "claim", "heard", "publish", "standing")
 
 
 class Word(StrEnum):
@@ -49,12 +50,19 @@ class Beat:
     plan: Plan
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    row: Mapping[str, Any]
+    stands: float  # Seconds from now without another beat; negative when that time is over.
+
+
 class FleetKeys:
     """Made by `await FleetKeys.open(url)`; with a token it speaks for one shard."""
 
     def __init__(self, client: Redis, url: str, prefix: str, token: str) -> None:
         self._client = client
         self._scripts = Scripts(client, url, prefix, _SCRIPTS, token)
+        self.window = FleetWindow(self._scripts)
         self.token = token
 
     @classmethod
@@ -93,7 +101,7 @@ class FleetKeys:
         answer, plan = await self._scripts.run(
             "beat", shard, json.dumps(status), int(stands * 1000)
         )
-        return Beat(bool(answer), _plan(dict(zip(plan[::2], plan[1::2], strict=True))))
+        return Beat(bool(answer), _plan(dict(_pairs(plan))))
 
     async def resign(self) -> None:
         """Whoever claims our buckets need not wait."""
@@ -112,10 +120,38 @@ class FleetKeys:
 
     async def statuses(self) -> dict[int, Mapping[str, Any]]:
         """What each shard that stands said of itself at its last beat."""
-        alive = await self._scripts.ask("HKEYS", "alive")
+        alive = await self._scripts.run("standing")
         rows = await self._scripts.ask("HGETALL", "shards")
         told = {int(shard): json.loads(row) for shard, row in rows.items()}
         return {n: row for n, row in sorted(told.items()) if row["token"].encode() in alive}
+
+    async def stand_by(self, name: str, row: Mapping[str, Any], stands: float) -> None:
+        """Somebody waits to take over; to be said again before so many seconds are over."""
+        told = json.dumps({"name": name, **row})
+        await self._scripts.ask("SET", f"standby:{name}", told, "PX", int(stands * 1000))
+
+    async def leave_standby(self, name: str) -> None:
+        await self._scripts.ask("DEL", f"standby:{name}")
+
+    async def standbys(self) -> list[Mapping[str, Any]]:
+        """Those who wait, by name; for prefixes with few keys."""
+        found: list[Mapping[str, Any]] = []
+        async for names in self._scripts.names():
+            for name in names:
+                _, is_one, rest = name.partition(b"standby:")
+                if is_one and (told := await self._scripts.ask("GET", f"standby:{rest.decode()}")):
+                    found.append(json.loads(told))
+        return sorted(found, key=lambda row: str(row["name"]))
+
+    async def heard(self) -> dict[int, Heard]:
+        """What each shard said last, also one that is dead or frozen."""
+        now, alive, rows = await self._scripts.run("heard")
+        until = {token: int(till) for token, till in _pairs(alive)}
+        told = {int(shard): json.loads(row) for shard, row in _pairs(rows)}
+        return {
+            shard: Heard(row, (until.get(row["token"].encode(), 0) - now) / 1000)
+            for shard, row in sorted(told.items())
+        }
 
     async def forget_shard(self, shard: int) -> None:
         await self._scripts.ask("HDEL", "shards", shard)
@@ -150,6 +186,10 @@ class FleetKeys:
 
     async def manifest(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in await self._scripts.ask("LRANGE", "manifest", 0, -1)]
+
+
+def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
 
 
 def _plan(fields: Mapping[bytes, bytes]) -> Plan:

@@ -29,6 +29,9 @@
 --   parts, closed     set     parts of the archive with settled keys; those that get no more
 --   placed:<part>     set     settled keys whose results are in that part
 --   manifest          list    what was composed of parts, as JSON
+--   watched, wishes   string, hash  whether somebody watches; what they want: pause, try again
+--   window:lanes      hash    shard -> its lanes, while somebody watches
+--   history:<tier>    list    how the fleet was doing, as JSON
 --   tallies           hash    counter -> what settlements have added to it
 --   taken             hash    leased key -> counters in which it has taken a place
 --   under_way         hash    counter -> places taken by leased keys
