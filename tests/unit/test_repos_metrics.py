@@ -31,6 +31,9 @@ PROMISED = {
     "crawler_active_pds": ("gauge", set()),
     "crawler_records_dropped": ("counter", {"reason"}),
     "crawler_dids_left_out": ("counter", {"why"}),
+    "crawler_memory_bytes": ("gauge", {"use"}),
+    "crawler_repos_spilled": ("counter", set()),
+    "crawler_spilled_bytes": ("counter", set()),
 }
 
 
