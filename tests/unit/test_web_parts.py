@@ -17,6 +17,7 @@ from trawlnet.crawlers.web.proxies import Proxies
 from trawlnet.crawlers.web.recent import Recent
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
 from trawlnet.crawlers.web.work import PageVisit, changed_key, may_be_conditional, read_task
+from trawlnet.engine.task import Task
 from trawlnet.net.address import host_of, is_literal
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
@@ -49,17 +50,17 @@ def scopes(url: str, page_type: str) -> list[CapKey]:
 def test_a_cap_waits_for_pages_that_may_fail_and_counts_successes() -> None:
     async def main() -> None:
         caps = Caps(scopes, lambda scope: int(scope.scope == "a"))
-        assert await caps.take("a1", "") == ""
-        waiting = asyncio.create_task(caps.take("a2", ""))
+        assert await caps.take(Task("a1", ""), "a1", "") == ""
+        waiting = asyncio.create_task(caps.take(Task("a2", ""), "a2", ""))
         await asyncio.sleep(0)
         assert not waiting.done() and caps.full("a3", "") == ""
         caps.leave("a1", "", kept=False)
         assert await waiting == ""
-        refused = asyncio.create_task(caps.take("a3", ""))
+        refused = asyncio.create_task(caps.take(Task("a3", ""), "a3", ""))
         await asyncio.sleep(0)
         caps.leave("a2", "", kept=True)
         assert "2 of a" in await refused
-        assert await caps.take("b1", "") == ""
+        assert await caps.take(Task("b1", ""), "b1", "") == ""
 
     asyncio.run(main())
 

@@ -48,10 +48,12 @@ class AddressTurns:
         return SharedTurn(self, self._gate.turn(lane), lane)
 
     async def share(self, lane: str) -> None:
-        if address := await self._address(host_of(lane)):
+        if address := await self.address_of(lane):
             self._gate.share(lane, address)
 
-    async def _address(self, host: str) -> str:
+    async def address_of(self, lane: str) -> str:
+        """Where its host lives; empty if that is not for us to know."""
+        host = host_of(lane)
         if self._proxy_for(host):
             return ""
         if is_literal(host):

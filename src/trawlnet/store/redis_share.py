@@ -62,10 +62,11 @@ class ShareKeys:
         found = await self._scripts.ask("HMGET", "tallies", *counters)
         return [int(value or 0) for value in found]
 
-    async def turn(self, names: Sequence[str], longest: float) -> float:
+    async def turn(self, names: Sequence[str], longest: float, lane: str | None = None) -> float:
         """Be the only shard to ask there, for so many seconds at most. Returns 0, or for how
-        long somebody else is."""
-        waited = await self._scripts.run("turn", list(names), _milliseconds(longest))
+        long somebody else is. Raises Fenced if the lane is no longer ours."""
+        held = _milliseconds(longest)
+        waited = await self._scripts.run("turn", list(names), held, lane or False)
         return float(waited) / 1000.0
 
     async def turned(self, gaps: Mapping[str, float]) -> None:

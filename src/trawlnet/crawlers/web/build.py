@@ -13,7 +13,7 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.counting import CountingSink
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
-from trawlnet.crawlers.web.site import agent_of, open_site
+from trawlnet.crawlers.web.site import agent_of, alone, open_site
 from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
 from trawlnet.crawlers.web.unscraped import FILE as UNSCRAPED
 from trawlnet.crawlers.web.unscraped import BothLedgers, FetchedAt, UnscrapedFile
@@ -70,7 +70,8 @@ async def open_crawl(
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "crawl", policy), spool)
         stack.push_async_callback(sink.close)
-        site = await open_site(stack, config, workspace, clock, metrics, policy, sink.pages)
+        standing = alone(config, workspace, clock, metrics, policy, sink.pages)
+        site = await open_site(stack, config, clock, metrics, policy, standing)
         counted = CountingSink(
             sink,
             CounterCsv(
@@ -108,7 +109,8 @@ async def open_scrape(
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "scrape", policy))
         stack.push_async_callback(sink.close)
-        site = await open_site(stack, config, workspace, clock, metrics, policy, sink.pages)
+        standing = alone(config, workspace, clock, metrics, policy, sink.pages)
+        site = await open_site(stack, config, clock, metrics, policy, standing)
         store = MemoryStore()
 
         def wanted(url: str) -> bool:

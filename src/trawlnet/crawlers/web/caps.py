@@ -10,14 +10,31 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import Protocol
 
 from trawlnet.crawlers.web.policy import CapKey
+from trawlnet.engine.task import Task
 
 Scopes = Callable[[str, str], list[CapKey]]  # Of a URL and its page type.
 _UNDER_WAY = 1024  # Pages whose scopes are known without looking: each is asked about three times.
 
 
+class PageCaps(Protocol):
+    """Room for pages, wherever they are counted."""
+
+    def full(self, url: str, page_type: str) -> str:
+        """The cap that is known to be reached for a page; empty if there may be room."""
+
+    async def take(self, task: Task, url: str, page_type: str) -> str:
+        """Take a place; returns the cap that forbids it, empty for done."""
+
+    def leave(self, url: str, page_type: str, *, kept: bool) -> None:
+        """The page that took a place is over."""
+
+
 class Caps:
+    """Those of one process."""
+
     def __init__(self, scopes: Scopes, before: Callable[[CapKey], int] = lambda scope: 0) -> None:
         """`before` tells how many pages of a scope earlier runs have fetched."""
         self._scopes = lru_cache(maxsize=_UNDER_WAY)(scopes)
@@ -28,12 +45,10 @@ class Caps:
         self._changed = asyncio.Event()
 
     def full(self, url: str, page_type: str) -> str:
-        """The cap that is reached for a page; empty if there is room."""
         return self._first(self._scopes(url, page_type))
 
-    async def take(self, url: str, page_type: str) -> str:
-        """Take a place; returns the cap that forbids it, empty for done. While the last places
-        are taken by pages that may yet fail, it waits for their end."""
+    async def take(self, task: Task, url: str, page_type: str) -> str:
+        """While the last places are taken by pages that may yet fail, it waits for their end."""
         scopes = self._scopes(url, page_type)
         while any(self._taken(scope) >= scope.most for scope in scopes):
             if why := self._first(scopes):
@@ -44,7 +59,6 @@ class Caps:
         return ""
 
     def leave(self, url: str, page_type: str, *, kept: bool) -> None:
-        """The page that took a place is over."""
         for scope in self._scopes(url, page_type):
             number = hash(scope)
             self._under_way[number] -= 1

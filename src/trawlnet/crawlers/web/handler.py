@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.budget import Budget
-from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.caps import PageCaps
+from trawlnet.crawlers.web.known import KnownPages
 from trawlnet.crawlers.web.linking import Linker, Refusal, halves
 from trawlnet.crawlers.web.reading import (
     Fetched,
@@ -37,7 +38,6 @@ from trawlnet.net.answer import Limits, Response, Stream, outcome_of
 from trawlnet.net.redirect import is_redirect
 from trawlnet.net.trouble import Trouble, clean
 from trawlnet.sink.capture import Headers, Hop
-from trawlnet.sink.lmdb_pages import PageIndex
 from trawlnet.sink.page import Page
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
@@ -51,9 +51,9 @@ class WebHandler:
     clock: Clock
     robots: RobotsCache
     linker: Linker
-    caps: Caps
+    caps: PageCaps
     budget: Budget
-    pages: PageIndex
+    pages: KnownPages
     sitemaps: SitemapReader
     rules: ReadingRules
     limits: Limits
@@ -93,12 +93,12 @@ class WebHandler:
         known = before is not None and before.fetched
         if refusal and not (known and refusal.count == "cap_exceeded"):
             return Outcome(Reason.REFUSED, detail=refusal.why)
-        if not known and (why := await self.caps.take(visit.url, visit.page_type)):
+        if not known and (why := await self.caps.take(task, visit.url, visit.page_type)):
             return Outcome(Reason.REFUSED, detail=why)
         kept = False
         try:
             outcome = await self._within_budget(visit, task, before)
-            kept = _is_page(outcome)
+            kept = brings_page(outcome)
             return outcome
         finally:
             if not known:
@@ -110,7 +110,7 @@ class WebHandler:
         kept = False
         try:
             outcome = await self._fetched(visit, task, before)
-            kept = _is_page(outcome)
+            kept = brings_page(outcome)
             return outcome
         finally:
             self.budget.leave(kept=kept)
@@ -209,7 +209,7 @@ def is_page(status: int) -> bool:
     return 200 <= status < 300 or status == 304
 
 
-def _is_page(outcome: Outcome) -> bool:
+def brings_page(outcome: Outcome) -> bool:
     return outcome.reason.success and any(is_page(one.http_status) for one in outcome.items)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.caps import PageCaps
 from trawlnet.crawlers.web.policy import PER_DEPTH, Policy, Verdict
 from trawlnet.crawlers.web.recent import Recent
 from trawlnet.crawlers.web.work import PageVisit
@@ -30,7 +30,7 @@ class Linker:
     """The one door into the frontier: seeds, links, sitemaps and redirects all come through it."""
 
     def __init__(
-        self, keys: Keys, policy: Policy, caps: Caps, rules: Callable[[str], RobotsRules | None]
+        self, keys: Keys, policy: Policy, caps: PageCaps, rules: Callable[[str], RobotsRules | None]
     ) -> None:
         self._keys = keys
         self._policy = policy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.web.budget import Budget
-from trawlnet.crawlers.web.caps import Caps
+from trawlnet.crawlers.web.caps import Caps, PageCaps
 from trawlnet.crawlers.web.config import WebConfig, keys_of
 from trawlnet.crawlers.web.handler import WebHandler
+from trawlnet.crawlers.web.known import KnownPages
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
 from trawlnet.crawlers.web.policy import Policy
@@ -27,13 +29,46 @@ from trawlnet.formats.robots import product_token
 from trawlnet.net.address import AddressTurns
 from trawlnet.net.dial import GuardedResolver, Pools
 from trawlnet.net.guard import Guard
-from trawlnet.net.http import Http
+from trawlnet.net.http import Http, Turns
 from trawlnet.net.robots import RobotsPolicy
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.trace import traced_turns
 from trawlnet.sink.lmdb_pages import PageIndex
 
 _ROBOTS = Path("state", "web", "robots.jsonl")
+
+Wrap = Callable[[AddressTurns], Turns]  # Of turns that take a host's address into account.
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is another thing for one process than for one of many."""
+
+    gate: Gate
+    pages: KnownPages
+    caps: PageCaps
+    budget: Budget
+    robots: Path  # File with what every robots.txt said.
+    turns: Wrap
+
+
+def alone(
+    config: WebConfig,
+    workspace: Path,
+    clock: Clock,
+    metrics: Metrics,
+    policy: Policy,
+    pages: PageIndex,
+) -> Standing:
+    gate = Gate(clock, manners_of(config))
+    return Standing(
+        gate,
+        pages,
+        Caps(policy.cap_keys, lambda scope: pages.count_in(scope.digest)),
+        Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire),
+        workspace / _ROBOTS,
+        lambda turns: turns if config.limits.per_address else gate,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +79,9 @@ class Site:
     http: MeteredHttp
     robots: RobotsCache
     linker: Linker
-    caps: Caps
+    caps: PageCaps
     budget: Budget
-    pages: PageIndex
+    pages: KnownPages
     agent: str
     proxies: Proxies
 
@@ -86,14 +121,13 @@ class Site:
 async def open_site(
     stack: AsyncExitStack,
     config: WebConfig,
-    workspace: Path,
     clock: Clock,
     metrics: Metrics,
     policy: Policy,
-    pages: PageIndex,
+    standing: Standing,
 ) -> Site:
-    agent, manners = agent_of(config), manners_of(config)
-    gate, proxies = Gate(clock, manners), Proxies(config.proxies.default, config.proxies.hosts)
+    agent, gate = agent_of(config), standing.gate
+    proxies = Proxies(config.proxies.default, config.proxies.hosts)
     guard = Guard(allow_private=config.allow_private_hosts, exempt=proxies.literal_addresses)
     pools = Pools(
         total=max(config.limits.global_concurrency, 64),
@@ -101,10 +135,10 @@ async def open_site(
     )
     resolver = GuardedResolver(guard, pools, config.limits.connect_timeout)
     stack.push_async_callback(resolver.close)
-    turns = AddressTurns(gate, clock, resolver, proxies.url_for)
+    turns = standing.turns(AddressTurns(gate, clock, resolver, proxies.url_for))
     http = await stack.enter_async_context(
         Http(
-            traced_turns(turns if config.limits.per_address else gate, metrics.ways),
+            traced_turns(turns, metrics.ways),
             clock,
             agent,
             guard=guard,
@@ -114,22 +148,33 @@ async def open_site(
         )
     )
     metered = MeteredHttp(http, metrics.http)
-    file = RobotsFile(workspace / _ROBOTS)
+    file = RobotsFile(standing.robots)
     stack.callback(file.close)
     robots = RobotsCache(
         metered,
         gate,
         clock,
         _robots_policy(config, agent),
-        manners,
+        manners_of(config),
         file,
         retry_of(config),
         config.limits.request_timeout,
     )
-    caps = Caps(policy.cap_keys, lambda scope: pages.count_in(scope.digest))
-    linker = Linker(keys_of(config), policy, caps, robots.known if config.robots.obey else _unknown)
-    budget = Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire)
-    return Site(config, clock, gate, metered, robots, linker, caps, budget, pages, agent, proxies)
+    caps, known = standing.caps, robots.known if config.robots.obey else _unknown
+    linker = Linker(keys_of(config), policy, caps, known)
+    return Site(
+        config,
+        clock,
+        gate,
+        metered,
+        robots,
+        linker,
+        caps,
+        standing.budget,
+        standing.pages,
+        agent,
+        proxies,
+    )
 
 
 def _always(task: Task, seen_at: float) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.web.known import KnownPages
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.policy import PER_DEPTH
 from trawlnet.crawlers.web.revisit import LastLook, RevisitRule, due_by_sitemap
@@ -20,7 +21,6 @@ from trawlnet.formats.url import request_url
 from trawlnet.net.answer import Limits, Response, outcome_of
 from trawlnet.net.redirect import is_redirect
 from trawlnet.net.trouble import Trouble, clean
-from trawlnet.sink.lmdb_pages import PageIndex
 
 MOST_BYTES = 50 * 1024 * 1024  # Inflated, as the protocol says.
 _MOST_LEVELS = 3  # Of indexes in indexes.
@@ -32,7 +32,7 @@ _GZIP = b"\x1f\x8b"
 class SitemapReader:
     http: Getter
     linker: Linker
-    pages: PageIndex
+    pages: KnownPages
     revisit: RevisitRule | None
     limits: Limits  # Of any request; sitemaps may be larger than pages.
     most_files: int = 100  # Named by one robots.txt, or by one index.

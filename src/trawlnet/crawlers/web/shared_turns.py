@@ -1,0 +1,81 @@
+"""Turns that all shards of a fleet see: at a host and at its address one request at a time, and
+the gap to the next whoever makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from trawlnet.engine.ports import Clock
+from trawlnet.net.http import Turns
+from trawlnet.store.redis_share import ShareKeys
+
+_LEAST = 0.001  # Seconds; less cannot be told from nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTurns:
+    """The gate's own turn comes first, so that in each shard one worker at most waits here for a
+    crowded address; the others wait as tasks."""
+
+    turns: Turns
+    keys: ShareKeys
+    clock: Clock
+    interval: Callable[[str], float]  # Of a lane, by the gate, in seconds.
+    address_of: Callable[[str], Awaitable[str]]
+    address_gap: float  # Between two requests to one address; 0: addresses do not matter.
+    longest: float  # Seconds that a request takes at most.
+    owns: Callable[[str], bool]
+
+    def turn(self, lane: str) -> _SharedTurn:
+        return _SharedTurn(self, self.turns.turn(lane), lane)
+
+    async def gaps(self, lane: str) -> dict[str, float]:
+        """By name what a request on this lane keeps others from."""
+        found = {lane: self.interval(lane)}
+        if self.address_gap and (address := await self.address_of(lane)):
+            found[f"@{address}"] = self.address_gap
+        return {name: gap for name, gap in found.items() if gap >= _LEAST}
+
+
+class _SharedTurn:
+    __slots__ = ("_gaps", "_lane", "_shared", "_turn")
+
+    def __init__(
+        self, shared: SharedTurns, turn: AbstractAsyncContextManager[Any], lane: str
+    ) -> None:
+        self._shared = shared
+        self._turn = turn
+        self._lane = lane
+        self._gaps: dict[str, float] = {}
+
+    async def __aenter__(self) -> None:
+        await self._turn.__aenter__()
+        try:
+            await self._wait()
+        except BaseException as error:
+            await self._turn.__aexit__(type(error), error, error.__traceback__)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._gaps:
+                await self._shared.keys.turned(self._gaps)
+        finally:
+            await self._turn.__aexit__(kind, error, trace)
+
+    async def _wait(self) -> None:
+        shared, lane = self._shared, self._lane
+        gaps = await shared.gaps(lane)
+        fenced = lane if shared.owns(lane) else None
+        while gaps and (wait := await shared.keys.turn(list(gaps), shared.longest, fenced)):
+            await shared.clock.sleep(wait)
+        self._gaps = gaps
