@@ -18,7 +18,9 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.partition import share_of
 from trawlnet.engine.ports import Clock
+from trawlnet.fleet.telling import Teller
 from trawlnet.fleet.tenure import Tenure
+from trawlnet.observe.progress import anonymous_bytes
 from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import Fenced, StoreUnreachable
 from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
@@ -45,6 +47,7 @@ class ShardJob:
     stands: float  # Seconds without a beat after which it is replaced.
     manners_gap: float  # Seconds that a lane of another owner is left alone.
     scratch: str  # Folder on whatever machine it runs.
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # As in an environment.
 
 
 class _Stop(Exception):
@@ -60,6 +63,7 @@ class _Term:
     tenure: Tenure
     before: Sequence[str]  # Tokens that owned our lanes until now.
     clock: Clock
+    teller: Teller
 
     def share(self) -> Share:
         job, plan, tenure = self.job, self.plan, self.tenure
@@ -104,7 +108,8 @@ async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: li
         past.append(keys.token)
         if before is not None:
             log.info("shard owns", shard=job.shard, token=keys.token, before=list(before))
-            await _crawl(_Term(job, plan, tenure, before, clock), open_shard)
+            teller = Teller(keys.window, job.shard, plan.shards, clock)
+            await _crawl(_Term(job, plan, tenure, before, clock, teller), open_shard)
         return True
     except _Stop:
         return False
@@ -122,6 +127,7 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> None:
             *opened.parts.companions,
             lambda control: _beating(term, opened, control),
             lambda control: _looking(opened.parts, control, term.clock),
+            lambda control: term.teller.run(opened.parts.gate, control),
         )
         parts = replace(opened.parts, companions=companions)
         await crawl(parts, opened.limits, control)
@@ -148,6 +154,10 @@ def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
         "pid": os.getpid(),
         "dry": control.source_dry,
         "draining": control.ending is not None,
+        "paused": control.paused,
+        "stands": term.job.stands,
+        "workers": control.workers,
+        "memory": anonymous_bytes(),
         "in_flight": control.in_flight,
         "attempts": sum(control.tally.values()),
         "settled": {str(reason): count for reason, count in control.settled.items()},

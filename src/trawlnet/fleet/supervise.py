@@ -11,6 +11,7 @@ import structlog
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.ports import Clock, Counts, Ledger
+from trawlnet.fleet.history import FleetHistory, figures_of
 from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import StoreUnreachable
 from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
@@ -87,6 +88,7 @@ async def begin(keys: FleetKeys, shards: int, crawler: str = "repos") -> Plan:
             "give each crawl a database of its own: redis://HOST:PORT/1",
         )
     run = plan.run + 1 if plan.word in (Word.DONE, Word.LIMIT) else plan.run
+    await keys.window.wish(paused=False)
     return await keys.change(run=run, shards=shards, word=Word.RUN, crawler=crawler)
 
 
@@ -122,12 +124,14 @@ class _Watch:
         self._heard: dict[int, float] = {}  # Shard -> when it last stood.
         self._stood: set[int] = set()  # Those that stood since they were started.
         self._composed = command.clock.now()
+        self._history = FleetHistory()
 
     async def until_told(self) -> Word:
         command = self._command
         while True:
             seen = await _patiently(command, self._look)
             command.show(seen)
+            await _patiently(command, lambda: self._remember(seen))  # noqa: B023 - called now.
             if seen.plan.word is not Word.RUN:
                 return seen.plan.word
             if is_done(seen):
@@ -156,6 +160,10 @@ class _Watch:
         plan = await keys.plan()
         shards = await keys.statuses()
         return Seen(plan, shards, await self._command.store.counts())
+
+    async def _remember(self, seen: Seen) -> None:
+        window, now = self._command.keys.window, self._command.clock.now()
+        await self._history.add(window, now, figures_of(seen.counts, list(seen.shards.values())))
 
     def _keep(self, seen: Seen) -> None:
         now, runtime = self._command.clock.now(), self._command.runtime

@@ -25,6 +25,13 @@ class Tier:
     step: float  # Seconds between two samples, at least.
     length: int  # Samples that are kept, at least.
 
+    def wants(self, at: float, last: float) -> bool:
+        """A clock that was set back must not stop the history until it has caught up."""
+        return not 0.0 <= at - last < self.step * _NEARLY
+
+
+_NEARLY = 0.9  # Whoever samples every ten seconds is a little early now and then.
+
 
 TIERS = (
     Tier("hour", 10.0, 360),
@@ -49,14 +56,13 @@ class History:
 
     def add(self, at: float, values: Mapping[str, float]) -> None:
         """Takes what each tier wants of it. Raises OSError."""
-        line = json.dumps({"at": round(at, 3), **values}, separators=(",", ":")) + "\n"
+        line = line_of(at, values) + b"\n"
         for tier in TIERS:
-            # A clock that was set back must not stop the history until it has caught up.
-            if 0.0 <= at - self._last[tier.name] < tier.step * _NEARLY:
+            if not tier.wants(at, self._last[tier.name]):
                 continue
             self._last[tier.name] = at
             with self._file(tier).open("ab") as file:
-                file.write(line.encode())
+                file.write(line)
             self._lines[tier.name] += 1
             if self._lines[tier.name] >= 2 * tier.length:
                 self._cut(tier)
@@ -80,15 +86,19 @@ def _end_torn_line(path: Path) -> None:
             file.write(b"\n")
 
 
-_NEARLY = 0.9  # Whoever samples every ten seconds is a little early now and then.
+def line_of(at: float, values: Mapping[str, float]) -> bytes:
+    return json.dumps({"at": round(at, 3), **values}, separators=(",", ":")).encode()
 
 
 def read_history(folder: Path, since: float, most: int = 720) -> list[Sample]:
+    return picked((list(_read(folder / f"{tier.name}.jsonl")) for tier in TIERS), since, most)
+
+
+def picked(tiers: Iterable[Sequence[Sample]], since: float, most: int) -> list[Sample]:
     """Samples from `since` on, out of the finest tier that reaches back so far; at most so many,
     evenly left out."""
     found: Sequence[Sample] = ()
-    for tier in TIERS:
-        samples = list(_read(folder / f"{tier.name}.jsonl"))
+    for samples in tiers:
         recent = [sample for sample in samples if sample.at >= since]
         if len(recent) > len(found) or not found:
             found = recent
@@ -108,7 +118,7 @@ def last_sample(folder: Path) -> Sample | None:
     except FileNotFoundError:
         return None
     # The first line may have been cut by us, the last by a crash.
-    return next(_samples(reversed(lines)), None)
+    return next(samples_of(reversed(lines)), None)
 
 
 _LONGEST_LINES = 16 << 10  # Bytes, of two.
@@ -116,12 +126,12 @@ _LONGEST_LINES = 16 << 10  # Bytes, of two.
 
 def _read(path: Path) -> Iterator[Sample]:
     try:
-        yield from _samples(path.read_bytes().splitlines())
+        yield from samples_of(path.read_bytes().splitlines())
     except FileNotFoundError:
         return
 
 
-def _samples(lines: Iterable[bytes]) -> Iterator[Sample]:
+def samples_of(lines: Iterable[bytes]) -> Iterator[Sample]:
     """A line that was torn by a crash is left out, and so is what is no sample."""
     for line in lines:
         try:

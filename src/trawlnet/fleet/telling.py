@@ -1,0 +1,60 @@
+"""What a shard tells whoever watches the fleet, and what they may ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import zstandard
+
+from trawlnet.engine.control import Control
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.lane_table import MOST_LANES, LaneTable, LaneWriter, read_table
+from trawlnet.store.redis_window import FleetWindow, Wishes
+
+_LOOK_EVERY = 2.0  # Seconds.
+_ALL_LANES = 20_000  # Of all shards: each tells of its part.
+_FEWEST_LANES = 200
+_LARGEST_TABLE = 32 << 20  # Bytes of one shard's, when it is unpacked.
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    window: FleetWindow
+    shard: int
+    shards: int
+    clock: Clock
+
+    async def run(self, gate: Gate, control: Control) -> None:
+        """For as long as the shard crawls. While nobody watches, it only asks whether somebody
+        does."""
+        most = min(MOST_LANES, max(_FEWEST_LANES, _ALL_LANES // self.shards))
+        writer, packer = LaneWriter(), zstandard.ZstdCompressor(level=1)
+        before: Wishes | None = None
+        while True:
+            wishes = await self.window.wishes()
+            heed(control, before, wishes)
+            before = wishes
+            if wishes.watched:
+                table = writer.table(gate.columns(most), gate.remembered, self.clock.now())
+                await self.window.tell_lanes(self.shard, packer.compress(table))
+            await self.clock.sleep(_LOOK_EVERY)
+
+
+def heed(control: Control, before: Wishes | None, now: Wishes) -> None:
+    if now.paused and not control.paused:
+        control.pause()
+    elif control.paused and not now.paused:
+        control.resume()
+    if before is not None and now.again != before.again:
+        control.look_again()
+
+
+def unpacked(packed: bytes) -> LaneTable:
+    """What makes no sense is empty."""
+    try:
+        if not 0 < zstandard.frame_content_size(packed) <= _LARGEST_TABLE:
+            return LaneTable()
+        return read_table(zstandard.ZstdDecompressor().decompress(packed))
+    except zstandard.ZstdError:
+        return LaneTable()
