@@ -13,7 +13,12 @@ from trawlnet.observe.metrics import Metrics
 
 async def run_job(job: ShardJob) -> None:
     clock = SystemClock()
-    await run_shard(job, _OPENERS[job.crawler](job, clock), clock)
+    if job.crawler == "ids":
+        from trawlnet.fleet.ids import run_member
+
+        await run_member(job, clock)
+    else:
+        await run_shard(job, _OPENERS[job.crawler](job, clock), clock)
 
 
 def _repos(job: ShardJob, clock: Clock) -> OpenShard:
@@ -28,4 +33,16 @@ def _repos(job: ShardJob, clock: Clock) -> OpenShard:
     return opened
 
 
-_OPENERS = {"repos": _repos}
+def _web(job: ShardJob, clock: Clock) -> OpenShard:
+    from trawlnet.crawlers.web.config import WebConfig
+    from trawlnet.crawlers.web.shared import open_shard
+
+    config = WebConfig.model_validate(job.config)
+
+    def opened(share: Share) -> AbstractAsyncContextManager[Opened]:
+        return open_shard(config, share, clock, Metrics(job.crawler, clock))
+
+    return opened
+
+
+_OPENERS = {"repos": _repos, "web": _web}

@@ -60,7 +60,7 @@ async def open_crawl(
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
     seeds = read_seeds(workspace, (*order.seeds, *config.seeds))
     remember_seeds(workspace, order.seeds)
-    policy = Policy(config, () if config.scope.allowed_hosts else _hosts(seeds))
+    policy = Policy(config, () if config.scope.allowed_hosts else hosts_of(seeds))
     async with AsyncExitStack() as stack:
         store = await open_store(_store_place(config, workspace), owner=_owner(workspace))
         stack.push_async_callback(store.close)
@@ -101,7 +101,7 @@ async def open_scrape(
 ) -> AsyncIterator[Parts]:
     """The parts of a scrape. With `again`, pages that are in the index are asked for, too."""
     seeds = read_seeds(workspace, (*order.seeds, *config.seeds))
-    hosts = () if config.scope.allowed_hosts else _hosts(seeds)
+    hosts = () if config.scope.allowed_hosts else hosts_of(seeds)
     policy = Policy(config, hosts)
     anywhere = not config.scope.allowed_hosts and not hosts
     async with AsyncExitStack() as stack:
@@ -180,12 +180,14 @@ def _options(config: WebConfig, order: Order, producer: str, policy: Policy) -> 
         warc_zstd_level=store.level if warc.compress == "zstd" else None,
         warc_bytes=int(warc.rotate_every_mb * _MB),
         scopes=Scopes(policy.cap_rules, policy.cap_digests),
-        about={"http-header-user-agent": agent_of(config), "robots": _obeyed(config)},
+        about=about_of(config),
     )
 
 
-def _obeyed(config: WebConfig) -> str:
-    return "obey" if config.robots.obey else "ignore"
+def about_of(config: WebConfig) -> dict[str, str]:
+    """What WARC files say about how they came to be."""
+    obeyed = "obey" if config.robots.obey else "ignore"
+    return {"http-header-user-agent": agent_of(config), "robots": obeyed}
 
 
 _MB = 1 << 20
@@ -203,7 +205,7 @@ def _spool(config: WebConfig, workspace: Path) -> Queue:
     return Spool(workspace / spool.discoveries_dir, NAME, options)
 
 
-def _hosts(urls: Sequence[str]) -> list[str]:
+def hosts_of(urls: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(split(url).host for url in urls))
 
 

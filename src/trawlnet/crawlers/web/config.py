@@ -207,6 +207,24 @@ class WebConfig(Section):
     redis_address: str = Field(
         "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
     )
+    fleet: str = Field(
+        "",
+        description="Crawl with many processes: local, or the address of a Ray cluster "
+        "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
+    )
+    shards: int = Field(2, ge=1, le=512, description="How many processes share the crawl.")
+    archive: str = Field(
+        "", description="Where a fleet archives: s3://BUCKET/FOLDER, or a shared folder."
+    )
+    part_size: Size = Field(
+        32 << 20, ge=1 << 10, le=256 << 20, description="A fleet puts a part of this size,"
+    )
+    part_seconds: Seconds = Field(
+        30.0, gt=0, description="or of this age: nothing is settled before it is put."
+    )
+    shard_timeout: Seconds = Field(
+        15.0, ge=1, description="A shard that is silent for so long is replaced."
+    )
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
     )

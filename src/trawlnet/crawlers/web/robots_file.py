@@ -37,7 +37,9 @@ class RobotsFile:
         place = self._places.get(origin)
         if place is None:
             return None
-        return _saved(os.pread(self._file.fileno(), place[1], place[0]))
+        saved = _saved(os.pread(self._file.fileno(), place[1], place[0]))
+        # A process that was taken for dead may have written in between.
+        return saved if saved is not None and saved.origin == origin else None
 
     def put(self, saved: SavedRobots) -> None:
         line = _line(saved)

@@ -1,0 +1,242 @@
+"""This crawl as one of many shards: fenced state in Redis, captures in a shared archive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.share import Opened, Share
+from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.build import about_of, hosts_of, redis_url
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.handler import brings_page
+from trawlnet.crawlers.web.known import NoPages
+from trawlnet.crawlers.web.plan import engine_limits, manners_of
+from trawlnet.crawlers.web.policy import Policy
+from trawlnet.crawlers.web.shared_caps import SharedCaps, budgets_of
+from trawlnet.crawlers.web.shared_turns import SharedTurns
+from trawlnet.crawlers.web.site import Standing, open_site
+from trawlnet.crawlers.web.source import SeedSource
+from trawlnet.engine.control import Control
+from trawlnet.engine.crawl import Limits, Parts
+from trawlnet.engine.gate import Gate, LaneParked
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.ports import Clock, Handler, Page, Source
+from trawlnet.engine.rules import Manners
+from trawlnet.engine.task import Task
+from trawlnet.net.address import AddressTurns
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.capture_part import Writing, capture_form
+from trawlnet.sink.objects import open_objects
+from trawlnet.sink.parts import PartLimits, PartSink
+from trawlnet.store.errors import Fenced, StoreUnreachable
+from trawlnet.store.fence import Fence
+from trawlnet.store.open import open_store
+from trawlnet.store.redis_share import ShareKeys
+from trawlnet.store.tally import Tally
+
+_UNSETTLED = 20_000  # Captures that wait for their part; their memory is bounded apart,
+_PARTS_IN_MEMORY = 4  # by so many parts, or
+_MEMORY = 256 << 20  # so many bytes, whichever is more.
+_IDLE_LOOK = 0.5  # Seconds.
+_SERVER_PAUSE = 1.0  # Seconds that a page is put off when Redis does not answer.
+_SLACK = 5.0  # Seconds beyond the longest request after which its turn ends by itself.
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSeeds:
+    """The seeds on our lanes, told anew in each term: there are few, and known ones stay."""
+
+    source: Source
+    owns: Callable[[str], bool]
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        async for page in self.source.pages(None):
+            yield Page([task for task in page.tasks if self.owns(task.lane)], page.cursor)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedHandler:
+    """A visit, and what its settlement adds to the counters of the whole fleet."""
+
+    handler: Handler
+    sink: PartSink
+    caps: SharedCaps
+    received: Callable[[], int]  # Bytes since it was last asked.
+    bytes_counter: str
+    clock: Clock
+
+    async def __call__(self, task: Task) -> Outcome:
+        await self.sink.room()
+        try:
+            outcome = await self.handler(task)
+        except (StoreUnreachable, Fenced) as error:
+            # No fault of the page: it uses up no attempt, whoever owns its lane by then.
+            raise LaneParked(task.lane, self.clock.now() + _SERVER_PAUSE) from error
+        return replace(outcome, news=Tally(self._counts(outcome)))
+
+    def _counts(self, outcome: Outcome) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        if brings_page(outcome):
+            for capture in outcome.items:
+                counts |= self.caps.counts(capture.url, capture.page_type)
+        if received := self.received():
+            counts[self.bytes_counter] = received
+        return counts
+
+
+@asynccontextmanager
+async def open_shard(
+    config: WebConfig, share: Share, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Opened]:
+    """The parts of one shard, let go of at the end. Raises NotReady."""
+    check_shareable(config)
+    url = redis_url(config)
+    async with AsyncExitStack() as stack:
+        sink = _sink(config, share, clock)
+        stack.push_async_callback(sink.close)
+        fence = Fence(share.token, share.buckets, sink)
+        store = await open_store(url, owner=share.token, fence=fence)
+        stack.push_async_callback(store.close)
+        keys = ShareKeys.open(url, share.token)
+        stack.push_async_callback(keys.close)
+        policy = Policy(config, () if config.scope.allowed_hosts else hosts_of(config.seeds))
+        budgets = budgets_of(config, share.run)
+        caps = SharedCaps(policy.cap_keys, keys, clock, budgets, sink.hurry)
+        gate = Gate(clock, manners_of(config), barred_until=share.barred_until)
+        standing = Standing(
+            gate,
+            NoPages(),
+            caps,
+            Budget(None, None, lambda: 0),  # All shards together have one.
+            share.scratch / "robots.jsonl",
+            lambda turns: _turns(config, share, turns, gate, keys, clock),
+        )
+        site = await open_site(stack, _recorded(config), clock, metrics, policy, standing)
+        source = SeedSource(config.seeds, config.sitemaps.urls, site.linker)
+        received = _Received(lambda: metrics.http.wire)
+        visit = site.handler(follow=True)
+        parts = Parts(
+            SharedSeeds(source, share.owns),
+            store,
+            SharedHandler(visit, sink, caps, received, budgets.bytes, clock),
+            sink,
+            gate,
+            clock,
+            owns=share.owns,
+            companions=(partial(_hurry_when_idle, sink, clock),),
+        )
+        yield Opened(
+            parts,
+            _limits(config, share.shards),
+            config.limits.global_concurrency,
+            sink.hurry,
+            lambda: {"parts": sink.parts_put, "bytes": sink.bytes_put},
+        )
+
+
+def check_shareable(config: WebConfig) -> None:
+    """Raises NotReady for what a fleet cannot do."""
+    if not config.redis_address:
+        raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
+    if not config.archive:
+        raise NotReady(
+            "a fleet needs an archive that all of it can reach",
+            "name one: --archive s3://BUCKET/FOLDER, or a folder of a shared file system",
+        )
+    if config.revisit.enabled:
+        raise NotReady(
+            "revisit.enabled needs the page index beside the crawl: a fleet visits a page once",
+            "leave it out, or crawl on one machine",
+        )
+    if config.store.near_duplicates != "off":
+        raise NotReady(
+            "store.near_duplicates compares pages of one machine: a fleet cannot do it",
+            "leave it out, or crawl on one machine",
+        )
+    if config.metrics_address:
+        raise NotReady(
+            "--metrics-address serves the figures of one process: a fleet has many",
+            "leave it out, and look at: trawlnet fleet status --json",
+        )
+
+
+def _sink(config: WebConfig, share: Share, clock: Clock) -> PartSink:
+    level = config.store.level if config.warc.compress == "zstd" else None
+    writing = Writing(f"fleet-{share.run:04d}", about_of(config), level)
+    memory = max(_MEMORY, _PARTS_IN_MEMORY * config.part_size)
+    return PartSink(
+        open_objects(config.archive, share.s3),
+        share.token,
+        clock,
+        PartLimits(config.part_size, config.part_seconds, memory),
+        share.may_put,
+        capture_form(writing),
+    )
+
+
+def _turns(
+    config: WebConfig,
+    share: Share,
+    turns: AddressTurns,
+    gate: Gate,
+    keys: ShareKeys,
+    clock: Clock,
+) -> SharedTurns:
+    limits = config.limits
+    return SharedTurns(
+        turns if limits.per_address else gate,
+        keys,
+        clock,
+        gate.interval,
+        turns.address_of,
+        _gap(manners_of(config)) if limits.per_address else 0.0,
+        limits.request_timeout + _SLACK,
+        share.owns,
+    )
+
+
+def _gap(manners: Manners) -> float:
+    return 1.0 / manners.rate  # Nothing for an infinite rate.
+
+
+def _recorded(config: WebConfig) -> WebConfig:
+    """Everything goes into WARC files, headers and all."""
+    return config.model_copy(update={"warc": config.warc.model_copy(update={"enabled": True})})
+
+
+def _limits(config: WebConfig, shards: int) -> Limits:
+    """Open tasks are counted over all shards, and so are their bounds. Whether the crawl is done,
+    or has taken long enough, only all shards together can tell: each one stays."""
+    one = engine_limits(config)
+    return replace(
+        one,
+        follow=True,
+        most_seconds=None,
+        unsettled=_UNSETTLED,
+        high_water=one.high_water * shards,
+        highest_water=one.highest_water * shards,
+    )
+
+
+class _Received:
+    """What has come since it was last asked."""
+
+    def __init__(self, total: Callable[[], int]) -> None:
+        self._total = total
+        self._told = total()
+
+    def __call__(self) -> int:
+        told, self._told = self._told, self._total()
+        return self._told - told
+
+
+async def _hurry_when_idle(sink: PartSink, clock: Clock, control: Control) -> None:
+    """Links are found by settling: a shard that has nothing else to do does not keep them."""
+    while True:
+        await clock.sleep(_IDLE_LOOK)
+        if sink.gathering and not control.lanes_with_work():
+            sink.hurry()
