@@ -36,3 +36,15 @@ def test_whoever_asks_again_and_again_can_be_cancelled_at_every_step() -> None:
 
     with redis_server() as server:
         asyncio.run(main(server.url))
+
+
+def test_many_callers_at_once_wait_for_a_connection_instead_of_failing() -> None:
+    async def main(url: str) -> None:
+        client = connect(url)
+        scripts = Scripts(client, url, "many:", ())
+        await asyncio.gather(*(scripts.ask("INCR", "calls") for _ in range(300)))
+        assert int(await scripts.ask("GET", "calls")) == 300
+        await client.aclose()
+
+    with redis_server() as server:
+        asyncio.run(main(server.url))

@@ -10,7 +10,7 @@ from typing import Any
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Counts, Page
 from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
@@ -121,5 +121,32 @@ def test_a_source_that_waited_for_others_goes_on_when_they_are_done() -> None:
         parts = Parts(ListSource(numbered_pages(100)), SharedStore(), handler, sink, gate, clock)
         assert await crawl(parts, Limits(high_water=1000), Control(5)) is Ending.DONE
         assert len(sink.rows) == 100 and 1000.0 <= clock.now() < 1100.0
+
+    run_sim(main())
+
+
+class CountingStore(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        self.sizes.append(len(receipts))
+        await asyncio.sleep(0)  # As a server would, it lets others go on.
+        await super().settle(receipts)
+
+
+def test_what_gathered_is_settled_together_however_it_came() -> None:
+    async def handler(task: Task) -> Outcome:
+        await asyncio.sleep(task.payload["n"] * 0.01)
+        return Outcome(Reason.OK, items=[task.key])
+
+    async def main() -> None:
+        clock, store = SimClock(), CountingStore()
+        gate = Gate(clock, Manners(rate=1000.0, concurrency=400))
+        page = Page([Task(f"k{n}", "host", {"n": n}) for n in range(400)], "1")
+        parts = Parts(ListSource([page]), store, handler, GatheringSink(), gate, clock)
+        assert await crawl(parts, Limits(unsettled=500), Control(400)) is Ending.DONE
+        assert sum(store.sizes) == 400 and len(store.sizes) <= 3, store.sizes
 
     run_sim(main())

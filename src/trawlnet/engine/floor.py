@@ -86,6 +86,8 @@ class Floor:
         self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
         self.full: set[str] = set()  # Lanes with work but no room for another task.
         self.unsettled = 0  # Outcomes that wait for a slow sink.
+        self.written: list[Done] = []  # Those of them that wait for the store.
+        self.recording = asyncio.Lock()
         self.begun = 0
         self.relief = asyncio.Event()  # Something was settled: the source may look again.
         self.listed: str | None = None  # How far the store's lanes have been read.

@@ -37,16 +37,31 @@ async def _settle_apart(floor: Floor, batch: Sequence[Done]) -> None:
 
 
 async def _settle_later(floor: Floor, batch: Sequence[Done]) -> None:
-    await settle_batch(floor, batch)
+    await _write(floor, batch)
+    floor.written += batch
+    async with floor.recording:
+        # A sink that gathers lets many batches go at once: who comes first settles for all.
+        together, floor.written = floor.written, []
+        if together:
+            await _record_all(floor, together)
     floor.unsettled -= len(batch)
     floor.relief.set()
 
 
 async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
+    # Results are durable before the store forgets the work.
+    await _write(floor, batch)
+    await _record_all(floor, batch)
+
+
+async def _write(floor: Floor, batch: Sequence[Done]) -> None:
+    items = [(one.task, one.outcome.items) for one in batch if one.outcome.items]
+    await floor.parts.sink.write(items)
+
+
+async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
     parts, now = floor.parts, floor.parts.clock.now()
     judged = [judge(one.task, one.outcome, floor.limits.retry, now) for one in batch]
-    # Results are durable before the store forgets the work.
-    await parts.sink.write([(one.task, one.outcome.items) for one in batch if one.outcome.items])
     for lane, until in _holds(batch).items():
         await parts.store.hold(lane, until)
         log.info("lane held", extra={"lane": lane, "until": until})

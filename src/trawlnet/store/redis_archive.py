@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from trawlnet.engine.ports import Ledger
@@ -17,9 +18,18 @@ class ArchiveKeys:
     def __init__(self, store: RedisStore, segment: Callable[[], int | None]) -> None:
         self._store = store
         self._segment = segment
+        self._untold = (0, 0)
+        self._telling = asyncio.Lock()
 
     async def tell(self, repos: int, size: int) -> None:
-        """So much more is durable."""
+        """So much more is durable. Where many tell at once, one does so for all who wait."""
+        self._untold = (self._untold[0] + repos, self._untold[1] + size)
+        async with self._telling:
+            (repos, size), self._untold = self._untold, (0, 0)
+            if repos:
+                await self._send(repos, size)
+
+    async def _send(self, repos: int, size: int) -> None:
         await self._store.ask("HINCRBY", "stats", "total_crawled", repos)
         await self._store.ask("HINCRBY", "stats", "bytes_written", size)
         if (number := self._segment()) is not None:

@@ -26,6 +26,8 @@ _UNREACHABLE: Final = (
 )
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 15.0
+# At the same time; each takes a connection, of which the client has no more than a hundred.
+_CALLS: Final = 32
 _RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server goes unnoticed.
 
 
@@ -45,6 +47,7 @@ class Scripts:
         self, client: Redis, url: str, prefix: str, names: Iterable[str], token: str = ""
     ) -> None:
         self._client: Any = client
+        self._calls = asyncio.Semaphore(_CALLS)
         self._prefix = prefix
         self._token = token  # Checked by every script that changes a lane.
         self._where = _without_password(url)
@@ -55,15 +58,17 @@ class Scripts:
     async def run(self, name: str, *args: Any) -> Any:
         packed = msgspec.msgpack.encode(args)
         try:
-            return await _ended(
-                self._scripts[name](keys=[self._prefix], args=[packed, self._token])
-            )
+            async with self._calls:
+                call = self._scripts[name](keys=[self._prefix], args=[packed, self._token])
+                return await _ended(call)
         except (exceptions.RedisError, OSError) as error:
             raise self._trouble(error) from error
 
     async def ask(self, command: str, name: str, *args: Any) -> Any:
         try:
-            return await _ended(self._client.execute_command(command, self._prefix + name, *args))
+            async with self._calls:
+                call = self._client.execute_command(command, self._prefix + name, *args)
+                return await _ended(call)
         except (exceptions.RedisError, OSError) as error:
             raise self._trouble(error) from error
 
