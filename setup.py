@@ -5,11 +5,9 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = sorted(
-    str(path)
-    for path in Path("src/trawlnet/formats/native").glob("*.c")
-    if not path.name.startswith("fuzz_")
-)
+NATIVE = Path("src/trawlnet/formats/native")
+SOURCES = sorted(str(path) for path in NATIVE.glob("*.c"))
+HEADERS = sorted(str(path) for path in NATIVE.glob("*.h"))
 
 # CI sets TRAWLNET_NATIVE=require, so that a broken build fails there instead of falling back.
 REQUIRED = os.environ.get("TRAWLNET_NATIVE") == "require"
@@ -28,7 +26,7 @@ PORTABLE = ["-DTRAWLNET_PORTABLE"] if os.environ.get("TRAWLNET_PORTABLE") == "1"
 native = Extension(
     "trawlnet.formats._native",
     sources=SOURCES,
-    depends=["src/trawlnet/formats/native/repoblock.h"],
+    depends=HEADERS,
     extra_compile_args=FLAGS + SANITIZE + PORTABLE,
     extra_link_args=SANITIZE,
     optional=not REQUIRED,

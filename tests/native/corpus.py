@@ -1,4 +1,4 @@
-"""Writes the fuzzer's seeds: small repositories, sound and odd, made by code, and the fixtures."""
+"""Writes the fuzzers' seeds, sound and odd: repositories, also the fixtures, and records."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "tests"))
 
+from made_records import LIKE, ODD_JSON, POST, as_entries  # noqa: E402 The path comes first.
 from made_repos import ODD_RECORDS, make_car, make_record  # noqa: E402 The path comes first.
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "car"
@@ -17,6 +18,19 @@ LARGEST_SEED = 20_000  # Bytes: small seeds make more executions.
 
 
 def main(folder: Path) -> None:
+    write_repositories(folder / "extract")
+    write_records(folder / "records")
+
+
+def write_records(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, body in enumerate(ODD_JSON):
+        (folder / f"odd-{number:03}").write_bytes(body)
+    (folder / "entries").write_bytes(as_entries([POST, LIKE, b"{}"]))
+    (folder / "many").write_bytes(as_entries(body for body in ODD_JSON if len(body) < 50))
+
+
+def write_repositories(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(7)
     for size in (0, 1, 3, 8, 30, 60):

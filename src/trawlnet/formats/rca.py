@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,6 +31,7 @@ _AFTER_COLLECTION = struct.Struct("<II")  # records, compressed size
 _U16_MAX = 0xFFFF
 _U32_MAX = 0xFFFFFFFF
 _STREAM_CHUNK = 1 << 20
+_per_thread = threading.local()
 
 
 class RcaError(Malformed):
@@ -219,9 +221,17 @@ def decompress(block: Buffer, collection: CollectionEntry, limit: int = MAX_DECO
             raise RcaError(collection.start, f"{declared} bytes, more than {limit}")
         if declared < 0:
             declared = _measure(data, limit, collection.start)
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=max(declared, 1))
+        return _decompressor().decompress(data, max_output_size=max(declared, 1))
     except zstandard.ZstdError as error:
         raise RcaError(collection.start, f"no readable zstd: {error}") from None
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """One per thread: making one costs more than unpacking a small collection."""
+    kept: zstandard.ZstdDecompressor | None = getattr(_per_thread, "decompressor", None)
+    if kept is None:
+        kept = _per_thread.decompressor = zstandard.ZstdDecompressor()
+    return kept
 
 
 def _measure(data: memoryview, limit: int, place: int) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import threading
 from types import ModuleType
 
 import zstandard
 
 from trawlnet.formats import rca, repoblock_plain
+from trawlnet.formats.accelerator import native as _native
 from trawlnet.formats.cborread import SHA256_LINK
 from trawlnet.formats.repocontent import (
     DROP_REASONS,
@@ -25,22 +24,6 @@ Buffer = bytes | bytearray | memoryview
 
 DEFAULT_OPTIONS = ExtractOptions()
 _per_thread = threading.local()
-
-
-def _load_native() -> ModuleType | None:
-    """None where nothing was compiled; TRAWLNET_NATIVE=0 asks for that, =require forbids it."""
-    wish = os.environ.get("TRAWLNET_NATIVE")
-    if wish == "0":
-        return None
-    try:
-        return importlib.import_module("trawlnet.formats._native")
-    except ImportError:
-        if wish == "require":
-            raise
-        return None
-
-
-_native = _load_native()
 
 
 def backend() -> str:

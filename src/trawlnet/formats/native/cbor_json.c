@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "utf8.h"
+
 #if defined(__SSE2__) && !defined(TRAWLNET_PORTABLE)
 #define HAVE_SSE2 1
 #include <emmintrin.h>
@@ -50,37 +52,6 @@ static drop_reason put_integer(buffer *out, uint64_t magnitude, int negative)
     if (negative)
         digits[--at] = '-';
     return put_literal(out, digits + at, sizeof digits - at);
-}
-
-/* The length of the well-formed UTF-8 sequence of two to four bytes at `s`, or 0. */
-static inline size_t utf8_sequence(const uint8_t *s, size_t left)
-{
-    uint8_t lead = s[0];
-    uint8_t low = 0x80, high = 0xbf;
-    size_t len;
-    if (lead >= 0xc2 && lead <= 0xdf) {
-        len = 2;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-        len = 3;
-        if (lead == 0xe0)
-            low = 0xa0;
-        else if (lead == 0xed)
-            high = 0x9f;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-        len = 4;
-        if (lead == 0xf0)
-            low = 0x90;
-        else if (lead == 0xf4)
-            high = 0x8f;
-    } else {
-        return 0;
-    }
-    if (left < len || s[1] < low || s[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return len;
 }
 
 static inline int is_plain(uint8_t c) { return c >= 0x20 && c < 0x80 && c != '"' && c != '\\'; }

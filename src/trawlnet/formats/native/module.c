@@ -6,6 +6,8 @@
 
 #include "repoblock.h"
 
+int add_record_counts(PyObject *module); /* module_counts.c */
+
 /* What is kept for reuse: about what the threads of a crawl work on at once, and no more than this of each. */
 enum { SPARES = 4, LARGEST_SPARE = 8 << 20 };
 
@@ -281,6 +283,8 @@ static int module_exec(PyObject *module)
     module_state *state = PyModule_GetState(module);
     state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
     if (!state->payload_type || seed_from_os(state->seed) < 0)
+        return -1;
+    if (add_record_counts(module) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "ERROR_KINDS", REPO_ERROR_COUNT) < 0)
         return -1;
