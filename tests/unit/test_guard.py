@@ -149,7 +149,7 @@ def info(address: str) -> tuple[object, ...]:
 
 def test_of_a_names_addresses_only_the_permitted_are_told() -> None:
     found = permitted(Guard(), "x.test", 80, [info("10.0.0.1"), info("1.1.1.1"), info("::1")])
-    assert [result["host"] for result in found] == ["1.1.1.1"]
+    assert [result[4] for result in found] == [("1.1.1.1", 80)]
 
 
 def test_a_name_with_only_forbidden_addresses_is_refused() -> None:

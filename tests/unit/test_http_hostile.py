@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import brotli
 import pytest
 import uvloop
@@ -30,7 +29,7 @@ from trawlnet.net.answer import Limits, Response, outcome_of
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.net.trouble import Trouble, clean, reason_for, reason_for_status
+from trawlnet.net.trouble import Dropped, Trouble, clean, reason_for, reason_for_status
 from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -425,7 +424,7 @@ def test_a_name_that_does_not_resolve_is_a_dns_error(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENETUNREACH])
 def test_a_shortage_of_this_machine_is_blamed_on_nobody_else(number: int) -> None:
     cause = OSError(number, "shortage")
-    error = aiohttp.ClientError("cannot connect")
+    error = Dropped("cannot connect")
     error.__cause__ = cause
     assert reason_for(error) is Reason.UNKNOWN
 

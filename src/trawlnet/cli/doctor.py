@@ -22,7 +22,16 @@ from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, size
 
 _NATIVE = "trawlnet.formats._native"
-_LIBRARIES = ("aiohttp", "lmdb", "uvloop", "zstandard", "cryptography", "libipld", "pydantic")
+_LIBRARIES = (
+    "aiohttp",
+    "httptools",
+    "lmdb",
+    "uvloop",
+    "zstandard",
+    "cryptography",
+    "libipld",
+    "pydantic",
+)
 _EXTRAS = (("redis", "redis"), ("aio_pika", "rabbitmq"), ("obstore", "s3"), ("ray", "fleet"))
 _SERVERS = (("redis-server", "a store for several machines"), ("rabbitmq-server", "a queue"))
 _LOW_DISK = 5 << 30

@@ -65,7 +65,7 @@ class AddressTurns:
         try:
             found = await self._resolver.resolve(host, _PORT)
             # The least of several, so that names with the same set of addresses meet.
-            address, until = min(one["host"] for one in found), now + _KNOWN_FOR
+            address, until = min(str(info[4][0]) for info in found), now + _KNOWN_FOR
         except EXPECTED:
             until = now + _UNKNOWN_FOR
         if len(self._known) >= _MOST_KNOWN:

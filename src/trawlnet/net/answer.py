@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from types import TracebackType
 
-import aiohttp
 from multidict import CIMultiDictProxy
 
 from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.net.connection import Connection
 from trawlnet.net.inflate import Inflater, inflater_for
 from trawlnet.net.lane import lane_of
+from trawlnet.net.pool import ConnectionPool
+from trawlnet.net.redirect import Leg
 from trawlnet.net.trouble import (
     EXPECTED,
     TooLarge,
@@ -32,7 +34,7 @@ class Limits:
     connect: float = 10.0  # Seconds, for each connection.
     wire: int = 64 * 1024 * 1024  # Bytes of body as received.
     inflated: int = 256 * 1024 * 1024  # Bytes of body after inflating.
-    header: int = 16 * 1024  # Bytes of one header, and of the status line.
+    header: int = 64 * 1024  # Bytes of all headers together, give or take a packet.
     error_body: int = 64 * 1024  # Bytes kept of the body that comes with an error status.
     redirects: int = 5  # 0: a redirect is returned like any other response.
     longest_wait: float = 3600.0  # Seconds that a server may ask us to stay away.
@@ -111,20 +113,22 @@ class Stream:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
-        hops: tuple[str, ...],
+        connection: Connection,
+        pool: ConnectionPool,
+        leg: Leg,
         limits: Limits,
         patience: Patience,
         wait: float | None,
     ) -> None:
-        self.status = response.status
-        self.headers = response.headers
-        self.url = str(response.url)
-        self.hops = hops
+        self.status = connection.status
+        self.headers = connection.headers
+        self.url = str(leg.url)
+        self.hops = leg.hops
         self.wait = wait
         self.wire_bytes = 0
         self.inflated_bytes = 0
-        self._response = response
+        self._connection: Connection | None = connection
+        self._pool = pool
         self._limits = limits
         self._patience = patience
         self._inflater: Inflater | None = None
@@ -175,22 +179,28 @@ class Stream:
 
     def close(self) -> None:
         """Let go of the connection; one with an unread body is not used again."""
-        if not self._response.closed:
-            self._response.close()
+        if self._connection is not None:
+            self._pool.give_back(self._connection)
+            self._connection = None
 
     async def _rest(self) -> bytes:
         if self.status >= 400:
             return await self._error_page()
         self._refuse_announced()
-        content = self._response.content
-        if content.is_eof() and "Content-Encoding" not in self.headers:
+        connection = self._open_connection()
+        is_plain = "Content-Encoding" not in self.headers
+        if is_plain and connection.is_complete:
             # Small bodies mostly arrive with their headers, and there is nothing to wait for.
-            return self._counted(self._received(content.read_nowait()))
-        body = BytesIO()
+            return self._counted(self._received(await connection.rest()))
+        if is_plain and connection.length is not None:
+            async with self._patience:
+                body = await connection.rest()
+            return self._counted(self._received(body))
+        pieces = BytesIO()
         async with self._patience:
             while piece := await self._next_piece():
-                body.write(piece)
-        return body.getvalue()
+                pieces.write(piece)
+        return pieces.getvalue()
 
     async def _error_page(self) -> bytes:
         """As much as is useful: the status is the answer, however badly its page is served."""
@@ -213,7 +223,7 @@ class Stream:
                 await asyncio.sleep(0)
                 if piece:
                     return self._counted(piece)
-            chunk = await self._response.content.readany()
+            chunk = await self._open_connection().piece()
             if not chunk:
                 return self._finished()
             if self.wire_bytes == 0:
@@ -224,9 +234,14 @@ class Stream:
                 return self._counted(chunk)
             self._pieces = self._inflater.feed(chunk)
 
+    def _open_connection(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("the response has been let go of")
+        return self._connection
+
     def _refuse_announced(self) -> None:
         """Not before somebody wants the body: of one that is left alone the length is no matter."""
-        announced = self._response.content_length or 0
+        announced = self._open_connection().length or 0
         if self.status < 300 and announced > self._limits.wire:
             raise TooLarge(f"{announced} bytes announced, {self._limits.wire} allowed")
 

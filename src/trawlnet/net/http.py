@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import lru_cache
 from types import MappingProxyType, TracebackType
 from typing import Any, Protocol
-
-import aiohttp
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.agent import require_contact
 from trawlnet.net.answer import Limits, Patience, Response, Stream
-from trawlnet.net.dial import Dialled, GuardedResolver, Pools, dialled
+from trawlnet.net.connection import Connection
+from trawlnet.net.dial import GuardedResolver, Pools
 from trawlnet.net.guard import Guard
+from trawlnet.net.pool import ConnectionPool
 from trawlnet.net.ratelimit import wait_from
 from trawlnet.net.redirect import Leg, first_leg, is_redirect, next_leg
-from trawlnet.net.session import open_session
+from trawlnet.net.request import Requests
 from trawlnet.net.trouble import EXPECTED, Trouble, trouble_from
 
 
@@ -54,16 +53,15 @@ class Http:
         require_contact(agent)
         self._turns = turns
         self._clock = clock
-        self._agent = agent
+        self._requests = Requests(agent)
         self._guard = guard or Guard()
         self._limits = limits or Limits()
         self._pools = pools or Pools()
         self._proxy_for = proxy_for
-        self._kept = _KeptHosts(self._pools)
 
     async def __aenter__(self) -> Http:
         self._resolver = GuardedResolver(self._guard, self._pools, self._limits.connect)
-        self._session = open_session(self._guard, self._pools, self._resolver, self._agent)
+        self._pool = ConnectionPool(self._guard, self._pools, self._resolver)
         return self
 
     async def __aexit__(
@@ -72,7 +70,7 @@ class Http:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._session.close()
+        self._pool.close()
         await self._resolver.close()
 
     async def get(
@@ -104,7 +102,7 @@ class Http:
         may_repeat = True
         while not isinstance(leg, Trouble):
             async with self._turns.turn(leg.lane):
-                answer, fresh = await self._ask(leg, limits, patience), dialled.get().fresh
+                answer, is_fresh = await self._ask(leg, limits, patience)
                 if isinstance(answer, Stream):
                     try:
                         if not (limits.redirects and is_redirect(answer.status, answer.headers)):
@@ -114,7 +112,7 @@ class Http:
                         answer.close()
             if isinstance(answer, Stream):
                 leg = self._next(leg, answer, limits)
-            elif answer.reason is Reason.CONNECTION_ERROR and not fresh and may_repeat:
+            elif answer.reason is Reason.CONNECTION_ERROR and not is_fresh and may_repeat:
                 # The server gave up a connection that we had kept. That says nothing about its
                 # health, so ask once more: a request of its own, with a turn of its own.
                 may_repeat = False
@@ -134,65 +132,34 @@ class Http:
         except EXPECTED as error:
             return trouble_from(error, answer.url, answer.hops)
 
-    async def _ask(self, leg: Leg, limits: Limits, patience: Patience) -> Stream | Trouble:
-        """One request, up to the end of its response's headers."""
-        dialled.set(Dialled())
-        response = None
+    async def _ask(
+        self, leg: Leg, limits: Limits, patience: Patience
+    ) -> tuple[Stream | Trouble, bool]:
+        """One request, up to the end of its response's head; and whether it had a connection of
+        its own, not one that was kept."""
+        place, request = self._requests.of(leg, self._proxy_for(leg.url.raw_host or ""))
+        connection = self._pool.kept(place)
+        is_fresh = connection is None
         try:
             async with patience:
-                response = await self._session.get(
-                    leg.url,
-                    headers=self._kept.header_for(leg, self._clock.now()),
-                    allow_redirects=False,
-                    proxy=self._proxy_for(leg.url.raw_host or ""),
-                    timeout=_connecting_within(limits.connect),
-                    max_line_size=limits.header,
-                    max_field_size=limits.header,
-                )
-            return self._stream_of(response, leg, limits, patience)
-        except EXPECTED as error:
-            if response is not None:
-                response.close()
-            return trouble_from(error, str(leg.url), leg.hops)
+                if connection is None:
+                    connection = await self._pool.dial(place, limits.connect)
+                await connection.ask(request, limits.header)
+            return self._stream_of(connection, leg, limits, patience), is_fresh
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, EXPECTED):
+                return trouble_from(error, str(leg.url), leg.hops), is_fresh
+            raise
 
     def _stream_of(
-        self, response: aiohttp.ClientResponse, leg: Leg, limits: Limits, patience: Patience
+        self, connection: Connection, leg: Leg, limits: Limits, patience: Patience
     ) -> Stream:
-        status = response.status
+        status = connection.status
         wait = None
         if status >= 400:
             wait = wait_from(
-                response.headers, self._clock.now(), limits.longest_wait, status=status
+                connection.headers, self._clock.now(), limits.longest_wait, status=status
             )
-        return Stream(response, leg.hops, limits, patience, wait)
-
-
-@lru_cache(maxsize=16)
-def _connecting_within(seconds: float) -> aiohttp.ClientTimeout:
-    """The other deadlines are ours."""
-    return aiohttp.ClientTimeout(total=None, connect=seconds)
-
-
-class _KeptHosts:
-    """Which hosts may keep a connection open. The library bounds connections in use, not idle
-    ones: a crawl over many hosts would otherwise collect them until files run out."""
-
-    def __init__(self, pools: Pools) -> None:
-        self._pools = pools
-        self._until: dict[str, float] = {}  # Oldest first.
-
-    def header_for(self, leg: Leg, now: float) -> Mapping[str, str]:
-        host = leg.url.raw_authority
-        if self._until.pop(host, None) is None:
-            self._forget(now)
-            if len(self._until) >= self._pools.idle_hosts:
-                return {**leg.headers, "Connection": "close"}
-        self._until[host] = now + self._pools.idle
-        return leg.headers
-
-    def _forget(self, now: float) -> None:
-        while self._until:
-            host = next(iter(self._until))
-            if self._until[host] > now:
-                return
-            del self._until[host]
+        return Stream(connection, self._pool, leg, limits, patience, wait)

@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import aiohttp
-from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
-
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.guard import Refused
 
@@ -24,6 +21,18 @@ class Trouble:
     wait: float | None = None
     url: str = ""  # The hop at which it happened.
     hops: tuple[str, ...] = ()  # The URLs that led there.
+
+
+class Unresolved(OSError):
+    """A name has no address."""
+
+
+class Dropped(Exception):
+    """The connection broke before there was an answer."""
+
+
+class BadAnswer(Exception):
+    """What came is not a proper response."""
 
 
 class TooLarge(Exception):
@@ -58,16 +67,14 @@ def reason_for(error: Exception, *, in_body: bool = False) -> Reason:
 # The first row that fits counts, so the narrow ones come first.
 _REASONS: tuple[tuple[type[Exception], Reason], ...] = (
     (Refused, Reason.REFUSED),
-    (aiohttp.InvalidURL, Reason.REFUSED),
     (Circular, Reason.LOOP),
     (TooLarge, Reason.TOO_LARGE),
-    (LineTooLong, Reason.TOO_LARGE),
     (Truncated, Reason.TRUNCATED),
-    (aiohttp.ClientPayloadError, Reason.TRUNCATED),
     (Garbled, Reason.PARSE_ERROR),
-    (aiohttp.ClientConnectorDNSError, Reason.DNS_ERROR),
+    (Unresolved, Reason.DNS_ERROR),
     (TimeoutError, Reason.TIMEOUT),
-    (aiohttp.ClientError, Reason.CONNECTION_ERROR),
+    (Dropped, Reason.CONNECTION_ERROR),
+    (BadAnswer, Reason.CONNECTION_ERROR),
     (OSError, Reason.CONNECTION_ERROR),
 )
 
@@ -98,9 +105,6 @@ def _verdict(error: Exception, in_body: bool) -> _Verdict:
     for link in chain:
         if isinstance(link, OSError) and link.errno in _OURS:
             return _Verdict(Reason.UNKNOWN, link)
-        # The library has no type of its own for this one.
-        if isinstance(link, BadHttpMessage) and link.message.startswith("Too many headers"):
-            return _Verdict(Reason.TOO_LARGE, link)
     for kind, reason in _REASONS:
         for link in chain:
             if isinstance(link, kind):

@@ -13,7 +13,7 @@ from typing import Any
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.api import Api, api_headers
 from trawlnet.crawlers.ids.askers import Askers
-from trawlnet.crawlers.ids.config import IdsConfig, in_flight, manners
+from trawlnet.crawlers.ids.config import IdsConfig, manners
 from trawlnet.crawlers.ids.handler import IdsHandler, Server
 from trawlnet.crawlers.ids.helm import Helm
 from trawlnet.crawlers.ids.ledger import IdsLedger
@@ -42,7 +42,6 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
 from trawlnet.net.answer import Limits
-from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
@@ -190,8 +189,6 @@ async def _open_queues(
 
 
 def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:
-    # Waiting for a connection counts against the request: there is one for every worker.
-    most = in_flight(config)
     return Http(
         turns,
         clock,
@@ -204,7 +201,6 @@ def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:
             inflated=config.max_body,
             redirects=0,
         ),
-        pools=Pools(total=most, per_host=most),
     )
 
 

@@ -28,7 +28,6 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
@@ -94,9 +93,8 @@ async def open_kit(
     async with AsyncExitStack() as stack:
         registry = await stack.enter_async_context(opened_registry(config, workspace))
         guard = Guard(allow_private=config.allow_private_hosts)
-        pools = Pools(total=max(64, 2 * config.concurrency), per_host=_DIRECTORY_AT_ONCE)
         turns = traced_turns(gate, metrics.ways)
-        http = await stack.enter_async_context(Http(turns, clock, agent, guard=guard, pools=pools))
+        http = await stack.enter_async_context(Http(turns, clock, agent, guard=guard))
         metered = MeteredHttp(http, metrics.http)
         yield Kit(config, workspace, registry, metered, gate, clock, metrics)
 

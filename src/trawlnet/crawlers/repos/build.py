@@ -31,7 +31,6 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source
 from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.answer import Limits
-from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
@@ -241,8 +240,6 @@ def _http(config: ReposConfig, turns: Turns, clock: Clock, agent: str) -> Http:
         agent,
         guard=Guard(allow_private=config.allow_private_hosts),
         limits=_repo_limits(config),
-        # Waiting for a connection counts against the request: there is one for every worker.
-        pools=Pools(total=max(config.workers, 64), per_host=config.pds_concurrency),
     )
 
 

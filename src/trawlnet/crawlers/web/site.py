@@ -129,10 +129,7 @@ async def open_site(
     agent, gate = agent_of(config), standing.gate
     proxies = Proxies(config.proxies.default, config.proxies.hosts)
     guard = Guard(allow_private=config.allow_private_hosts, exempt=proxies.literal_addresses)
-    pools = Pools(
-        total=max(config.limits.global_concurrency, 64),
-        per_host=config.limits.per_host_concurrency + 1,
-    )
+    pools = Pools()
     resolver = GuardedResolver(guard, pools, config.limits.connect_timeout)
     stack.push_async_callback(resolver.close)
     turns = standing.turns(AddressTurns(gate, clock, resolver, proxies.url_for))

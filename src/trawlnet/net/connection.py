@@ -1,0 +1,278 @@
+"""One connection to a server: a request goes out, one response comes back, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
+
+SCRATCH = 256 * 1024  # Bytes received at a time.
+_PLENTY = 512 * 1024  # Bytes that wait for their reader before the server has to.
+_PROXYS_HEAD = 16 * 1024  # Bytes.
+_INFORMATIONAL = range(102, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    is_tls: bool
+    proxy: str = ""  # URL of the one in between.
+
+    @property
+    def is_tunnel(self) -> bool:
+        return self.is_tls and bool(self.proxy)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Framing is the parser's business, but for a body whose length is known or that ends with the
+    connection: those bytes pass by it.
+
+    All connections of a pool receive into the same scratch: each takes out what came at once.
+    """
+
+    def __init__(self, place: Place, scratch: memoryview) -> None:
+        self.place = place
+        self.idle_since = 0.0
+        self.is_open = True
+        self.status = 0  # Of the response under way.
+        self.headers: CIMultiDictProxy[str] = _NO_HEADERS
+        self.length: int | None = None  # Of its body, as far as that was announced.
+        self.is_complete = True  # It has arrived to its last byte, and nothing is under way.
+        self._scratch = scratch
+        self._transport: asyncio.Transport
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._for_the_end = False  # The waiter wants nothing before the last byte.
+        self._pieces: deque[bytes] = deque()
+        self._waiting = 0  # Bytes of them.
+        self._paused = False
+        self._error: Exception | None = None
+        self._keeps = False
+
+    @property
+    def is_reusable(self) -> bool:
+        return self.is_open and self.is_complete and self._keeps and self._error is None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def close(self) -> None:
+        self.is_open = False
+        self._transport.abort()
+
+    async def ask(self, request: bytes, longest_head: int) -> None:
+        """Sends a request, and waits for the head of its response."""
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        self._longest_head = longest_head
+        self._head_bytes = 0
+        self._fields: list[tuple[str, str]] = []
+        self._parts: list[bytes] = []
+        self._is_headed = False
+        self._is_parsed = True  # What comes is for the parser.
+        self._left: int | None = None  # Bytes of a body that passes by the parser.
+        self._pieces.clear()
+        self._waiting = 0
+        self._keeps = False
+        self.is_complete = False
+        self._read_on()
+        self._transport.write(request)
+        while not self._is_headed or self._error is not None:
+            await self._news()
+
+    async def tunnel(self, request: bytes, secure: ssl.SSLContext, host: str) -> None:
+        """Has a proxy lead on to a host, and speaks TLS with that."""
+        await self.ask(request, _PROXYS_HEAD)
+        if not 200 <= self.status < 300 or self._pieces:
+            raise BadAnswer(f"the proxy answered {self.status}")
+        self.is_complete = True  # Such an answer has no body, whatever its headers say.
+        transport = await self._loop.start_tls(self._transport, self, secure, server_hostname=host)
+        if transport is None:
+            raise Dropped("the connection broke while TLS was agreed on")
+        self._transport = transport
+
+    async def piece(self) -> bytes:
+        """What has come of the body; empty at its end."""
+        while not self._pieces:
+            if self.is_complete:
+                return b""
+            await self._news()
+        piece = self._pieces.popleft()
+        self._waiting -= len(piece)
+        if self._waiting < _PLENTY // 2:
+            self._read_on()
+        return piece
+
+    async def rest(self) -> bytes:
+        """The body to its end, which the caller knows not to be too large."""
+        self._for_the_end = True
+        try:
+            while not self.is_complete:
+                self._read_on()
+                await self._news()
+        finally:
+            self._for_the_end = False
+        pieces, self._waiting = self._pieces, 0
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return body
+
+    async def _news(self) -> None:
+        """Waits for something to come. Raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+        if self._error is not None:
+            raise self._error
+
+    def _read_on(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # What the transport calls.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.is_complete:
+            # Nobody asked: the last response ran over its length, or this is a forged one.
+            self.close()
+            return
+        came = self._scratch[:nbytes]
+        if self._is_parsed:
+            self._parse(came)
+        else:
+            self._count(came)
+        is_over = self.is_complete or self._error is not None
+        if is_over or (self._is_headed and not self._for_the_end):
+            self._wake()
+
+    def eof_received(self) -> None:
+        """The transport closes after this, and tells us."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        if self.is_complete or self._error is not None:
+            return
+        if not self._is_headed:
+            self._fail(Dropped(f"the connection broke before an answer: {exc or 'closed'}"))
+        elif exc is None and self._ends_with_the_connection():
+            self.is_complete = True
+        else:
+            self._fail(Truncated("the connection ended within the body"))
+        self._wake()
+
+    def _ends_with_the_connection(self) -> bool:
+        if not self._is_parsed:
+            return self._left is None
+        return not self._is_chunked
+
+    def _parse(self, came: memoryview) -> None:
+        try:
+            self._parser.feed_data(came)
+        except httptools.HttpParserUpgrade:
+            self.is_complete = True
+        except httptools.HttpParserError as error:
+            self._fail(BadAnswer(str(error)))
+            return
+        if self._parts:
+            self._put(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
+            self._parts.clear()
+        if not self._is_headed:
+            self._head_bytes += len(came)
+            if self._head_bytes > self._longest_head:
+                self._fail(TooLarge(f"a head of more than {self._longest_head} bytes"))
+        elif not self.is_complete and self._is_parsed and not self._is_coded:
+            self._is_parsed = False
+            if self._left is not None:
+                self._left -= self._waiting
+
+    def _count(self, came: memoryview) -> None:
+        """Bytes of a body that is not parsed."""
+        if self._left is None:
+            self._put(bytes(came))
+            return
+        if len(came) > self._left:
+            self._fail(BadAnswer("bytes beyond the length of the body"))
+            return
+        self._left -= len(came)
+        self._put(bytes(came))
+        if not self._left:
+            self.is_complete = True
+
+    def _put(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self._waiting += len(piece)
+        if self._waiting > _PLENTY and not (self._for_the_end or self._paused):
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self.close()
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        if self.is_complete:
+            self._fail(BadAnswer("a second answer to one request"))
+        self._fields.clear()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_headed:  # In the trailer, which nobody reads.
+            self._head_bytes += len(name) + len(value)
+            if self._head_bytes > self._longest_head:
+                self._fail(TooLarge(f"trailers of more than {self._longest_head} bytes"))
+            return
+        self._fields.append(
+            (name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
+        )
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status == 100 or status in _INFORMATIONAL:
+            self._head_bytes = 0
+            return
+        self.status = status
+        self.headers = headers = CIMultiDictProxy(CIMultiDict(self._fields))
+        coding = ", ".join(headers.getall("Transfer-Encoding", ()))
+        self._is_coded = bool(coding)
+        self._is_chunked = coding.lower().rstrip().endswith("chunked")
+        length = "" if coding else headers.get("Content-Length", "")
+        self.length = self._left = int(length) if length.isdecimal() else None
+        self._keeps = self._parser.should_keep_alive()
+        self._is_headed = True
+
+    def on_body(self, part: bytes) -> None:
+        self._parts.append(part)
+
+    def on_message_complete(self) -> None:
+        if self._is_headed:
+            self.is_complete = True
+
+
+_NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
