@@ -6,9 +6,8 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trawlnet.store.lmdb_spans import SpanFile
@@ -55,38 +54,14 @@ def test_gathering_changes_nothing_but_the_number_of_spans(laid: list[Span]) -> 
     assert plain(list(gathered(laid))) == plain(laid)
 
 
-@given(st.lists(st.lists(spans, max_size=8), max_size=5))
-@settings(max_examples=40, deadline=None)
-def test_the_file_holds_what_was_laid_and_counts_its_lengths(batches: list[list[Span]]) -> None:
-    with TemporaryDirectory() as folder:
-        file, totals = SpanFile(Path(folder)), dict.fromkeys(WORDS, 0)
-        for batch in batches:
-            for word, change in file.write(batch, {}, {"done"}).items():
-                totals[word] += change
-        stored, count = list(file.spans()), file.count()
-        file.close()
-    expected = plain([span for batch in batches for span in batch])
-    assert spelled(stored) == expected
-    assert count == len(stored)
-    assert totals == {word: list(expected.values()).count(word) for word in WORDS}
-
-
-def test_reading_starts_at_the_span_that_reaches_beyond_the_place(tmp_path: Path) -> None:
-    file = SpanFile(tmp_path)
-    file.write([Span(10, 20, "done"), Span(20, 21, "gap"), Span(30, 40, "done")], {})
-    assert list(file.spans(20)) == [Span(20, 21, "gap"), Span(30, 40, "done")]
-    assert next(file.spans(15)) == Span(10, 20, "done")
-    assert list(file.spans(40)) == []
-
-
 READER = """
 import sys
 from pathlib import Path
 from trawlnet.store.lmdb_spans import SpanFile
 file = SpanFile(Path(sys.argv[1]), readonly=True)
-print(file.note("first"), *(tuple(span) for span in file.spans()), flush=True)
+print(*file.notes(["first"]), *(tuple(span) for span in file.spans()), flush=True)
 input()
-print(file.note("first"), *(tuple(span) for span in file.spans()))
+print(*file.notes(["first"]), *(tuple(span) for span in file.spans()))
 """
 
 

@@ -19,14 +19,19 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def steered_by_signals(control: Control, reload: Callable[[], None]) -> Iterator[asyncio.Event]:
+def steered_by_signals(
+    control: Control, reload: Callable[[], None], has_begun: Callable[[], bool]
+) -> Iterator[asyncio.Event]:
     """Inside, signals steer the crawl; gives the event that SIGUSR1 sets to ask for status."""
     loop, running, asked = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
     told: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
         told.append(number)
-        if len(told) == 1:
+        if not has_begun() and running is not None:
+            say(f"{number.name}: stopping before the crawl has begun")
+            running.cancel()
+        elif len(told) == 1:
             control.drain()
             say(f"{number.name}: finishing {control.in_flight} in flight; once more stops at once")
         elif len(told) == 2:

@@ -15,6 +15,7 @@ from trawlnet.cli.ids_ledger import add_ledger_verbs
 from trawlnet.cli.ids_simulate import add_simulate_verbs
 from trawlnet.cli.ids_store import add_store_verb
 from trawlnet.cli.report import add_ids_report
+from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace, holder
 from trawlnet.crawlers.contact import agent_for
@@ -52,25 +53,42 @@ def _open(
 ) -> AbstractAsyncContextManager[Parts]:
     from trawlnet.crawlers.ids.build import open_parts  # Heavy: only a crawl needs it.
 
-    return open_parts(config, workspace, clock, metrics)
+    if not config.redis_address:
+        return open_parts(config, workspace, clock, metrics)
+    from trawlnet.cli.ids_standby import open_in_turn
+
+    return open_in_turn(config, workspace, clock, metrics)
 
 
 @asynccontextmanager
 async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
-    from trawlnet.crawlers.ids.build import LEDGER, looked_at, open_ledger
+    from trawlnet.crawlers.ids.kept import is_begun, ledger_to_write, looked_at
     from trawlnet.store.memory import MemoryStore
 
-    # Looking at a crawl that never began must not begin one.
-    if not (state / LEDGER / "data.mdb").exists():
-        yield MemoryStore()
-    elif holder(Workspace(state.parents[1], state.name)) == os.getpid():
-        async with open_ledger(state) as ledger:
-            yield ledger
-    else:
-        # Whoever does not hold the lock only looks.
-        async with looked_at(state) as seen:
-            assert seen is not None
-            yield seen
+    # Looking at a crawl that never began must not begin one; who has no lock only looks.
+    begun = is_begun(config, state)
+    if begun and holder(Workspace(state.parents[1], state.name)) == os.getpid():
+        async with _alone(config) as token:
+            ledger = await ledger_to_write(config, state, token=token)
+            try:
+                yield ledger
+            finally:
+                await ledger.close()
+        return
+    async with looked_at(config, state) as seen:
+        yield seen or MemoryStore()
+
+
+@asynccontextmanager
+async def _alone(config: IdsConfig) -> AsyncIterator[str]:
+    """The token under which the ledger may be written to; none is needed in a workspace."""
+    if not config.redis_address:
+        yield ""
+        return
+    from trawlnet.cli.ids_standby import instead_of_a_crawl
+
+    async with instead_of_a_crawl(config) as token:
+        yield token
 
 
 def _ready(config: IdsConfig, workspace: Path) -> None:
@@ -81,21 +99,46 @@ def _ready(config: IdsConfig, workspace: Path) -> None:
 
 
 async def _forget(config: IdsConfig) -> None:
-    """Everything is in the workspace; what was published to a server is its consumers'."""
+    """What was published to a server is its consumers'."""
+    if not config.redis_address:
+        return
+    from trawlnet.crawlers.ids.places import KEYS
+    from trawlnet.store.open import erase_store
+
+    async with _alone(config):
+        await erase_store(config.redis_address, prefix=KEYS)
+
+
+def _remote(config: IdsConfig) -> str:
+    if not config.redis_address:
+        return ""
+    return f"the keys ids:* in {without_passwords(config.redis_address)}"
+
+
+def _fleet(config: IdsConfig, workspace: Workspace, as_json: bool) -> int | None:
+    if not config.fleet:
+        return None
+    from trawlnet.cli.ids_fleet import run_pair  # Heavy, and not always installed.
+
+    return run_pair(config, workspace, as_json)
 
 
 async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
-    from trawlnet.crawlers.ids.build import looked_at
     from trawlnet.crawlers.ids.helm import ledger_row
+    from trawlnet.crawlers.ids.kept import looked_at
     from trawlnet.crawlers.ids.notes import read_now
 
+    if config.redis_address:
+        from trawlnet.cli.ids_standby import shared_facts
+
+        return await shared_facts(config, Workspace(workspace, "ids").state)
     place = Workspace(workspace, "ids")
     found = read_now(place.state)
     row: dict[str, Any] = {"lag_p20_s": None, "workers": 0, "watermark": None} | found
     if holder(place) is not None:
         return row
     # The figures of a crawl that has ended are old: what stands is in the ledger.
-    async with looked_at(place.state) as ledger:
+    async with looked_at(config, place.state) as ledger:
         row |= {"lag_p20_s": None, "workers": 0}
         row.pop("decision", None)
         return row | ledger_row(ledger) if ledger is not None else row
@@ -107,7 +150,7 @@ IDS = Crawler(
     plan=_plan,
     open=_open,
     ledger=_ledger,
-    remote=lambda config: "",
+    remote=_remote,
     forget=_forget,
     outputs=(
         "spool/instance_store",
@@ -118,10 +161,11 @@ IDS = Crawler(
     ),
     public_key=lambda key: key,
     example="--base-url https://www.bungie.net --target 15000000000 --contact you@example.org",
-    located_by=(),
+    located_by=("redis_address", "store"),
     live=frozenset(),
     ready=_ready,
     facts=_facts,
+    fleet=_fleet,
 )
 add_shared_verbs(app, IDS)
 add_ledger_verbs(app)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json as jsonlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trawlnet.cli.flags import Folder, Json, Most, variables
-from trawlnet.cli.workspace import find
+from trawlnet.cli.flags import Folder, Json, Most, variables, with_flags
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.workspace import Workspace, find
+from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.words import Mark
 
 if TYPE_CHECKING:  # Only a verb that runs pays for the import.
     from trawlnet.crawlers.ids.ledger import IdsLedger
+
+Flags = Mapping[str, Any]
 
 # What lies behind the newest settled id and is not settled is listed, too: nothing is left
 # without a reason.
@@ -28,31 +32,40 @@ def add_ledger_verbs(app: typer.Typer) -> None:
             verb.__name__,
             epilog=f"Example: trawlnet ids {example}",
             context_settings=variables("ids"),
-        )(verb)
+        )(with_flags(IdsConfig, ("redis_address", "store"), verb))
 
 
-def gaps(workspace: Folder, limit: Most = None, json: Json = False) -> int:
+def gaps(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:
     """List ranges of ids that were skipped, and why; the end is not part of a range."""
-    return _show(workspace, limit, json, _gap_rows, _gap_line)
+    return _show(_place(workspace, flags), limit, json, _gap_rows, _gap_line)
 
 
-def missed(workspace: Folder, limit: Most = None, json: Json = False) -> int:
+def missed(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:
     """List ids that errors have kept from being fetched; they are asked for again in time."""
-    return _show(workspace, limit, json, _missed_rows, _missed_line)
+    return _show(_place(workspace, flags), limit, json, _missed_rows, _missed_line)
+
+
+def _place(path: Path, flags: Flags) -> tuple[IdsConfig, Path]:
+    """The config, and the state folder; a ledger on a server can be looked at from anywhere."""
+    here = Workspace(path, "ids")
+    config = load_section(here, IdsConfig, flags).config
+    return config, (here if config.redis_address else find(path, "ids")).state
 
 
 Rows = Callable[["IdsLedger"], AsyncIterator[dict[str, Any]]]
 
 
 def _show(
-    path: Path, limit: int | None, as_json: bool, rows: Rows, line: Callable[..., str]
+    place: tuple[IdsConfig, Path],
+    limit: int | None,
+    as_json: bool,
+    rows: Rows,
+    line: Callable[..., str],
 ) -> int:
-    state = find(path, "ids").state
-
     async def run() -> None:
-        from trawlnet.crawlers.ids.build import looked_at
+        from trawlnet.crawlers.ids.kept import looked_at
 
-        async with looked_at(state) as ledger:
+        async with looked_at(*place) as ledger:
             if ledger is None:
                 return
             told = 0

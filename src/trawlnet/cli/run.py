@@ -82,7 +82,7 @@ def run_crawl(job: Job[C]) -> int:
                 _tune_memory()
                 return runner.run(_Run(job, plan).whole())
         except asyncio.CancelledError:
-            return Exit.INTERRUPTED  # Twice told to stop before the crawl had begun.
+            return Exit.INTERRUPTED  # Told to stop before the crawl had begun.
         except Exception as error:
             # People are told by whoever called us; the log keeps where it came from.
             event = "crawl failed" if explain(error) else "crawl failed: this is a bug"
@@ -128,7 +128,7 @@ class _Run(Generic[C]):
         files.look()
         with (
             tracing(job.crawler.name, self.clock) as self.metrics.ways,
-            steered_by_signals(control, self.reload) as asked,
+            steered_by_signals(control, self.reload, lambda: self.parts is not None) as asked,
         ):
             opened = job.crawler.open(self.config, job.workspace.path, self.clock, self.metrics)
             async with opened as parts:

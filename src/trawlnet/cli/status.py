@@ -23,13 +23,16 @@ def status_row(crawler: str, counts: Counts) -> dict[str, Any]:
     return row
 
 
-def of_running(workspace: Workspace) -> dict[str, Any] | None:
-    """The figures that the process at work has left for us; None when nobody works here."""
+def of_running(workspace: Workspace, *, patiently: bool = True) -> dict[str, Any] | None:
+    """The figures that the process at work has left for us; None when nobody works here, or not
+    yet, unless they are to be waited for."""
     deadline = time.monotonic() + _FIRST_SNAPSHOT
     while (pid := holder(workspace)) is not None:
         snapshot = read_snapshot(workspace)
         if snapshot is not None and snapshot.get("running") == pid:
             return snapshot
+        if not patiently:
+            return None
         if time.monotonic() > deadline:
             raise CliError(f"pid {pid} has the workspace and tells nothing", "try again in a while")
         time.sleep(0.1)
@@ -56,7 +59,11 @@ def _fact(value: Any) -> str:
     if value is None:
         return "unknown"
     if isinstance(value, Mapping):
-        return listed(value)
+        if all(isinstance(count, int) for count in value.values()):
+            return listed(value)
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_fact, value)) or "none"
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 

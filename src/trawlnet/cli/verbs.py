@@ -33,6 +33,7 @@ from trawlnet.cli.workspace import Workspace, create, find, locked, shown, size_
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Failure, Ledger
 from trawlnet.observe.lanes import shown as harmless
+from trawlnet.store.errors import Fenced
 
 T = TypeVar("T")
 Flags = Mapping[str, Any]  # What was given on the command line, by config key.
@@ -135,7 +136,12 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboa
     workspace = create(path, crawler.name)
     if (code := crawler.fleet(settings.config, workspace, as_json)) is not None:
         return code
-    return run_crawl(Job(crawler, workspace, settings, reload, as_json, dashboard))
+    job = Job(crawler, workspace, settings, reload, as_json, dashboard)
+    while True:
+        try:
+            return run_crawl(job)
+        except Fenced as replaced:  # It was cut off or frozen: from now on it stands by.
+            say(f"{replaced.message}; {replaced.hint}")
 
 
 def _status(place: _Place[C], as_json: bool) -> int:
@@ -143,7 +149,9 @@ def _status(place: _Place[C], as_json: bool) -> int:
         row = status_row(place.name, await ledger.counts())
         return row | {"cursor": await ledger.cursor(), "running": None, "rate": None}
 
-    row = of_running(place.workspace) or _with_ledger(place, ask)
+    # Who stands by has the lock, and nothing to tell.
+    is_remote = bool(place.crawler.remote(place.config))
+    row = of_running(place.workspace, patiently=not is_remote) or _with_ledger(place, ask)
     row["workspace"] = str(place.workspace.path)
     facts = asyncio.run(place.crawler.facts(place.config, place.workspace.path))
     if as_json:

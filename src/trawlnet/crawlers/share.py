@@ -11,6 +11,19 @@ from trawlnet.engine.partition import bucket_of
 from trawlnet.engine.ports import Page, Source
 
 
+async def _always() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Mandate:
+    """What lets a process act: nothing need be asked where it is alone, else its term of office."""
+
+    token: str = ""  # That its writing is checked against.
+    barred_until: Callable[[], float] = lambda: 0.0  # For the gate.
+    may_put: Callable[[], Awaitable[None]] = _always  # Raises when the term has ended.
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """What a shard is given for one term of ownership."""

@@ -45,8 +45,7 @@ class SpanFile:
     def write(
         self, spans: Sequence[Span], notes: Mapping[str, Any], stands: Container[str] = ()
     ) -> dict[str, int]:
-        """Lay the spans in this order and keep the notes, in one durable transaction. A note of
-        None is deleted. Returns by how much each word's length has changed."""
+        """In one durable transaction."""
 
         def run() -> dict[str, int]:
             changes: dict[str, int] = {}
@@ -60,16 +59,15 @@ class SpanFile:
 
         return self._with_room(run)
 
-    def note(self, name: str) -> Any:
-        def run() -> Any:
+    def notes(self, names: Sequence[str]) -> list[Any]:
+        def run() -> list[Any]:
             with self._environment.begin(db=self._notes) as txn:
-                found = txn.get(name.encode())
-            return None if found is None else msgspec.msgpack.decode(found)
+                found = [txn.get(name.encode()) for name in names]
+            return [None if one is None else msgspec.msgpack.decode(one) for one in found]
 
         return self._with_room(run)
 
     def spans(self, after: int = 0, at_once: int = _AT_ONCE) -> Iterator[Span]:
-        """Those that end beyond `after`, in order; so many are read in one go."""
         while rows := self._chunk(after, at_once):
             yield from rows
             after = rows[-1].end
@@ -97,7 +95,7 @@ class SpanFile:
         self._environment.close()
 
     def _check_format(self, readonly: bool) -> None:
-        found = self.note("format")
+        (found,) = self.notes(["format"])
         if found is None and not readonly:
             self.write((), {"format": _FORMAT})
         elif found != _FORMAT:

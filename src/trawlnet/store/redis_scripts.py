@@ -50,9 +50,9 @@ class Scripts:
         self._calls = asyncio.Semaphore(_CALLS)
         self._prefix = prefix
         self._token = token  # Checked by every script that changes a lane.
-        self._where = _without_password(url)
+        self._where = without_password(url)
         self._scripts: dict[str, Any] = {
-            name: client.register_script(_source(name)) for name in names
+            name: client.register_script(script_source(name)) for name in names
         }
 
     async def run(self, name: str, *args: Any) -> Any:
@@ -93,22 +93,27 @@ class Scripts:
             raise self._trouble(error) from error
 
     def _trouble(self, error: Exception) -> StoreError:
-        if str(error).startswith(_FENCED):
-            return Fenced(f"this shard was replaced: {str(error).removeprefix(_FENCED).strip()}")
-        if isinstance(error, exceptions.AuthenticationError):
-            return StoreError(
-                f"Redis at {self._where} refuses us: {error}",
-                "check the user and the password in the Redis URL",
-            )
-        if isinstance(error, _UNREACHABLE):
-            return StoreUnreachable(
-                f"Redis at {self._where} does not answer: {error}",
-                "start it or check the address, then start again: nothing confirmed is lost",
-            )
+        return as_store_error(error, self._where, self._prefix)
+
+
+def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
+    """What the client raised, in words; `where` without a password."""
+    if str(error).startswith(_FENCED):
+        return Fenced(f"this shard was replaced: {str(error).removeprefix(_FENCED).strip()}")
+    if isinstance(error, exceptions.AuthenticationError):
         return StoreError(
-            f"Redis at {self._where} refused a command: {error}",
-            f"check its memory and disk, and that nobody else writes keys {self._prefix}*",
+            f"Redis at {where} refuses us: {error}",
+            "check the user and the password in the Redis URL",
         )
+    if isinstance(error, _UNREACHABLE):
+        return StoreUnreachable(
+            f"Redis at {where} does not answer: {error}",
+            "start it or check the address, then start again: nothing confirmed is lost",
+        )
+    return StoreError(
+        f"Redis at {where} refused a command: {error}",
+        f"check its memory and disk, and that nobody else writes keys {prefix}*",
+    )
 
 
 async def _ended(call: Awaitable[Any]) -> Any:
@@ -130,12 +135,12 @@ def _literally(prefix: str) -> str:
     return re.sub(r"([*?\[\]\\^-])", r"\\\1", prefix)
 
 
-def _source(name: str) -> str:
+def script_source(name: str) -> str:
     folder = resources.files("trawlnet.store") / "lua"
     shared = (folder / "shared.lua").read_text(encoding="utf-8")
     return shared + (folder / f"{name}.lua").read_text(encoding="utf-8")
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2] or parts.path

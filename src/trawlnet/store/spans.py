@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 
 class Span(NamedTuple):
@@ -12,6 +12,26 @@ class Span(NamedTuple):
     start: int
     end: int
     word: str
+
+
+class SpanStore(Protocol):
+    """Spans and notes that outlive their process; for one thread."""
+
+    def write(
+        self, spans: Sequence[Span], notes: Mapping[str, Any], stands: Container[str] = ()
+    ) -> dict[str, int]:
+        """Lay the spans in this order and keep the notes, all or nothing, for good. A note of
+        None is deleted. Returns by how much each word's length has changed."""
+
+    def notes(self, names: Sequence[str]) -> list[Any]:
+        """In that order; None for one that was never kept."""
+
+    def spans(self, after: int = 0, at_once: int = ...) -> Iterator[Span]:
+        """Those that end beyond `after`, in order; so many are read in one go."""
+
+    def count(self) -> int: ...
+
+    def close(self) -> None: ...
 
 
 def overlay(old: Sequence[Span], new: Span, stands: Container[str] = ()) -> list[Span]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +16,19 @@ from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.config import IdsConfig, manners
 from trawlnet.crawlers.ids.handler import IdsHandler, Server
 from trawlnet.crawlers.ids.helm import Helm
+from trawlnet.crawlers.ids.kept import check_shareable, ledger_to_write
 from trawlnet.crawlers.ids.ledger import IdsLedger
 from trawlnet.crawlers.ids.notes import (
     DECISIONS,
     HEAD,
     MISSED_LOG,
     DecisionFile,
-    HeadFile,
+    Head,
     MissedLog,
+    head_file,
 )
 from trawlnet.crawlers.ids.places import instances_place, queue_place
+from trawlnet.crawlers.ids.position import Position
 from trawlnet.crawlers.ids.presets import api_of, base_of
 from trawlnet.crawlers.ids.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.publish import QueueingSink
@@ -36,6 +39,7 @@ from trawlnet.crawlers.ids.source import NoPages
 from trawlnet.crawlers.ids.start import Scout, first_id
 from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
 from trawlnet.crawlers.metered import MeteredHttp
+from trawlnet.crawlers.share import Mandate
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
@@ -52,34 +56,42 @@ from trawlnet.observe.trace import traced_turns
 from trawlnet.observe.troubles import BEGAN, ENDED
 from trawlnet.sink.queue import Queue, open_queue
 
-LEDGER = "ledger"
+_ALONE = Mandate()
 _CHANCES_SHARE = 0.1  # Of the budget, for ids that were missed before.
 
 
 @asynccontextmanager
 async def open_parts(
-    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: IdsConfig,
+    workspace: Path,
+    clock: Clock,
+    metrics: Metrics,
+    mandate: Mandate = _ALONE,
+    environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
-    api, server = api_of(config), server_of(config)
+    check_shareable(config)
+    api, server = api_of(config), server_of(config, environ)
     async with AsyncExitStack() as stack:
         folder = workspace / "state" / CRAWLER
-        ledger = await IdsLedger.open(folder / LEDGER, server.lane)
+        folder.mkdir(parents=True, exist_ok=True)
+        ledger = await ledger_to_write(config, folder, server.lane, mandate.token)
         stack.push_async_callback(ledger.close)
         queues = await _open_queues(config, workspace, api, stack)
-        gate = Gate(clock, manners(config))
+        gate = Gate(clock, manners(config), barred_until=mandate.barred_until)
         turns = traced_turns(gate, metrics.ways)
         http = await stack.enter_async_context(_http(config, turns, clock))
         scout = Scout(MeteredHttp(http, metrics.http), api, server, clock)
         if ledger.first is None:
             await ledger.begin(await _first(config, workspace, scout))
         meter = IdsMeter(metrics)
-        askers = _askers(config, ledger, clock)
+        position = await ledger.position()
+        askers = _askers(config, ledger, position, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
         ledger.told.append(log.changed)
         watchman = Watchman(config.status_every, clock.now())
         decisions = DecisionFile(folder / DECISIONS)
-        head = HeadFile(folder / HEAD)
+        head = await _head(config, ledger, folder)
         helm = Helm(
             ledger, askers, meter, metrics.alerts, watchman, decisions, folder, head, scout, clock
         )
@@ -87,9 +99,9 @@ async def open_parts(
         meter.standing = lambda: Standing(
             askers.pilot.workers, ledger.watermark, ledger.beyond, ledger.lengths
         )
-        withheld = {n for a, b in ledger.position().embargoed for n in range(a, b)}
+        withheld = {n for a, b in position.embargoed for n in range(a, b)}
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
-        sink = QueueingSink(queues.found, queues.withheld, meter.published)
+        sink = QueueingSink(queues.found, queues.withheld, meter.published, mandate.may_put)
         companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer]
         if not config.queue:  # A server has bounds of its own.
             room = Room(queues.found, askers, config.max_spool, metrics.alerts, clock)
@@ -113,35 +125,12 @@ async def open_parts(
         )
 
 
-def server_of(config: IdsConfig) -> Server:
+def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> Server:
     """Whom to ask, and with which key. Raises NotReady."""
     base = base_of(config)
     # A private world, or a proxy of one's own, may do without the key.
-    headers = api_headers(api_of(config), os.environ, required=not config.allow_private_hosts)
+    headers = api_headers(api_of(config), environ, required=not config.allow_private_hosts)
     return Server(base, lane_of(base), headers)
-
-
-@asynccontextmanager
-async def open_ledger(state: Path) -> AsyncIterator[IdsLedger]:
-    """The ledger alone, to look back and to put ids back."""
-    ledger = await IdsLedger.open(state / LEDGER)
-    try:
-        yield ledger
-    finally:
-        await ledger.close()
-
-
-@asynccontextmanager
-async def looked_at(state: Path) -> AsyncIterator[IdsLedger | None]:
-    """The ledger as it is on disk now, also while a crawl runs; None if there is none."""
-    if not (state / LEDGER / "data.mdb").exists():
-        yield None
-        return
-    ledger = await IdsLedger.open(state / LEDGER, readonly=True)
-    try:
-        yield ledger
-    finally:
-        await ledger.close()
 
 
 async def _first(config: IdsConfig, workspace: Path, scout: Scout) -> int:
@@ -162,11 +151,18 @@ async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
         return await latest_stored(tables)
 
 
-def _askers(config: IdsConfig, ledger: IdsLedger, clock: Clock) -> Askers:
+async def _head(config: IdsConfig, ledger: IdsLedger, folder: Path) -> Head:
+    if not config.redis_address:
+        return head_file(folder / HEAD)
+    # Whoever takes over has no file of ours.
+    return Head(await ledger.noted("head"), lambda text: ledger.note_soon("head", text))
+
+
+def _askers(config: IdsConfig, ledger: IdsLedger, position: Position, clock: Clock) -> Askers:
     policy = ChancePolicy(per_second=_CHANCES_SHARE * config.max_rps)
     second = SecondChances(policy)
     second.remember(clock.now(), ledger.misses)
-    askers = Askers(pilot_for(config, ledger.position()), second)
+    askers = Askers(pilot_for(config, position), second)
     ledger.askers = askers
     return askers
 

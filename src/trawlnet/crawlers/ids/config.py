@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from trawlnet.crawlers.units import Seconds, Size
+from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.alert_shapes import WebhookShape
@@ -87,8 +88,21 @@ class IdsConfig(BaseModel):
     max_spool: Size = Field(
         20 << 30, ge=1024, description="Bytes published and not stored; then the crawl waits."
     )
+    redis_address: RedisAddress = Field(
+        "", description="Keep the ledger in Redis, so that another process can take over."
+    )
     store: str = Field(
-        "", description="PostgreSQL for stored instances (postgresql://…); else SQLite."
+        "",
+        description="PostgreSQL for stored instances (postgresql://…), else SQLite; or the same "
+        "as --redis-address (redis://…).",
+    )
+    fleet: str = Field(
+        "",
+        description="Keep one process active and one on standby: on this machine (local), or on a "
+        "Ray cluster (ray://HOST:10001, or HOST:6379 on one of its nodes).",
+    )
+    shard_timeout: Seconds = Field(
+        15.0, ge=1, description="An active process that is silent for so long is replaced."
     )
     clickhouse_address: str = Field(
         "", description="ClickHouse server for raw reports (HOST:PORT or URL); else embedded."
@@ -118,6 +132,14 @@ class IdsConfig(BaseModel):
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many requests.")
     max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
 
+    @model_validator(mode="after")
+    def _redis_is_for_the_ledger(self) -> Self:
+        if self.store.startswith(_REDIS):
+            if not self.redis_address:
+                object.__setattr__(self, "redis_address", self.store)
+            object.__setattr__(self, "store", "")
+        return self
+
     @property
     def most_workers(self) -> int:
         given = self.max_workers if self.max_workers is not None else _MAX_WORKERS
@@ -143,6 +165,7 @@ class IdsConfig(BaseModel):
         return self.dev_skip + 1 if self.dev else 1
 
 
+_REDIS = ("redis://", "rediss://", "unix://")
 _MAX_WORKERS = 250
 _DEV_WORKERS = 8
 _BUFFER = 10_000

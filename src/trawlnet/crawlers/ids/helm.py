@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from trawlnet.crawlers.ids.api import Reading
 from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.notes import DecisionFile, HeadFile, write_now
+from trawlnet.crawlers.ids.notes import DecisionFile, Head, write_now
 from trawlnet.crawlers.ids.start import Scout
 from trawlnet.crawlers.ids.watchman import Figures, Watchman
 from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Purpose, Verdict
@@ -55,7 +55,7 @@ class Helm:
     watchman: Watchman
     decisions: DecisionFile
     folder: Path  # Where the figures of now are left.
-    head: HeadFile
+    head: Head
     scout: Scout
     clock: Clock
     last: Decision | None = None
@@ -63,7 +63,7 @@ class Helm:
     def recall(self) -> None:
         """Tell the pilot what the crawl before this one saw last."""
         if isinstance(self.askers.pilot, Recalling):
-            self.askers.pilot.recall(self.head.read())
+            self.askers.pilot.recall(self.head.before)
 
     async def steer(self, control: Control) -> None:
         """Runs beside the crawl."""

@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.ids.askers import Asked, Askers
 from trawlnet.crawlers.ids.marks import DONE, Miss, mark_of, reason_of, span_of, word_of
+from trawlnet.crawlers.ids.position import Position, position_of
 from trawlnet.crawlers.ids.words import Entry, Mark
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
 from trawlnet.engine.task import Task
+from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_spans import SpanFile
-from trawlnet.store.spans import Span
+from trawlnet.store.spans import Span, SpanStore
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _LOOK_EVERY = 1.0  # Seconds after which the askers are asked even if they named no instant.
 _AHEAD = 16  # Spans looked at to move the watermark: it rarely passes more than two.
 _MISS = "missed:"
+_NOTES = ("first", "attempts", "held", "watermark")
 _NOBODY = "nobody"  # The lane of a ledger that is only looked at.
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a crawl stands: what a pilot needs to go on."""
-
-    first: int
-    watermark: int  # Everything below it is settled.
-    beyond: int  # Nothing from here on was ever settled.
-    pending: Sequence[tuple[int, int]]  # Ranges between the two that are not.
-    embargoed: Sequence[tuple[int, int]]
-
-
 class IdsLedger:
-    """Made by `await IdsLedger.open(folder)`. One process writes; others open it to look."""
+    """Made by `await IdsLedger.open(folder)`, or `over` something else that keeps spans. One
+    process writes; others open it to look."""
 
-    def __init__(self, path: Path, lane: str, readonly: bool) -> None:
+    def __init__(self, lane: str) -> None:
         # One thread: syncing to disk never stops the loop, and nothing below needs a lock.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
-        self._path = path
-        self._readonly = readonly
         self.lane = lane
         self.askers: Askers | None = None
         self.first: int | None = None
@@ -62,29 +55,36 @@ class IdsLedger:
 
     @classmethod
     async def open(cls, path: Path, lane: str = _NOBODY, *, readonly: bool = False) -> IdsLedger:
-        ledger = cls(path, lane, readonly)
+        return await cls.over(partial(SpanFile, path, readonly=readonly), lane)
+
+    @classmethod
+    async def over(cls, make: Callable[[], SpanStore], lane: str = _NOBODY) -> IdsLedger:
+        ledger = cls(lane)
         try:
-            await ledger._call(ledger._open)
+            await ledger._call(partial(ledger._open, make))
         except BaseException:
             ledger._thread.shutdown(wait=False)
             raise
         return ledger
 
-    def _open(self) -> None:
-        self._file = file = SpanFile(self._path, readonly=self._readonly)
-        self.first = file.note("first")
-        self._attempts.update(file.note("attempts") or {})
-        self._held = file.note("held") or 0.0
-        self.watermark = file.note("watermark") or self.first or 0
+    def _open(self, make: Callable[[], SpanStore]) -> None:
+        self._file = file = make()
+        self.first, attempts, held, watermark = file.notes(_NOTES)
+        self._attempts.update(attempts or {})
+        self._held = held or 0.0
+        self.watermark = watermark or self.first or 0
         self.beyond = self.first or 0
+        missed: list[int] = []
         for span in file.spans():
             self.beyond = span.end
             mark = mark_of(span.word)
             self.lengths[mark] += span.end - span.start
             if mark is Mark.MISSED:
-                for number in range(span.start, span.end):
-                    noted = file.note(f"{_MISS}{number}")
-                    self.misses[number] = Miss(*noted) if noted else Miss()
+                missed += range(span.start, span.end)
+        noted = file.notes([f"{_MISS}{number}" for number in missed])
+        self.misses = {
+            n: Miss(*row) if row else Miss() for n, row in zip(missed, noted, strict=True)
+        }
         self._advance()
 
     async def begin(self, first: int) -> None:
@@ -92,22 +92,27 @@ class IdsLedger:
         await self._call(lambda: self._file.write((), {"first": first}))
         self.first = self.watermark = self.beyond = first
 
-    def position(self) -> Position:
+    async def position(self) -> Position:
+        return await self._call(self._position)
+
+    async def noted(self, name: str) -> Any:
+        """A note that `note_soon` has kept, or None."""
+        return (await self._call(lambda: self._file.notes([name])))[0]
+
+    def note_soon(self, name: str, value: Any) -> None:
+        """For what is good to know after a crash, and no loss if it is not."""
+
+        def run() -> None:
+            try:
+                self._file.write((), {name: value})
+            except StoreError as error:
+                log.warning("note not kept", extra={"note": name, "error": error.message})
+
+        self._thread.submit(run)
+
+    def _position(self) -> Position:
         assert self.first is not None, "a crawl has begun"
-        pending: list[tuple[int, int]] = []
-        embargoed: list[tuple[int, int]] = []
-        reached = self.watermark
-        for span in self._file.spans():
-            mark = mark_of(span.word)
-            if mark is Mark.EMBARGOED:
-                embargoed.append((span.start, span.end))
-            if span.end > reached and mark is not Mark.PENDING:
-                if span.start > reached:
-                    pending.append((reached, span.start))
-                reached = span.end
-        if self.beyond > reached:
-            pending.append((reached, self.beyond))
-        return Position(self.first, self.watermark, self.beyond, pending, embargoed)
+        return position_of(self._file.spans(), self.first, self.watermark, self.beyond)
 
     # --- What the engine needs of its memory ---
 
@@ -206,7 +211,7 @@ class IdsLedger:
 
     def _marked(self, marks: Sequence[Mark]) -> Iterator[Span]:
         if Mark.PENDING in marks and self.first is not None:
-            for start, end in self.position().pending:
+            for start, end in self._position().pending:
                 yield Span(start, end, str(Mark.PENDING))
         for span in self._file.spans():
             mark = mark_of(span.word)
@@ -238,6 +243,8 @@ class IdsLedger:
         for word, change in self._file.write(spans, notes, stands=(DONE,)).items():
             self.lengths[mark_of(word)] += change
         self.beyond = max([self.beyond, *(span.end for span in spans)])
+        again = [span.start for span in spans if mark_of(span.word) is Mark.PENDING]
+        self.watermark = min([self.watermark, *again])
         self._advance()
 
     def _advance(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +70,14 @@ class MissedLog:
         _replace(self._path, "".join(f"{number}\n" for number in self._missed))
 
 
-class HeadFile:
-    """The ids seen last, with their times, for the next start."""
+class Head:
+    """The ids seen last, with their times, for the next start, wherever that may be."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen: deque[tuple[int, float]] = deque(self.read(), maxlen=_SEEN_KEPT)
+    def __init__(self, told: str | None, save: Callable[[str], None]) -> None:
+        self._save = save
+        self.before = _seen(told or "[]")  # By the crawl that was here before.
+        self._seen: deque[tuple[int, float]] = deque(self.before, maxlen=_SEEN_KEPT)
         self._changed = False
-
-    def read(self) -> list[tuple[int, float]]:
-        try:
-            return [(int(number), float(at)) for number, at in json.loads(self._path.read_bytes())]
-        except (FileNotFoundError, ValueError, TypeError):
-            return []
 
     def saw(self, number: int, happened_at: float) -> None:
         self._seen.append((number, happened_at))
@@ -90,7 +86,22 @@ class HeadFile:
     def keep(self) -> None:
         if self._changed:
             self._changed = False
-            _replace(self._path, json.dumps(list(self._seen)))
+            self._save(json.dumps(list(self._seen)))
+
+
+def head_file(path: Path) -> Head:
+    try:
+        told = path.read_text("utf-8")
+    except (FileNotFoundError, ValueError):
+        told = None
+    return Head(told, partial(_replace, path))
+
+
+def _seen(told: str) -> list[tuple[int, float]]:
+    try:
+        return [(int(number), float(at)) for number, at in json.loads(told)]
+    except (ValueError, TypeError):
+        return []
 
 
 def write_now(folder: Path, figures: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.tables.server import Server
 
+KEYS = "ids:"  # What every key in Redis begins with.
 _SPOOL = "spool"
 _DATABASE = Path("state", "ids", "instances.db")
 _TABLES = "tables"

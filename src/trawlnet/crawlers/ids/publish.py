@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,15 +27,23 @@ class Withheld:
 class QueueingSink:
     """Published twice after a crash between the two writes; the key in a message tells."""
 
-    def __init__(self, found: Queue, withheld: Queue, told: Callable[[int, int], None]) -> None:
+    def __init__(
+        self,
+        found: Queue,
+        withheld: Queue,
+        told: Callable[[int, int], None],
+        may_put: Callable[[], Awaitable[None]],
+    ) -> None:
         self._found = found
         self._withheld = withheld
         self._told = told  # How many of each are published now.
+        self._may_put = may_put  # Raises when another process has taken over.
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         items = [item for _, items in batch for item in items]
         found = [item.message for item in items if isinstance(item, Found)]
         withheld = [item.id for item in items if isinstance(item, Withheld)]
+        await self._may_put()
         if found:
             await self._found.publish(found)
         if withheld:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.ledger import Position
 from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.position import Position
 from trawlnet.crawlers.ids.words import Pilot
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trawlnet.crawlers.ids.build import looked_at
 from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.kept import looked_at
 from trawlnet.crawlers.ids.ledger import IdsLedger
 from trawlnet.crawlers.ids.marks import mark_of, reason_of
 from trawlnet.crawlers.ids.notes import DECISIONS
@@ -50,7 +50,7 @@ class IdsFacts:
 async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
     """None for a crawl that never began. May run beside one: nothing is written."""
     state = workspace / "state" / "ids"
-    async with looked_at(state) as ledger:
+    async with looked_at(config, state) as ledger:
         if ledger is None or ledger.first is None:
             return None
         skipped = await ledger.marked(*_SKIPPED)

@@ -1,0 +1,38 @@
+"""Where a crawl of ids stands, read off the spans of its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trawlnet.crawlers.ids.marks import mark_of
+from trawlnet.crawlers.ids.words import Mark
+from trawlnet.store.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a pilot needs to go on."""
+
+    first: int
+    watermark: int  # Everything below it is settled.
+    beyond: int  # Nothing from here on was ever settled.
+    pending: Sequence[tuple[int, int]]  # Ranges between the two that are not.
+    embargoed: Sequence[tuple[int, int]]
+
+
+def position_of(spans: Iterable[Span], first: int, watermark: int, beyond: int) -> Position:
+    pending: list[tuple[int, int]] = []
+    embargoed: list[tuple[int, int]] = []
+    reached = watermark
+    for span in spans:
+        mark = mark_of(span.word)
+        if mark is Mark.EMBARGOED:
+            embargoed.append((span.start, span.end))
+        if span.end > reached and mark is not Mark.PENDING:
+            if span.start > reached:
+                pending.append((reached, span.start))
+            reached = span.end
+    if beyond > reached:
+        pending.append((reached, beyond))
+    return Position(first, watermark, beyond, pending, embargoed)

@@ -1,0 +1,132 @@
+"""An ids crawl on a fleet: one of its members is active, the others stand by."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from trawlnet.crawlers.ids.build import open_parts
+from trawlnet.crawlers.ids.config import IdsConfig, limits
+from trawlnet.crawlers.ids.helm import ledger_row
+from trawlnet.crawlers.ids.ledger import IdsLedger
+from trawlnet.crawlers.ids.places import KEYS
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, holders, in_office
+from trawlnet.fleet.supervise import Runtime
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.errors import SinkUnreachable
+from trawlnet.store.errors import Fenced, StoreUnreachable
+from trawlnet.store.redis_fleet import FleetKeys, Word
+
+log = structlog.get_logger()
+
+MEMBERS: Final = 2  # One crawls, one waits.
+_PAUSE: Final = 1.0  # Seconds after a server has gone away.
+_LOOK_EVERY: Final = 0.5
+_SILENT: Final = 3.0  # Times that the office stands: a silent member is replaced,
+_BEGINS: Final = 60.0  # though not before it had so many seconds to begin.
+
+
+def office_of(config: IdsConfig, member: int = 0) -> Office:
+    return Office(config.redis_address, KEYS, config.shard_timeout, member)
+
+
+def with_term(parts: Parts, term: Term) -> Parts:
+    """Told to others at every beat, and ended with the term."""
+    ledger = parts.store
+    assert isinstance(ledger, IdsLedger)
+    term.figures = lambda: ledger_row(ledger)
+    return replace(parts, companions=[*parts.companions, term.watch])
+
+
+async def run_member(job: ShardJob, clock: Clock) -> None:
+    """Returns when everybody is told to end. What servers do is waited out; a mistake in the
+    config is raised."""
+    config = IdsConfig.model_validate(job.config)
+    while True:
+        try:
+            if await _one_term(config, job, clock) is not Ending.DRAINED:
+                await _close(config, Word.LIMIT)
+            return
+        except Dismissed:
+            return
+        except (StoreUnreachable, SinkUnreachable, Fenced) as trouble:
+            log.warning("member begins anew", member=job.shard, error=trouble.message)
+            await clock.sleep(_PAUSE)
+
+
+async def _one_term(config: IdsConfig, job: ShardJob, clock: Clock) -> Ending:
+    folder = Path(job.scratch) / f"member-{job.shard}"
+    environ = {**os.environ, **job.secrets}
+    metrics = Metrics(job.crawler, clock)
+    async with in_office(office_of(config, job.shard), clock, begin=False) as term:
+        opened = open_parts(config, folder, clock, metrics, term.mandate, environ)
+        async with opened as parts:
+            return await crawl(
+                with_term(parts, term), limits(config), Control(config.first_workers)
+            )
+
+
+async def _close(config: IdsConfig, word: Word) -> None:
+    """Nobody needs to take over."""
+    keys = await FleetKeys.open(config.redis_address, prefix=KEYS)
+    try:
+        await keys.change(word=word)
+    finally:
+        await keys.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """What whoever keeps the members alive works with."""
+
+    office: Office
+    runtime: Runtime
+    clock: Clock
+    show: Callable[[Holders], None]
+
+
+async def keep(pair: Pair) -> Word:
+    """Until all are told to end, and have; returns the word that was told."""
+    heard: dict[int, float] = {}
+    while True:
+        seen = await _look(pair)
+        if seen is not None:
+            pair.show(seen)
+            if seen.plan.word is not Word.RUN:
+                break
+        for member in range(MEMBERS):
+            _keep_one(pair, member, seen, heard)
+        await pair.clock.sleep(_LOOK_EVERY)
+    while (seen := await _look(pair)) is None or seen.active or seen.standbys:
+        await pair.clock.sleep(_LOOK_EVERY)
+    return seen.plan.word
+
+
+def _keep_one(pair: Pair, member: int, seen: Holders | None, heard: dict[int, float]) -> None:
+    now = pair.clock.now()
+    here: list[Mapping[str, Any]] = [*seen.standbys, *filter(None, [seen.active])] if seen else []
+    if seen is None or any(one["member"] == member for one in here):
+        heard[member] = now
+    if now - heard.setdefault(member, now + _BEGINS) > _SILENT * pair.office.stands:
+        log.warning("member replaced", member=member)
+        heard[member] = now + _BEGINS
+        pair.runtime.replace(member)
+    pair.runtime.ensure(member)
+
+
+async def _look(pair: Pair) -> Holders | None:
+    """None while Redis is away: its restart is waited out, as the members do."""
+    try:
+        return await holders(pair.office.store, pair.office.prefix)
+    except StoreUnreachable as trouble:
+        log.warning("fleet waits", error=trouble.message)
+        return None

@@ -1,0 +1,199 @@
+"""One process is active, others stand by: whoever holds the office works, under a token."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from trawlnet.crawlers.share import Mandate
+from trawlnet.engine.control import Control
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.tenure import Tenure
+from trawlnet.store.errors import StoreError, StoreUnreachable
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.store.redis_standby import StandbyKeys
+
+log = logging.getLogger(__name__)
+
+_BEATS: Final = 5  # In the time that an office stands without one.
+_MANNERS: Final = 1.0  # Seconds: the budget that the one before us had used is over then.
+
+
+class Dismissed(StoreError):
+    """Everybody was told to end, those who stand by as well."""
+
+    def __init__(self) -> None:
+        super().__init__("the crawl was told to end", "go on: run the same command again")
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What there is one holder of at a time."""
+
+    store: str = field(repr=False)  # URL of Redis.
+    prefix: str
+    stands: float  # Seconds without a beat after which its holder is replaced.
+    member: int = 0  # Which one of those that a fleet keeps; for it to know them apart.
+
+    @property
+    def name(self) -> str:
+        """Of this process, among those who stand by."""
+        return f"{socket.gethostname()}:{os.getpid()}:{self.member}"
+
+
+class Term:
+    """From the claim to the end, kept by beats. `figures` and `control` are set once there are
+    any, to be told at the next beat."""
+
+    def __init__(self, office: Office, keys: FleetKeys, waiting: StandbyKeys, clock: Clock) -> None:
+        self._office = office
+        self._keys = keys
+        self._waiting = waiting
+        self._clock = clock
+        self.tenure = Tenure(keys, 0, office.stands, clock)
+        self.figures: Callable[[], Mapping[str, Any]] = dict
+        self.control: Control | None = None
+        self._beats: asyncio.Task[None] | None = None
+
+    @property
+    def mandate(self) -> Mandate:
+        return Mandate(self.tenure.token, self.tenure.barred_until, self.tenure.may_put)
+
+    async def claim(self, told: Callable[[Mapping[str, Any]], None], *, begin: bool) -> None:
+        """Wait until the office is ours, and be seen waiting. With `begin` it is opened to all if
+        it was closed. Raises Dismissed."""
+        claiming = asyncio.create_task(self._claimed(begin))
+        noting = asyncio.create_task(self._wait_visibly(told))
+        try:
+            await asyncio.wait((claiming, noting), return_when=asyncio.FIRST_COMPLETED)
+            before = claiming.result() if claiming.done() else noting.result()
+        finally:
+            await _ended(noting, claiming)
+            await self._waiting.leave(self._office.name)
+        self._beats = asyncio.create_task(self._beat())
+        log.info("office held", extra={"token": self.tenure.token, "before": list(before)})
+        if before:
+            await self._clock.sleep(min(_MANNERS, self._office.stands / 2))
+
+    async def watch(self, control: Control) -> None:
+        """Beside the crawl: ends it when the office is lost."""
+        self.control = control
+        assert self._beats is not None, "it was claimed"
+        await asyncio.shield(self._beats)
+
+    async def end(self) -> None:
+        """Whoever stands by need not wait until our time is over."""
+        if self._beats is None:
+            return
+        is_lost = self._beats.done()
+        await _ended(self._beats)
+        if not is_lost:
+            await self.tenure.resign()
+
+    async def _claimed(self, begin: bool) -> Sequence[str]:
+        before = None
+        while before is None:
+            before = await self.tenure.claim(await self._open_plan(begin), ())
+            begin = False  # Who closes it later means us, too.
+        return before
+
+    async def _open_plan(self, begin: bool) -> Plan:
+        plan = await self._keys.plan()
+        if plan.word is Word.RUN:
+            return plan
+        if not begin:
+            raise Dismissed
+        return await self._keys.change(run=plan.run + 1, shards=1, word=Word.RUN)
+
+    async def _wait_visibly(self, told: Callable[[Mapping[str, Any]], None]) -> NoReturn:
+        """Seen in `status`; whom we wait for is told whenever it is somebody else."""
+        office, before = self._office, ""
+        while True:
+            active = (await self._keys.statuses()).get(0)
+            if active is not None:
+                await self._waiting.wait(office.name, _whereabouts(office), office.stands)
+                if active["token"] != before:
+                    before = str(active["token"])
+                    told(active)
+            await self._clock.sleep(office.stands / _BEATS)
+
+    async def _beat(self) -> None:
+        while True:
+            beat = await self.tenure.beat(self._status())
+            if beat.plan.word is not Word.RUN and self.control is not None:
+                self.control.drain()
+            await self._clock.sleep(self._office.stands / _BEATS)
+
+    def _status(self) -> dict[str, Any]:
+        control = self.control or Control(0)
+        return {
+            "token": self.tenure.token,
+            **_whereabouts(self._office),
+            "dry": False,
+            "draining": control.ending is not None,
+            "in_flight": control.in_flight,
+            "attempts": sum(control.tally.values()),
+            "settled": {str(reason): count for reason, count in control.settled.items()},
+            "rate": round(control.window.rate(self._clock.now()), 2),
+            **self.figures(),
+        }
+
+
+async def _ended(*tasks: asyncio.Task[Any]) -> None:
+    """Whatever they died of was told to somebody who waited for it, or comes up again."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _whereabouts(office: Office) -> dict[str, Any]:
+    return {"node": socket.gethostname(), "pid": os.getpid(), "member": office.member}
+
+
+@asynccontextmanager
+async def in_office(
+    office: Office,
+    clock: Clock,
+    told: Callable[[Mapping[str, Any]], None] = lambda active: None,
+    *,
+    begin: bool = True,
+) -> AsyncIterator[Term]:
+    """Waits, perhaps for long; `told` of whom. Raises Dismissed, and what Redis does."""
+    keys = await FleetKeys.open(office.store, shard=0, prefix=office.prefix)
+    waiting = StandbyKeys(office.store, office.prefix)
+    term = Term(office, keys, waiting, clock)
+    try:
+        await term.claim(told, begin=begin)
+        yield term
+    finally:
+        try:
+            await term.end()
+        except StoreUnreachable as error:
+            log.warning("not resigned", extra={"error": error.message})  # It runs out by itself.
+        await waiting.close()
+        await keys.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who works and who waits, for whoever looks."""
+
+    plan: Plan
+    active: Mapping[str, Any] | None
+    standbys: list[Mapping[str, Any]]
+
+
+async def holders(store: str, prefix: str) -> Holders:
+    keys, waiting = await FleetKeys.open(store, prefix=prefix), StandbyKeys(store, prefix)
+    try:
+        active = (await keys.statuses()).get(0)
+        return Holders(await keys.plan(), active, await waiting.waiting())
+    finally:
+        await waiting.close()
+        await keys.close()

@@ -1,0 +1,249 @@
+"""The ledger of ids, in a file and in Redis: what it remembers, and where a crawl stands."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trawlnet.crawlers.ids.askers import Asked, Askers
+from trawlnet.crawlers.ids.ledger import IdsLedger
+from trawlnet.crawlers.ids.marks import Miss
+from trawlnet.crawlers.ids.notes import MissedLog
+from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.partition import BUCKETS
+from trawlnet.engine.task import Task
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.store.redis_spans import SpanKeys
+
+T = TypeVar("T")
+
+TOKEN = "s000-00000001"
+NUMBERS = itertools.count()
+
+
+class Counting:
+    """The least pilot: one id after the other, twice when it was told so."""
+
+    workers = 4
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+        self.heard: list[Answer] = []
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]:
+        asks = [Ask(self.next + k, Purpose.FIRST) for k in range(room)]
+        self.next += room
+        return asks
+
+    def wake_at(self, now: float) -> float:
+        return now
+
+    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+        self.heard.append(answer)
+        mark = Mark.DONE if answer.verdict.exists else Mark.MISSED
+        return [Entry(answer.ask.id, answer.ask.id + 1, mark, "failed")]
+
+    def decide(self, now: float) -> Decision | None:
+        return None
+
+
+async def owned(url: str, prefix: str) -> None:
+    """Everything under the prefix belongs to the first token."""
+    keys = await FleetKeys.open(url, prefix=prefix)
+    try:
+        if await keys.plan() == Plan():
+            plan = await keys.change(run=1, shards=1, word=Word.RUN)
+            first = await FleetKeys.open(url, shard=0, prefix=prefix)
+            claim = await first.claim(plan, range(BUCKETS), (), 60.0)
+            assert first.token == TOKEN and claim and claim.granted
+            await first.close()
+    finally:
+        await keys.close()
+
+
+class Place:
+    """Where ledgers are kept: a new one under each name."""
+
+    def __init__(self, folder: Path, redis: str) -> None:
+        self.folder = folder
+        self.redis = redis
+        self.name = ""
+
+    async def open(self) -> IdsLedger:
+        if not self.redis:
+            return await IdsLedger.open(self.folder / f"ledger{self.name}", "api")
+        prefix = f"{self.folder.name}{self.name}:"
+        await owned(self.redis, prefix)
+        keys = partial(SpanKeys, self.redis, prefix, lane="api", token=TOKEN)
+        return await IdsLedger.over(keys, "api")
+
+
+@pytest.fixture(params=["lmdb", "redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    is_redis = request.param == "redis"
+    return Place(tmp_path, request.getfixturevalue("redis").url if is_redis else "")
+
+
+def use(place: Place, work: Callable[[IdsLedger], Awaitable[T]]) -> T:
+    async def main() -> T:
+        ledger = await place.open()
+        try:
+            return await work(ledger)
+        finally:
+            await ledger.close()
+
+    return asyncio.run(main())
+
+
+def receipt(
+    entries: Sequence[Entry] | None, reason: Reason = Reason.OK, number: int = 0
+) -> Receipt:
+    asked = Asked(Ask(number, Purpose.FIRST), Counting(0))
+    return Receipt(Task(str(number), "api", asked), reason, at=100.0, detail="why", news=entries)
+
+
+def laid(place: Place, *entries: Entry, first: int = 10) -> None:
+    async def work(ledger: IdsLedger) -> None:
+        if ledger.first is None:
+            await ledger.begin(first)
+        await ledger.settle([receipt([entry]) for entry in entries])
+
+    use(place, work)
+
+
+async def whereabouts(ledger: IdsLedger) -> tuple[int, int, list[tuple[int, int]]]:
+    position = await ledger.position()
+    return position.watermark, position.beyond, list(position.pending)
+
+
+def test_what_is_not_settled_below_the_newest_settled_id_is_pending(place: Place) -> None:
+    laid(place, Entry(10, 13, Mark.DONE), Entry(15, 16, Mark.HOLE), Entry(20, 30, Mark.GAP))
+    assert use(place, whereabouts) == (13, 30, [(13, 15), (16, 20)])
+    laid(place, Entry(13, 15, Mark.DONE), Entry(16, 19, Mark.EMBARGOED), Entry(19, 20, Mark.DONE))
+    assert use(place, whereabouts) == (30, 30, [])
+
+
+def test_an_id_that_is_done_stays_done(place: Place) -> None:
+    laid(place, Entry(10, 12, Mark.DONE), Entry(10, 14, Mark.PENDING), Entry(11, 13, Mark.HOLE))
+
+    async def lengths(ledger: IdsLedger) -> dict[str, int]:
+        return {mark: count for mark, count in ledger.lengths.items() if count}
+
+    assert use(place, lengths) == {"done": 2, "hole": 1, "pending": 1}
+    assert use(place, whereabouts) == (13, 14, [(13, 14)])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 9), st.sampled_from(list(Mark))), max_size=25
+    )
+)
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_opening_again_finds_what_was_there(
+    place: Place, rows: list[tuple[int, int, Mark]]
+) -> None:
+    async def state(ledger: IdsLedger) -> object:
+        return (ledger.watermark, ledger.beyond, +ledger.lengths, await ledger.position())
+
+    async def work(ledger: IdsLedger) -> object:
+        await ledger.begin(0)
+        for start, length, mark in rows:
+            await ledger.settle([receipt([Entry(start, start + length, mark)])])
+        return await state(ledger)
+
+    place.name = f"-{next(NUMBERS)}"  # Each example has a ledger of its own.
+    assert use(place, work) == use(place, state)
+
+
+def test_size_follows_intervals_and_not_ids(place: Place) -> None:
+    async def work(ledger: IdsLedger) -> int:
+        await ledger.begin(0)
+        for start in range(0, 40_000, 1000):
+            done = [receipt([Entry(n, n + 1, Mark.DONE)]) for n in range(start, start + 1000)]
+            await ledger.settle(done)
+        return await ledger.intervals()
+
+    assert use(place, work) == 1
+
+
+def test_a_request_that_was_never_sent_is_asked_again_and_one_that_broke_counts(
+    place: Place,
+) -> None:
+    async def work(ledger: IdsLedger) -> tuple[list[str], list[Verdict]]:
+        await ledger.begin(10)
+        pilot = Counting(10)
+        ledger.askers = Askers(pilot, SecondChances(ChancePolicy()))
+        first = (await ledger.lease({"api": 2}, 0.0, 60.0)).tasks
+        await ledger.settle(
+            [Receipt(first[0], Reason.PARKED), Receipt(first[1], Reason.UNKNOWN, at=1.0)]
+        )
+        again = (await ledger.lease({"api": 2}, 0.0, 60.0)).tasks
+        return [task.key for task in again], [answer.verdict for answer in pilot.heard]
+
+    assert use(place, work) == (["10", "12"], [Verdict.FAILED])
+
+
+def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
+    file = place.folder / "logs" / "missed.log"
+
+    async def work(ledger: IdsLedger) -> list[str]:
+        await ledger.begin(10)
+        log = MissedLog(file, ledger.misses)
+        ledger.told.append(log.changed)
+        seen = []
+        for entry in (
+            Entry(10, 12, Mark.MISSED, "failed"),
+            Entry(11, 12, Mark.MISSED, "failed again"),
+            Entry(20, 21, Mark.MISSED, "failed"),
+            Entry(10, 11, Mark.DONE),
+            Entry(11, 12, Mark.HOLE),
+        ):
+            await ledger.settle([receipt([entry], number=entry.start)])
+            seen.append(file.read_text())
+        return seen
+
+    seen = use(place, work)
+    assert seen == ["10\n11\n", "10\n11\n", "10\n11\n20\n", "11\n20\n", "20\n"]
+
+    async def misses(ledger: IdsLedger) -> dict[int, Miss]:
+        return ledger.misses
+
+    assert use(place, misses) == {20: Miss(0, 100.0, 0, "why")}
+
+
+def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
+    laid(
+        place,
+        Entry(10, 20, Mark.DONE),
+        Entry(12, 14, Mark.MISSED, "failed"),
+        Entry(20, 21, Mark.MISSED, "failed"),
+        Entry(21, 22, Mark.HOLE),
+        Entry(22, 23, Mark.EMBARGOED),
+        Entry(23, 99, Mark.GAP),
+    )
+
+    async def listed(ledger: IdsLedger) -> list[tuple[str, Reason]]:
+        return [(f.key, f.reason) async for f in ledger.failures()]
+
+    assert use(place, listed) == [
+        ("20", Reason.HTTP_ERROR),
+        ("21", Reason.NOT_FOUND),
+        ("22", Reason.EMBARGOED),
+    ]
+    assert use(place, lambda ledger: ledger.retry()) == 1
+    assert use(place, whereabouts) == (20, 99, [(20, 21)])
+    assert use(place, lambda ledger: ledger.retry(Reason.NOT_FOUND)) == 1
+    assert use(place, whereabouts) == (20, 99, [(20, 22)])
+    assert use(place, lambda ledger: ledger.retry(Reason.TIMEOUT)) == 0
