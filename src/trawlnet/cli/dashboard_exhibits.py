@@ -111,7 +111,7 @@ async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
         Exhibit(
             "Gaps",
             ("from", "up to", "ids", "mark", "why"),
-            await _gaps(workspace.state),
+            await _gaps(config, workspace.state),
             note="Ranges that were skipped, newest first; the end is not part of a range.",
         ),
     ]
@@ -157,12 +157,12 @@ def _rounded(value: object) -> str:
     return f"{value:,.1f}" if isinstance(value, int | float) else UNKNOWN
 
 
-async def _gaps(state: Path) -> list[Sequence[object]]:
-    from trawlnet.crawlers.ids.build import looked_at
+async def _gaps(config: Any, state: Path) -> list[Sequence[object]]:
+    from trawlnet.crawlers.ids.kept import looked_at
     from trawlnet.crawlers.ids.marks import mark_of, reason_of
     from trawlnet.crawlers.ids.words import Mark
 
-    async with looked_at(state) as ledger:
+    async with looked_at(config, state) as ledger:
         if ledger is None:
             return []
         spans = await ledger.marked(Mark.GAP, Mark.HOLE, Mark.EMBARGOED)
