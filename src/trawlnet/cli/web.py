@@ -7,6 +7,7 @@ import typer
 from trawlnet.cli.report import add_web_report
 from trawlnet.cli.web_configure import add_configure
 from trawlnet.cli.web_crawl import add_crawl_verbs
+from trawlnet.cli.web_replay import add_replay
 from trawlnet.cli.web_rules import add_rule_verbs
 
 app = typer.Typer(
@@ -17,5 +18,6 @@ app = typer.Typer(
 )
 add_configure(app)
 add_crawl_verbs(app)
+add_replay(app)
 add_rule_verbs(app)
 add_web_report(app)

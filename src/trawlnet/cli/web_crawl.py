@@ -1,4 +1,4 @@
-"""The verbs of `trawlnet web` that fetch: crawl, scrape, run and resume; and replay."""
+"""The verbs of `trawlnet web` that fetch: crawl, scrape, run and resume."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trawlnet.cli.crawler import Crawler, Plan
-from trawlnet.cli.errors import CliError, Exit
+from trawlnet.cli.errors import Exit, UsageTrouble
 from trawlnet.cli.flags import Board, Folder, Json, variables, with_flags
 from trawlnet.cli.settings import Settings
-from trawlnet.cli.talk import emit, say, without_passwords
+from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.web_flags import WebFlags, load_web
-from trawlnet.cli.workspace import create, find, locked
+from trawlnet.cli.workspace import create
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.work import url_of_key
 from trawlnet.engine.crawl import Parts
@@ -31,9 +31,6 @@ if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
 Seeds = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SEED]...", show_default=False, help="URLs to start from."),
-]
-Unchecked = Annotated[
-    bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
 ]
 _GOOD = (Exit.DONE, Exit.GIVEN_UP)
 
@@ -58,11 +55,6 @@ def add_crawl_verbs(app: typer.Typer) -> None:
             epilog=f"Example: trawlnet web {example}",
             context_settings=variables("web"),
         )(with_flags(WebFlags, WebFlags.model_fields, verb))
-    app.command(
-        "replay",
-        epilog="Example: trawlnet web replay -w ./site",
-        context_settings=variables("web"),
-    )(replay)
     add_shared_verbs(app, WEB, with_crawl=False)
 
 
@@ -86,6 +78,7 @@ def scrape(
     *, workspace: Folder, dashboard: Board = "", json: Json = False, flags: Mapping[str, Any]
 ) -> int:
     """Ask for every URL of the discovery spool again; what is unchanged is not sent again."""
+    _refuse_many(workspace, flags, "scrape")
     return _scrape(workspace, Ask(json, dashboard), flags, again=True)
 
 
@@ -99,6 +92,7 @@ def run(
 ) -> int:
     """Do everything: crawl, then fetch what others have put into the discovery spool."""
     ask = Ask(json, dashboard)
+    _refuse_many(workspace, flags, "run")
     code = _crawl(workspace, ask, flags, tuple(seeds or ()))
     if code not in _GOOD:
         return code
@@ -117,24 +111,6 @@ def resume(
     return run(seeds, workspace=workspace, dashboard=dashboard, json=json, flags=flags)
 
 
-def replay(workspace: Folder, no_check: Unchecked = False, json: Json = False) -> int:
-    """Make the page index and a pages CSV again, from the capture log and the stored bodies."""
-    from trawlnet.sink.replay import replay as replay_captures
-
-    place = find(workspace, "web")
-    with locked(place):
-        told = replay_captures(workspace, f"replay-{_run_id()}", check_bodies=not no_check)
-    for damage in told.damage:
-        say(f"{damage.path}: {damage.what}")
-    if json:
-        emit({"captures": told.captures, "pages": told.pages, "damaged": told.damaged})
-    else:
-        say(f"{told.captures:,} captures of {told.pages:,} pages; {told.damaged:,} bodies damaged")
-    if told.damaged:
-        raise CliError(f"{told.damaged:,} stored bodies are damaged", "fetch these pages again")
-    return 0
-
-
 def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...]) -> int:
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
@@ -148,7 +124,33 @@ def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...
 
         check_crawl(config, workspace, seeds)
 
+    config = load_web(path, flags).config
+    if config.fleet:
+        return _crawl_with_many(config, path, ask, seeds)
     return _run(replace(WEB, open=opened, ready=ready), path, ask, flags, "crawler")
+
+
+def _crawl_with_many(config: WebConfig, path: Path, ask: Ask, seeds: tuple[str, ...]) -> int:
+    from trawlnet.cli.fleet_web import run_web_fleet  # Heavy, and not always installed.
+    from trawlnet.crawlers.web.build import check_crawl
+    from trawlnet.crawlers.web.shared import check_shareable
+
+    if ask.dashboard:
+        raise UsageTrouble(
+            "--dashboard shows one process, and a fleet has many",
+            "look at: trawlnet fleet status --store URL",
+        )
+    check_shareable(config)
+    check_crawl(config, path, seeds)
+    return run_web_fleet(config, create(path, "web"), seeds, ask.as_json)
+
+
+def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
+    if load_web(path, flags).config.fleet:
+        raise UsageTrouble(
+            f"web {verb} works off the discovery spool, which a fleet does not write",
+            "use web crawl with --fleet, and read its archive: web replay --archive",
+        )
 
 
 def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> int:
@@ -232,6 +234,8 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
     from trawlnet.sink.capture_files import INDEX
     from trawlnet.sink.lmdb_pages import PageIndex
 
+    if config.archive and config.redis_address:
+        return await _archived(config)
     if not (workspace / INDEX / "data.mdb").exists():
         return {"pages": 0}
     index = PageIndex(workspace / INDEX, readonly=True)
@@ -239,6 +243,18 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
         return {"pages": index.count()}
     finally:
         index.close()
+
+
+async def _archived(config: WebConfig) -> Mapping[str, Any]:
+    from trawlnet.crawlers.web.build import redis_url
+    from trawlnet.store.redis_fleet import FleetKeys
+
+    keys = await FleetKeys.open(redis_url(config))
+    try:
+        lines = await keys.manifest()
+    finally:
+        await keys.close()
+    return {"logs": len(lines), "captures": sum(line["captures"] for line in lines)}
 
 
 WEB = Crawler(

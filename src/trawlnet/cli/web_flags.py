@@ -37,6 +37,12 @@ class WebFlags(BaseModel):
         False, description="Open loopback and private addresses, any port, plain http."
     )
     redis_address: str = Field("", description="Keep the crawl's state in Redis: HOST:PORT.")
+    store: str = Field("", description="The same as --redis-address.")
+    fleet: str = Field("", description="Crawl with many processes: local, or ray://HOST:10001.")
+    shards: int | None = Field(None, description="How many processes share the crawl.")
+    archive: str = Field("", description="Where a fleet archives: s3://BUCKET/FOLDER, or a folder.")
+    part_seconds: str = Field("", description="How long a fleet's results gather, like 30s.")
+    shard_timeout: str = Field("", description="A shard silent for so long is replaced, like 15s.")
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
     webhook: str = Field("", description="URL that alerts are posted to; else they are logged.")
     webhook_shape: str = Field(
@@ -58,6 +64,12 @@ PLACES = {
     "preset": "preset",
     "allow_private_hosts": "allow_private_hosts",
     "redis_address": "redis_address",
+    "store": "redis_address",
+    "fleet": "fleet",
+    "shards": "shards",
+    "archive": "archive",
+    "part_seconds": "part_seconds",
+    "shard_timeout": "shard_timeout",
     "metrics_address": "metrics_address",
     "webhook": "webhook",
     "webhook_shape": "webhook_shape",

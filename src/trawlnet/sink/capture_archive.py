@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,16 @@ def archived_lines(objects: Objects, listed: Listed) -> Iterator[CaptureLine]:
         raise _damaged(objects, path, f"{found} captures, where {listed.captures} are listed")
 
 
-def body_damage(objects: Objects, line: CaptureLine) -> str:
+Read = Callable[[str, int, int], bytes]  # So many bytes of an object from an offset on.
+
+
+def body_damage(read: Read, line: CaptureLine) -> str:
     """What is wrong with a capture's stored body; empty when nothing is, or none is stored."""
     if not line.content_sha256 or line.warc is None:
         return ""
     path = f"{WARC}/{line.warc.file}"
     try:
-        body = _body(path, objects.read(path, line.warc.length, line.warc.offset))
+        body = _body(path, read(path, line.warc.length, line.warc.offset))
     except FileNotFoundError:
         return "is not there"
     except (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError) as error:

@@ -9,7 +9,7 @@ from trawlnet.sink.blobs import Damage, read_blob
 from trawlnet.sink.capture_files import CaptureFiles, CaptureOptions
 from trawlnet.sink.capture_line import CaptureLine
 
-_MOST_TOLD = 1_000  # Damaged bodies are told one by one up to here, then only counted.
+MOST_TOLD = 1_000  # Damaged bodies are told one by one up to here, then only counted.
 
 
 @dataclass(slots=True)
@@ -50,5 +50,5 @@ def _check(workspace: Path, line: CaptureLine, told: Replayed) -> None:
     except (OSError, ValueError) as error:
         what = str(error)
     told.damaged += 1
-    if len(told.damage) < _MOST_TOLD:
+    if len(told.damage) < MOST_TOLD:
         told.damage.append(Damage(path, what))

@@ -125,24 +125,6 @@ class FleetKeys:
         told = {int(shard): json.loads(row) for shard, row in rows.items()}
         return {n: row for n, row in sorted(told.items()) if row["token"].encode() in alive}
 
-    async def stand_by(self, name: str, row: Mapping[str, Any], stands: float) -> None:
-        """Somebody waits to take over; to be said again before so many seconds are over."""
-        told = json.dumps({"name": name, **row})
-        await self._scripts.ask("SET", f"standby:{name}", told, "PX", int(stands * 1000))
-
-    async def leave_standby(self, name: str) -> None:
-        await self._scripts.ask("DEL", f"standby:{name}")
-
-    async def standbys(self) -> list[Mapping[str, Any]]:
-        """Those who wait, by name; for prefixes with few keys."""
-        found: list[Mapping[str, Any]] = []
-        async for names in self._scripts.names():
-            for name in names:
-                _, is_one, rest = name.partition(b"standby:")
-                if is_one and (told := await self._scripts.ask("GET", f"standby:{rest.decode()}")):
-                    found.append(json.loads(told))
-        return sorted(found, key=lambda row: str(row["name"]))
-
     async def heard(self) -> dict[int, Heard]:
         """What each shard said last, also one that is dead or frozen."""
         now, alive, rows = await self._scripts.run("heard")
@@ -183,6 +165,11 @@ class FleetKeys:
     async def publish(self, parts: Sequence[str], line: Mapping[str, Any]) -> bool:
         """Put a segment in the place of its parts; False if somebody else has done so."""
         return bool(await self._scripts.run("publish", list(parts), json.dumps(line)))
+
+    async def tallies(self, counters: Sequence[str]) -> list[int]:
+        """What settlements have added to each counter."""
+        found = await self._scripts.ask("HMGET", "tallies", *counters)
+        return [int(value or 0) for value in found]
 
     async def manifest(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in await self._scripts.ask("LRANGE", "manifest", 0, -1)]

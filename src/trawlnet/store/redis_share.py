@@ -57,11 +57,6 @@ class ShareKeys:
         answer, number = await self._scripts.run("take", self._token, key, packed)
         return Taken(Answer(answer), wants[number - 1] if number else None)
 
-    async def tallies(self, counters: Sequence[str]) -> list[int]:
-        """What settlements have added to each."""
-        found = await self._scripts.ask("HMGET", "tallies", *counters)
-        return [int(value or 0) for value in found]
-
     async def turn(self, names: Sequence[str], longest: float, lane: str | None = None) -> float:
         """Be the only shard to ask there, for so many seconds at most. Returns 0, or for how
         long somebody else is. Raises Fenced if the lane is no longer ours."""

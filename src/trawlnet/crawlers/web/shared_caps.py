@@ -11,6 +11,7 @@ from trawlnet.crawlers.web.policy import CapKey
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
+from trawlnet.store.redis_fleet import FleetKeys
 from trawlnet.store.redis_share import Answer, ShareKeys, Want
 
 _LOOK_AGAIN = 0.25  # Seconds, while the last places are taken by pages that may yet fail.
@@ -40,7 +41,7 @@ def budgets_of(config: WebConfig, run: int) -> Budgets:
     return Budgets(pages, received, wants)
 
 
-async def is_spent(keys: ShareKeys, budgets: Budgets) -> bool:
+async def is_spent(keys: FleetKeys, budgets: Budgets) -> bool:
     """Whether a budget of the run is used up."""
     if not budgets.wants:
         return False

@@ -1,0 +1,113 @@
+"""`trawlnet web replay`: what follows from captures, made again from them."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trawlnet.cli.errors import CliError, UsageTrouble
+from trawlnet.cli.flags import Folder, Json, variables
+from trawlnet.cli.talk import emit, say
+from trawlnet.cli.workspace import find, locked
+
+if TYPE_CHECKING:  # Only the command itself pays for the import.
+    from trawlnet.sink.objects import Objects
+    from trawlnet.sink.replay import Replayed
+
+Unchecked = Annotated[
+    bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
+]
+Archive = Annotated[
+    str,
+    typer.Option(
+        "--archive",
+        metavar="PLACE",
+        show_default=False,
+        allow_from_autoenv=False,  # What a crawl writes to need not be what is read.
+        show_envvar=False,
+        help="What a fleet has archived: s3://BUCKET/FOLDER, or a folder.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        show_default=False,
+        allow_from_autoenv=False,
+        show_envvar=False,
+        help="With --archive: where pages.csv, edges.csv and index.cdxj go.",
+    ),
+]
+
+
+def add_replay(app: typer.Typer) -> None:
+    app.command(
+        "replay",
+        epilog="Example: trawlnet web replay --archive s3://bucket/site -o ./tables",
+        context_settings=variables("web"),
+    )(replay)
+
+
+def replay(
+    workspace: Folder,
+    archive: Archive = "",
+    output: Output = None,
+    no_check: Unchecked = False,
+    json: Json = False,
+) -> int:
+    """Make the page index and a pages CSV again, from the capture log and the stored bodies.
+
+    With --archive: the tables of what a fleet has captured, as far as its manifest lists it.
+    """
+    if bool(archive) is not (output is not None):
+        raise UsageTrouble(
+            "--archive and -o go together", "trawlnet web replay --archive PLACE -o DIR"
+        )
+    if output is None:
+        told = _replay_workspace(workspace, check_bodies=not no_check)
+    else:
+        told = _replay_archive(archive, output, check_bodies=not no_check)
+    for damage in told.damage:
+        say(f"{damage.path}: {damage.what}")
+    if json:
+        emit({"captures": told.captures, "pages": told.pages, "damaged": told.damaged})
+    else:
+        say(f"{told.captures:,} captures of {told.pages:,} pages; {told.damaged:,} bodies damaged")
+    if told.damaged:
+        raise CliError(f"{told.damaged:,} stored bodies are damaged", "fetch these pages again")
+    return 0
+
+
+def _replay_workspace(workspace: Path, *, check_bodies: bool) -> Replayed:
+    from trawlnet.sink.replay import replay as replay_captures
+
+    place = find(workspace, "web")
+    run = f"replay-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    with locked(place):
+        return replay_captures(workspace, run, check_bodies=check_bodies)
+
+
+def _replay_archive(archive: str, output: Path, *, check_bodies: bool) -> Replayed:
+    from trawlnet.sink.replay_archive import replay_archive
+
+    return replay_archive(archived_at(archive), output, check_bodies=check_bodies)
+
+
+def archived_at(place: str) -> Objects:
+    """An archive that is there; looking for one makes none."""
+    from trawlnet.archive.objects import SCHEME, s3_options
+    from trawlnet.sink.capture_archive import MANIFEST
+    from trawlnet.sink.objects import open_objects
+
+    if not place.startswith(SCHEME) and not (Path(place) / MANIFEST).is_dir():
+        raise CliError(
+            f"there is no archive of a fleet in {place}",
+            "name what the crawl was given as --archive; it is there once a part is listed",
+        )
+    return open_objects(place, s3_options(os.environ))
