@@ -122,6 +122,8 @@ def test_reset_asks_says_what_it_deletes_and_starts_over(
     shutil.copytree(crawled[1], workspace)
     refused = trawlnet("repos", "reset", "-w", workspace, stdin="n\n")
     unasked = trawlnet("repos", "reset", "-w", workspace)
+    for_programs = trawlnet("repos", "reset", "-w", workspace, "--json")
+    assert for_programs.out == "" and for_programs.error["error"] == "nothing was deleted"
     for ran in (refused, unasked):
         assert (
             ran.code == 1 and "error: nothing was deleted\nhint: answer y, or add --yes" in ran.err

@@ -18,6 +18,7 @@ from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.formats.origin import Refusal
 
 if TYPE_CHECKING:  # Only a discovery that runs pays for the import.
     from trawlnet.crawlers.pds.finding import Tally
@@ -29,6 +30,8 @@ _DISCOVER = (
     *_CLICKHOUSE,
     *("allow_private_hosts", "contact"),
 )
+# What only a network of one's own would have.
+_PRIVATE = (Refusal.ADDRESS, Refusal.PRIVATE, Refusal.EXAMPLE)
 _REGISTER = ("registry", "domain_budget", "allow_private_hosts")
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
@@ -109,6 +112,8 @@ def register(*, url: Url, workspace: Folder, json: Json = False, flags: Mapping[
     else:
         why = f": {done.reason}" if done.reason else ""
         say(f"{done.verdict}{why}: {done.url or url}")
+        if done.reason in _PRIVATE:
+            say("hint: open private names and addresses: --allow-private-hosts")
     return Exit.ERROR if done.reason else Exit.DONE
 
 

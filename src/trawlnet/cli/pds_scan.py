@@ -100,16 +100,22 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
     from trawlnet.net.clock import SystemClock
     from trawlnet.observe.metrics import Metrics
 
-    clock, bad = SystemClock(), 0
+    clock, told, bad = SystemClock(), 0, 0
 
     def tell(url: str, result: ScanResult | str) -> None:
-        nonlocal bad
+        nonlocal told, bad
+        told += 1
         row = {"pds_url": url} | ({"did": wish.did} if wish.did else {}) | _row(result)
         bad += row["result"] not in (("complete", "partial") if wish.one_slice else ("complete",))
         emit(row) if as_json else say(_line(row))
 
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        what = f"{len(wish.urls):,} PDSes" if len(wish.urls) > 1 else "".join(wish.urls)
+        pace = f"at most {config.requests_per_minute:g} requests a minute to each"
+        say(f"scanning {harmless(what, _DETAIL_CHARS) or 'what is due'}, {pace}")
         await _scan(kit, wish, tell)
+    if not told:
+        say("nothing is due; name a PDS to scan it all the same")
     return Exit.GIVEN_UP if bad else Exit.DONE
 
 

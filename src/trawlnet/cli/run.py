@@ -135,7 +135,7 @@ class _Run(Generic[C]):
                 self.parts = parts
                 self.tell(begun(job.crawler.name, await parts.store.counts(), self.begun))
                 ending = await self.crawl(parts, asked, files)
-                counts = await parts.store.counts()
+                counts = await shown_counts(parts)
                 await self.snapshot(parts)
         code = exit_code(ending, counts)
         self.sum_up(ending, counts, code)
@@ -250,7 +250,8 @@ class _Run(Generic[C]):
             return
         what, where = self.job.crawler.name, shown(self.job.workspace.path)
         say(story)
-        if left := counts.open - counts.blocked:
+        left = counts.open - counts.blocked
+        if left and ending is not Ending.DONE:
             again = f"trawlnet {what} crawl -w {where}, with the same flags"
             say(f"hint: {left:,} left; go on: {again}")
         if given_up:

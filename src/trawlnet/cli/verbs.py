@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -232,11 +233,9 @@ def _state_files(workspace: Workspace) -> list[Path]:
 
 
 def _confirm(question: str) -> None:
-    try:
-        agreed = typer.confirm(question, err=True)
-    except typer.Abort:
-        agreed = False  # Nobody there to answer.
-    if not agreed:
+    # A whole line: whoever reads stderr line by line finds the error that may follow.
+    say(f"{question} [y/N]")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CliError("nothing was deleted", "answer y, or add --yes")
 
 
