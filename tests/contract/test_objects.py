@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.made_segments import make_block, write
-from tests.program import trawlnet
+from tests.program import at_once, trawlnet
 from tests.servers import S3Server, free_port, require_package, s3_server
 
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.objects import ObjectsError, S3Objects, s3_options
 from trawlnet.archive.remote import RangeFile, Remote
-from trawlnet.archive.segment import NoArchive, find_segments
+from trawlnet.archive.segment import NoArchive, find_segments, open_segment
+from trawlnet.archive.survey import survey
 from trawlnet.archive.tally import tally
 from trawlnet.archive.verify import verify_segment
 from trawlnet.sink.objects import FolderObjects, Objects
@@ -113,6 +115,35 @@ def test_a_segment_in_s3_reads_like_a_file(bucket: S3Objects, tmp_path: Path) ->
     assert found.block is not None and found.block.head.did == dids[123]
 
 
+def test_a_report_of_an_archive_in_s3_is_that_of_the_folder(
+    s3: S3Server, bucket: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post = {"1": b'{"createdAt":"2024-03-09","langs":["en"],"text":"a"}', "2": b"{}"}
+    blocks = [make_block(f"did:plc:{n:024d}", 1, {"a.b.c": post}) for n in range(60)]
+    write(tmp_path, [*blocks, make_block(f"did:plc:{7:024d}", 2)], segment_bytes=3_000)
+    upload(tmp_path, bucket)
+    far, near = survey(Remote(bucket)), survey(tmp_path)
+    assert far == near and far.tally.repos == 60 and far.tally.superseded == 1
+    assert far.records_by_month["2024-03"] == 59
+    page = tmp_path / "report.html"
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    assert at_once("repos", "report", bucket.url, "-o", page).code == 0
+    assert "app.bsky.feed.post" in page.read_text() and bucket.url in page.read_text()
+
+
+def test_a_segment_that_was_read_keeps_little_of_it(bucket: S3Objects, tmp_path: Path) -> None:
+    noise = {f"{n:05}": b'{"x":"%s"}' % Random(n).randbytes(400).hex().encode() for n in range(999)}
+    write(tmp_path, [make_block(f"did:plc:{n:024d}", 1, {"a.b.c": noise}) for n in range(3)])
+    upload(tmp_path, bucket)
+    segment = open_segment(Remote(bucket) / "segment_0001.rca")
+    with segment.open() as file:
+        assert len(list(segment.blocks(file, check=True))) == 3
+        assert not isinstance(file, int) and file.held > 200_000
+    assert file.held <= 64 << 10
+    assert [entry.did[-1:] for entry in segment.entries()] == [b"0", b"1", b"2"]
+
+
 def test_damage_in_s3_is_named_with_its_url(bucket: S3Objects, tmp_path: Path) -> None:
     write(tmp_path, [make_block("did:plc:" + "a" * 24), make_block("did:plc:" + "b" * 24)])
     data = bytearray((tmp_path / "segment_0001.rca").read_bytes())
@@ -139,17 +170,19 @@ def test_an_empty_bucket_is_no_archive(bucket: S3Objects) -> None:
         find_segments(Remote(bucket))
 
 
-def test_the_verbs_read_s3(s3: S3Server, bucket: S3Objects, tmp_path: Path) -> None:
+def test_the_verbs_read_s3(
+    s3: S3Server, bucket: S3Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     did = "did:plc:" + "c" * 24
     write(tmp_path, [make_block(did)])
     upload(tmp_path, bucket)
-    env = s3.environ
-    (row,) = trawlnet("repos", "tally", bucket.url, "--json", **env).rows
-    assert row["repos"] == 1
-    assert trawlnet("repos", "verify", bucket.url, **env).code == 0
-    assert trawlnet("repos", "inspect", f"{bucket.url}/segment_0001.rca", **env).code == 0
-    rows = trawlnet("repos", "cat", bucket.url, "--did", did, **env).rows
+    rows = trawlnet("repos", "cat", bucket.url, "--did", did, **s3.environ).rows
     assert {row["collection"] for row in rows} == {"app.bsky.feed.post", "app.bsky.actor.profile"}
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    assert at_once("repos", "tally", bucket.url, "--json").rows[0]["repos"] == 1
+    assert at_once("repos", "verify", bucket.url).code == 0
+    assert at_once("repos", "inspect", f"{bucket.url}/segment_0001.rca").code == 0
 
 
 def test_a_store_that_does_not_answer_is_told_without_its_keys(tmp_path: Path) -> None:

@@ -67,6 +67,19 @@ class RangeFile:
         self.size, self.version = objects.stat(name)
         self._window = (0, b"")  # Swapped as one: several threads may read.
         self._step = _FIRST
+        self._read_to = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that were read ahead and are kept."""
+        return len(self._window[1])
+
+    def rest(self) -> None:
+        """Give back most of what was read ahead: of an archive many are known, and few read."""
+        start, ahead = self._window
+        if len(ahead) > _FIRST:
+            at = max(self._read_to, start)
+            self._window = at, ahead[at - start : at - start + _FIRST]
 
     def pread(self, size: int, offset: int) -> bytes:
         """Like os.pread: less than asked for only at the end."""
@@ -76,6 +89,7 @@ class RangeFile:
         start, ahead = self._window
         if offset < start or offset + size > start + len(ahead):
             start, ahead = self._window = offset, self._fetched(size, offset)
+        self._read_to = offset + size
         return ahead[offset - start : offset - start + size]
 
     def _fetched(self, size: int, offset: int) -> bytes:

@@ -230,7 +230,11 @@ def _entries_in(index: memoryview | bytes, did: str) -> list[Entry]:
 @contextmanager
 def _opened(path: Place) -> Iterator[File]:
     if isinstance(path, Remote):
-        yield path.open()
+        file = path.open()
+        try:
+            yield file
+        finally:
+            file.rest()
         return
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
