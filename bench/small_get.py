@@ -49,8 +49,11 @@ def serve(port: Connection) -> None:
 
 
 class NoTurns:
-    def turn(self, lane: str) -> nullcontext[None]:
-        return nullcontext()
+    def turn(self, lane: str) -> nullcontext[NoTurns]:
+        return nullcontext(self)
+
+    async def leave(self) -> None:
+        pass
 
 
 async def cpu_per_get(get: Callable[[], Awaitable[object]], count: int) -> float:

@@ -23,15 +23,19 @@ T = TypeVar("T")
 class CountedTurns:
     lanes: list[str] = field(default_factory=list)
     inside: int = 0
+    left: int = 0  # Requests that went out over a connection.
 
     @asynccontextmanager
-    async def turn(self, lane: str) -> AsyncIterator[None]:
+    async def turn(self, lane: str) -> AsyncIterator[CountedTurns]:
         self.lanes.append(lane)
         self.inside += 1
         try:
-            yield
+            yield self
         finally:
             self.inside -= 1
+
+    async def leave(self) -> None:
+        self.left += 1
 
 
 @dataclass

@@ -220,7 +220,7 @@ def test_connections_are_kept_and_used_again() -> None:
     async def act(v: Visit) -> None:
         for _ in range(5):
             await v.get()
-        assert (v.server.connections, v.server.requests) == (1, 5)
+        assert (v.server.connections, v.server.requests, v.turns.left) == (1, 5, 5)
 
     visit(hello, act)
 

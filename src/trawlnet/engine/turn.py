@@ -64,6 +64,7 @@ class Lane:
     __slots__ = (
         "book",
         "common",
+        "gone",
         "in_flight",
         "last_failure",
         "manners",
@@ -79,6 +80,7 @@ class Lane:
         self.manners = manners
         self.pace = Pace()
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
+        self.gone = -math.inf  # The same for what has left, which is later than its start.
         self.in_flight = 0
         self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
         self.parked = 0.0
@@ -116,6 +118,7 @@ class Lane:
         if self.interval > before:
             # The next gap is a long one already: what was asked last counts, too.
             self.book += self.interval - before
+            self.gone += self.interval - before
 
     def ready_at(self, now: float) -> float:
         start = self.next_start()
@@ -150,6 +153,12 @@ class Lane:
         self.book = max(self.book, now) + self.interval
         return 0.0
 
+    def leaves_at(self) -> float:
+        return self.gone - (self.manners.burst - 1) * self.interval
+
+    def left(self, now: float) -> None:
+        self.gone = max(self.gone, now) + self.interval
+
     def ended(self, now: float) -> None:
         self.in_flight -= 1
         if self.manners.gap_from_end:
@@ -170,7 +179,7 @@ class Lane:
             and not self.waiters
             and not self.promised
             and self.parked <= now
-            and self.book <= now
+            and max(self.book, self.gone) <= now
             and self.pace == Pace()
             and self.manners == usual
         )
@@ -213,14 +222,28 @@ class Turn:
         self._patience = patience
         self._barred_until = barred_until
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Turn:
         await self._enter(self._lane)
         if self._lane.common is not None:
             await self._enter_common(self._lane.common)
-        # Asked last: however long the waits above took, what leaves is allowed now.
-        if (until := self._barred_until()) > self._clock.now():
+        try:
+            self._refuse_if_barred()
+        except LaneParked:
             await self.__aexit__(None, None, None)
-            raise LaneParked(self._name, until)
+            raise
+        return self
+
+    async def leave(self) -> None:
+        """To be called when the connection stands, immediately before the first byte. To make one
+        takes a while, and not always the same: without a second look two requests that started
+        well apart could reach the host together."""
+        lanes = (self._lane,) if self._common is None else (self._lane, self._common)
+        while (wait := max(lane.leaves_at() for lane in lanes) - self._clock.now()) > _INSTANT:
+            await self._clock.sleep(wait)
+        # Asked last: however long the waits above took, what leaves is allowed now.
+        self._refuse_if_barred()
+        for lane in lanes:
+            lane.left(self._clock.now())
 
     async def __aexit__(
         self,
@@ -274,6 +297,10 @@ class Turn:
         while when := lane.start(self._clock.now()):
             await self._clock.sleep(max(when - self._clock.now(), _INSTANT))
             self._refuse_if_parked(lane)
+
+    def _refuse_if_barred(self) -> None:
+        if (until := self._barred_until()) > self._clock.now():
+            raise LaneParked(self._name, until)
 
     def _refuse_if_parked(self, lane: Lane) -> None:
         if lane.parked > self._clock.now() + self._patience:

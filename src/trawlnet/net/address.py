@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from trawlnet.engine.ports import Clock
 from trawlnet.net.dial import GuardedResolver
+from trawlnet.net.http import Leaving
 from trawlnet.net.trouble import EXPECTED
 
 _KNOWN_FOR = 600.0  # Seconds until a name is looked up again,
@@ -20,7 +21,7 @@ _PORT = 443  # For the lookup only; every policy allows it.
 class SharingGate(Protocol):
     """What is needed of the gate."""
 
-    def turn(self, lane: str) -> AbstractAsyncContextManager[Any]: ...
+    def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]: ...
 
     def share(self, lane: str, common: str) -> None: ...
 
@@ -80,15 +81,15 @@ class SharedTurn:
     __slots__ = ("_lane", "_turn", "_turns")
 
     def __init__(
-        self, turns: AddressTurns, turn: AbstractAsyncContextManager[Any], lane: str
+        self, turns: AddressTurns, turn: AbstractAsyncContextManager[Leaving], lane: str
     ) -> None:
         self._turns = turns
         self._turn = turn
         self._lane = lane
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Leaving:
         await self._turns.share(self._lane)
-        await self._turn.__aenter__()
+        return await self._turn.__aenter__()
 
     async def __aexit__(
         self,

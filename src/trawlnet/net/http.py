@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import MappingProxyType, TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
@@ -21,10 +21,15 @@ from trawlnet.net.request import Requests
 from trawlnet.net.trouble import EXPECTED, Trouble, trouble_from
 
 
+class Leaving(Protocol):
+    async def leave(self) -> None:
+        """Returns when the request may go out over the connection that it has got."""
+
+
 class Turns(Protocol):
     """What is needed of the gate."""
 
-    def turn(self, lane: str) -> AbstractAsyncContextManager[Any]:
+    def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]:
         """Entered immediately before a request, left when its body has been read."""
 
 
@@ -101,8 +106,8 @@ class Http:
         leg: Leg | Trouble = self._first(url, lane, headers)
         may_repeat = True
         while not isinstance(leg, Trouble):
-            async with self._turns.turn(leg.lane):
-                answer, is_fresh = await self._ask(leg, limits, patience)
+            async with self._turns.turn(leg.lane) as turn:
+                answer, is_fresh = await self._ask(leg, limits, patience, turn)
                 if isinstance(answer, Stream):
                     try:
                         if not (limits.redirects and is_redirect(answer.status, answer.headers)):
@@ -133,7 +138,7 @@ class Http:
             return trouble_from(error, answer.url, answer.hops)
 
     async def _ask(
-        self, leg: Leg, limits: Limits, patience: Patience
+        self, leg: Leg, limits: Limits, patience: Patience, turn: Leaving
     ) -> tuple[Stream | Trouble, bool]:
         """One request, up to the end of its response's head; and whether it had a connection of
         its own, not one that was kept."""
@@ -144,6 +149,7 @@ class Http:
             async with patience:
                 if connection is None:
                     connection = await self._pool.dial(place, limits.connect)
+                await turn.leave()
                 await connection.ask(request, limits.header)
             return self._stream_of(connection, leg, limits, patience), is_fresh
         except BaseException as error:

@@ -20,7 +20,7 @@ from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Receipt
 from trawlnet.engine.ports import Clock, Counts, Handler, LaneWork, Lease, Page, Sink, Store
 from trawlnet.engine.task import Task
-from trawlnet.net.http import Turns
+from trawlnet.net.http import Leaving, Turns
 
 _MOST_STEPS = 100  # Of one task: a scan may make thousands of requests.
 _MANY = ("gate", "fetch")  # Of which there may be that many; of the others there is one.
@@ -151,7 +151,7 @@ class TracedTurns:
     turns: Turns
     ways: Ways
 
-    def turn(self, lane: str) -> AbstractAsyncContextManager[Any]:
+    def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]:
         way = _now.get()
         inner = self.turns.turn(lane)
         return inner if way is None else _TracedTurn(inner, way, self.ways.clock, lane)
@@ -161,14 +161,14 @@ class _TracedTurn:
     __slots__ = ("_begun", "_clock", "_inner", "_lane", "_way")
 
     def __init__(
-        self, inner: AbstractAsyncContextManager[Any], way: Way, clock: Clock, lane: str
+        self, inner: AbstractAsyncContextManager[Leaving], way: Way, clock: Clock, lane: str
     ) -> None:
         self._inner = inner
         self._way = way
         self._clock = clock
         self._lane = lane
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> Leaving:
         begun = self._clock.now()
         try:
             entered = await self._inner.__aenter__()

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 from trawlnet.engine.ports import Clock
-from trawlnet.net.http import Turns
+from trawlnet.net.http import Leaving, Turns
 from trawlnet.store.redis_share import ShareKeys
 
 _LEAST = 0.001  # Seconds; less cannot be told from nothing.
@@ -45,20 +44,21 @@ class _SharedTurn:
     __slots__ = ("_gaps", "_lane", "_shared", "_turn")
 
     def __init__(
-        self, shared: SharedTurns, turn: AbstractAsyncContextManager[Any], lane: str
+        self, shared: SharedTurns, turn: AbstractAsyncContextManager[Leaving], lane: str
     ) -> None:
         self._shared = shared
         self._turn = turn
         self._lane = lane
         self._gaps: dict[str, float] = {}
 
-    async def __aenter__(self) -> None:
-        await self._turn.__aenter__()
+    async def __aenter__(self) -> Leaving:
+        turn = await self._turn.__aenter__()
         try:
             await self._wait()
         except BaseException as error:
             await self._turn.__aexit__(type(error), error, error.__traceback__)
             raise
+        return turn
 
     async def __aexit__(
         self,
