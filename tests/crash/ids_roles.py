@@ -33,6 +33,11 @@ async def sound(folder: Path) -> None:
 
 
 async def settle_first(folder: Path) -> None:
+    break_order()
+    await sound(folder)
+
+
+def break_order() -> None:
     """Breaks "settled implies durable": the ledger says done, then the queue is written."""
 
     async def swapped(floor: Floor, batch: list[Done]) -> None:
@@ -51,7 +56,6 @@ async def settle_first(folder: Path) -> None:
 
     right = settling.settle_batch
     settling.settle_batch = swapped  # type: ignore[assignment]
-    await sound(folder)
 
 
 ROLES = {"sound": sound, "settle_first": settle_first}

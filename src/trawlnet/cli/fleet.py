@@ -14,6 +14,8 @@ from trawlnet.cli.fleet_plan import plan
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.repos.config import ReposConfig
 
@@ -32,10 +34,18 @@ Flags = Mapping[str, Any]
 Number = Annotated[
     int, typer.Argument(metavar="N", min=1, max=512, show_default=False, help="So many shards.")
 ]
+Whose = Annotated[
+    bool,
+    typer.Option(
+        "--ids", show_envvar=False, help="Of a crawl of ids: who is active, who stands by."
+    ),
+]
 
 
-def status(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+def status(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: Flags) -> int:
     """Show what every shard is doing."""
+    if ids:
+        return _show_holders(_address(workspace, flags, ids), json)
     seen = asyncio.run(_look(_address(workspace, flags)))
     if json:
         from trawlnet.cli.fleet_show import fleet_row
@@ -51,19 +61,31 @@ def scale(shards: Number, *, workspace: Folder, json: Json = False, flags: Flags
     return _change(workspace, flags, json, shards=shards)
 
 
-def drain(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+def drain(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: Flags) -> int:
     """Finish what is in flight, then end; the same crawl command goes on later."""
-    return _change(workspace, flags, json, word="drain")
+    return _change(workspace, flags, json, ids, word="drain")
 
 
-def stop(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+def stop(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: Flags) -> int:
     """End at once; what is in flight is done again when the crawl goes on."""
-    return _change(workspace, flags, json, word="stop")
+    return _change(workspace, flags, json, ids, word="stop")
+
+
+def pause(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+    """Finish what is in flight, then wait, until it is told to resume."""
+    return _wish(workspace, flags, json, paused=True)
+
+
+def resume(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+    """Go on after a pause."""
+    return _wish(workspace, flags, json, paused=False)
 
 
 for _verb, _example in (
     (status, "status -w ./net --json"),
     (scale, "scale 4 --store redis://redis.example:6379/0"),
+    (pause, "pause -w ./net"),
+    (resume, "resume -w ./net"),
     (drain, "drain -w ./net"),
     (stop, "stop -w ./net"),
 ):
@@ -80,8 +102,12 @@ app.command(
 )(with_flags(PdsConfig, ("registry",), plan))
 
 
-def _address(workspace: Any, flags: Flags) -> str:
-    config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
+def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
+    config = (
+        load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
+        if ids
+        else load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
+    )
     if not config.redis_address:
         raise CliError(
             "a fleet is found by its Redis, and none is named",
@@ -106,17 +132,24 @@ async def _look(url: str) -> Seen:
     return await _asked(url, ask)
 
 
-def _change(workspace: Any, flags: Flags, as_json: bool, **fields: Any) -> int:
-    async def ask(keys: FleetKeys) -> Plan:
-        from trawlnet.store.redis_fleet import Word
+def _show_holders(url: str, as_json: bool) -> int:
+    from trawlnet.cli.ids_fleet import holders_row, holders_text
+    from trawlnet.fleet.standby import holders
 
-        if (await keys.plan()).word is not Word.RUN:
-            raise CliError(
-                "no fleet is at work there", "start one: trawlnet repos crawl --fleet local"
-            )
+    seen = asyncio.run(holders(url, KEYS))
+    if as_json:
+        emit(holders_row(seen))
+    else:
+        print(holders_text(seen))
+    return 0
+
+
+def _change(workspace: Any, flags: Flags, as_json: bool, ids: bool = False, **fields: Any) -> int:
+    async def ask(keys: FleetKeys) -> Plan:
+        await _refuse_if_idle(keys, "ids" if ids else "repos")
         return await keys.change(**fields)
 
-    plan = asyncio.run(_asked(_address(workspace, flags), ask))
+    plan = asyncio.run(_asked(_address(workspace, flags, ids), ask, KEYS if ids else "crawler:"))
     if as_json:
         emit({"shards": plan.shards, "word": plan.word, "version": plan.version})
     else:
@@ -124,10 +157,31 @@ def _change(workspace: Any, flags: Flags, as_json: bool, **fields: Any) -> int:
     return 0
 
 
-async def _asked(url: str, ask: Callable[[FleetKeys], Awaitable[T]]) -> T:
+def _wish(workspace: Any, flags: Flags, as_json: bool, *, paused: bool) -> int:
+    async def ask(keys: FleetKeys) -> None:
+        await _refuse_if_idle(keys, "repos")
+        await keys.window.wish(paused=paused)
+
+    asyncio.run(_asked(_address(workspace, flags), ask))
+    if as_json:
+        emit({"paused": paused})
+    else:
+        say(f"told: {'pause' if paused else 'go on'}; see: trawlnet fleet status")
+    return 0
+
+
+async def _refuse_if_idle(keys: FleetKeys, crawler: str) -> None:
+    from trawlnet.store.redis_fleet import Word
+
+    if (await keys.plan()).word is not Word.RUN:
+        hint = f"start one: trawlnet {crawler} crawl --fleet local"
+        raise CliError("no fleet is at work there", hint)
+
+
+async def _asked(url: str, ask: Callable[[FleetKeys], Awaitable[T]], prefix: str = "crawler:") -> T:
     from trawlnet.store.redis_fleet import FleetKeys
 
-    keys = await FleetKeys.open(url)
+    keys = await FleetKeys.open(url, prefix=prefix)
     try:
         return await ask(keys)
     finally:
@@ -139,9 +193,16 @@ def _text(seen: Seen) -> str:
 
     lines = [fleet_line(seen)]
     for shard, row in seen.shards.items():
-        state = "draining" if row["draining"] else "its source is dry" if row["dry"] else "reading"
         lines.append(
             f"  shard {shard}: {row['node']} pid {row['pid']}, {row['rate']:g} tries/s, "
-            f"{row['in_flight']} in flight, {state}; {listed(row['settled'])}"
+            f"{row['in_flight']} in flight, {_state(row)}; {listed(row['settled'])}"
         )
     return "\n".join(lines)
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row["draining"]:
+        return "draining"
+    if row.get("paused"):
+        return "paused"
+    return "its source is dry" if row["dry"] else "reading"

@@ -49,7 +49,7 @@ async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
             who = f"{one['node']} pid {one['pid']}"
             raise InUse(
                 f"{who} {'crawls' if one is found.active else 'stands by to crawl'} these ids",
-                "end it first: trawlnet fleet drain --crawler ids --store redis://HOST:PORT/0",
+                "end it first: trawlnet fleet drain --ids --store redis://HOST:PORT/0",
             )
     async with in_office(office_of(config), SystemClock()) as term:
         yield term.tenure.token

@@ -1,0 +1,41 @@
+"""Members of a fleet that keeps up with ids, for the nursery: sound ones, and a broken one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ids_roles
+
+from trawlnet.fleet.ids import run_member
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.net.clock import SystemClock
+from trawlnet.sink.rabbitmq import RabbitQueue
+
+
+async def sound(folder: Path) -> None:
+    """Active or on standby, until it is killed or dismissed. Tells what it is about to publish."""
+    given = json.loads((folder / "config.json").read_text())
+    right = RabbitQueue.publish
+
+    async def told(self: RabbitQueue, messages: Sequence[Any]) -> None:
+        with (folder / "published.log").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        await right(self, messages)
+
+    RabbitQueue.publish = told  # type: ignore[method-assign]
+    # As many members as there are processes: a number tells them apart in `holders`.
+    job = ShardJob(os.getpid(), "ids", given, given["store"], {}, 1.5, 0.0, str(folder))
+    await run_member(job, SystemClock())
+
+
+async def settle_first(folder: Path) -> None:
+    """Breaks "settled implies durable": the ledger says done, then the queue is written."""
+    ids_roles.break_order()
+    await sound(folder)
+
+
+ROLES = {"sound": sound, "settle_first": settle_first}

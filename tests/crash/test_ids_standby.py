@@ -1,0 +1,241 @@
+"""Whoever keeps up with ids is killed or frozen, and another takes over: no id is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from nursery import Nursery, nursery_of
+
+from ids_world import busiest_second
+from servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
+from trawlnet.crawlers.ids.marks import mark_of
+from trawlnet.crawlers.ids.places import KEYS
+from trawlnet.crawlers.ids.words import Mark
+from trawlnet.fleet.standby import Holders, holders
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.ids import Traffic, World, serve_ids
+from trawlnet.sink.queue import QueueOptions, open_queue
+from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.store.redis_spans import SpanKeys
+
+KILLS = int(os.environ.get("TRAWLNET_STANDBY_KILLS", "2"))
+PATIENCE = 90.0  # Seconds; only a test that fails waits that long.
+MAX_RPS = 250.0
+IN_FLIGHT = 250  # What can be published and not settled when a process dies.
+STEADY = Traffic(seed=6, rate=60.0, wave=0.0, delay=0.1, raid_share=0.4, hole_share=0.0)
+FIRST = STEADY.first_id
+
+
+@pytest.fixture(scope="module")
+def rabbit() -> Iterator[RabbitServer]:
+    with rabbitmq_server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@dataclass
+class Pair:
+    """Two members over one world, of which the test kills some."""
+
+    world: World
+    nursery: Nursery
+    folder: Path
+    redis: str
+    rabbit: str
+    members: set[int] = field(default_factory=set)
+
+    async def start(self, role: str = "sound") -> int:
+        pid = await asyncio.to_thread(self.nursery.start, role)
+        self.members.add(pid)
+        return pid
+
+    async def kill(self, pid: int) -> None:
+        self.members.remove(pid)
+        assert await asyncio.to_thread(self.nursery.kill, pid)
+
+    async def holders(self) -> Holders:
+        return await holders(self.redis, KEYS)
+
+    async def active(self) -> int:
+        """The pid of whoever is active, as soon as there is somebody alive."""
+
+        async def one() -> int:
+            found = (await self.holders()).active
+            return int(found["pid"]) if found and found["pid"] in self.members else 0
+
+        return await until(one, "one is active")
+
+    async def asked(self, more: int) -> None:
+        """Wait for so many more requests."""
+        goal = sum(self.world.served.turns.values()) + more
+
+        async def enough() -> bool:
+            return sum(self.world.served.turns.values()) >= goal
+
+        await until(enough, f"{more} more requests")
+
+    async def tell(self, word: Word) -> None:
+        keys = await FleetKeys.open(self.redis, prefix=KEYS)
+        await keys.change(run=1, shards=1, word=word)
+        await keys.close()
+
+    async def end(self) -> None:
+        await self.tell(Word.DRAIN)
+        for pid in self.members:
+            assert await asyncio.to_thread(self.nursery.wait, pid) == 0
+        self.members.clear()
+
+    def marks(self) -> dict[int, Mark]:
+        with closing(SpanKeys(self.redis, KEYS)) as keys:
+            spans = list(keys.spans())
+        return {n: mark_of(span.word) for span in spans for n in range(span.start, span.end)}
+
+    async def settled_up_to(self, last: int) -> None:
+        async def all_of_them() -> bool:
+            marks = await asyncio.to_thread(self.marks)
+            return all(number in marks for number in range(FIRST, last))
+
+        await until(all_of_them, f"everything below {last} is settled")
+
+    async def published(self) -> Counter[int]:
+        """How often each id is in the queue, which is empty afterwards."""
+        found: Counter[int] = Counter()
+        queue = await open_queue(self.rabbit, "instance_store", QueueOptions(poll=0.02))
+        async with aclosing(queue.consume(drain=True)) as deliveries:
+            async for one in deliveries:
+                found[one.body["instance"]["instance_id"]] += 1
+                await one.ack()
+        await queue.close()
+        return found
+
+
+async def until(holds: Callable[[], Awaitable[int]], what: str) -> int:
+    async with asyncio.timeout(PATIENCE):
+        while not (found := await holds()):
+            await asyncio.sleep(0.01)
+        return found
+    pytest.fail(f"never came about: {what}")
+
+
+@asynccontextmanager
+async def pair_over(redis: RedisServer, rabbit: RabbitServer, folder: Path):
+    world = await serve_ids(
+        STEADY.seed,
+        manifest=folder / "manifest.json",
+        clock=SystemClock(),
+        traffic=STEADY,
+        age=120.0,
+        log=folder / "server.log",
+    )
+    given = {"base_url": world.base_url, "target": FIRST, "buffer": 0, "max_rps": MAX_RPS}
+    given |= {"allow_private_hosts": True, "store": redis.url, "queue": rabbit.url}
+    (folder / "config.json").write_text(json.dumps(given | {"shard_timeout": 1.5}))
+    try:
+        with nursery_of("standby_roles", folder) as nursery:
+            pair = Pair(world, nursery, folder, redis.url, rabbit.url)
+            await pair.published()  # What the test before this one left.
+            await pair.tell(Word.RUN)
+            yield pair
+    finally:
+        await world.close()
+
+
+def lost(published: Counter[int], marks: dict[int, Mark]) -> list[int]:
+    """Ids that the ledger says are done, and that nobody will ever store."""
+    done = [number for number, mark in marks.items() if mark is Mark.DONE]
+    assert len(done) > 50
+    return [number for number in done if STEADY.is_raid(number) and not published[number]]
+
+
+def test_no_id_is_lost_when_the_active_one_is_killed_again_and_again(
+    redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
+) -> None:
+    dice = random.Random(KILLS)
+
+    async def main() -> tuple[Counter[int], dict[int, Mark]]:
+        async with pair_over(redis, rabbit, tmp_path) as pair:
+            await pair.start()
+            await pair.start()
+            for _ in range(KILLS):
+                active = await pair.active()
+                await pair.asked(dice.randrange(1, 150))
+                await pair.kill(active)
+                await pair.start()
+            await pair.active()
+            last = max(await asyncio.to_thread(pair.marks)) + 50
+            await pair.settled_up_to(last)
+            seen = await pair.holders()
+            assert len(seen.standbys) == 1 and seen.active, "one works, one waits"
+            await pair.end()
+            return await pair.published(), pair.marks()
+
+    published, marks = asyncio.run(main())
+    assert lost(published, marks) == []
+    assert all(STEADY.is_raid(number) for number in published)
+    # Twice is what was published when its process died before it was settled.
+    assert published.total() - len(published) <= KILLS * IN_FLIGHT
+    assert busiest_second(tmp_path / "server.log") <= MAX_RPS
+
+
+def test_one_that_was_frozen_wakes_and_neither_settles_nor_publishes(
+    redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
+) -> None:
+    def lines(pid: int) -> int:
+        return (tmp_path / "published.log").read_text().split().count(str(pid))
+
+    async def main() -> tuple[Counter[int], dict[int, Mark]]:
+        async with pair_over(redis, rabbit, tmp_path) as pair:
+            sleeper = await pair.start()
+            assert await pair.active() == sleeper
+            heir = await pair.start()
+            await pair.asked(100)
+            os.kill(sleeper, signal.SIGSTOP)
+            before = lines(sleeper)
+
+            async def replaced() -> bool:
+                return await pair.active() == heir
+
+            await until(replaced, "the other takes over")
+            await pair.asked(100)
+            os.kill(sleeper, signal.SIGCONT)
+
+            async def stands_by() -> bool:
+                return sleeper in [one["pid"] for one in (await pair.holders()).standbys]
+
+            await until(stands_by, "the one that woke stands by")
+            assert lines(sleeper) == before > 0
+            assert await pair.active() == heir
+            await pair.end()
+            return await pair.published(), pair.marks()
+
+    assert lost(*asyncio.run(main())) == []
+
+
+def test_the_check_sees_a_member_that_settles_before_it_publishes(
+    redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
+) -> None:
+    async def main() -> tuple[Counter[int], dict[int, Mark]]:
+        async with pair_over(redis, rabbit, tmp_path) as pair:
+            for more in (80, 60):
+                pid = await pair.start("settle_first")
+                await pair.active()
+                await pair.asked(more)
+                await pair.kill(pid)
+            return await pair.published(), pair.marks()
+
+    assert lost(*asyncio.run(main()))
