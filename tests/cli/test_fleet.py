@@ -28,15 +28,28 @@ async def _plan(url: str, shards: int = 0) -> Plan:
         await keys.close()
 
 
+async def _paused(url: str) -> bool:
+    keys = await FleetKeys.open(url)
+    try:
+        return (await keys.window.wishes()).paused
+    finally:
+        await keys.close()
+
+
 def test_a_fleet_is_looked_at_scaled_and_drained(redis: RedisServer) -> None:
     where = ("--store", redis.url, "--json")
     idle = trawlnet("fleet", "scale", 4, *where)
     assert idle.code == 1 and idle.error["error"] == "no fleet is at work there"
+    assert trawlnet("fleet", "pause", *where).code == 1
     first = asyncio.run(_plan(redis.url, shards=2))
     (row,) = trawlnet("fleet", "status", *where).rows
     assert row["plan"] == {"shards": 2, "word": "run", "run": 1} and row["shards"] == []
     (told,) = trawlnet("fleet", "scale", 4, *where).rows
     assert told == {"shards": 4, "word": "run", "version": first.version + 1}
+    assert trawlnet("fleet", "pause", *where).rows == [{"paused": True}]
+    assert asyncio.run(_paused(redis.url))
+    assert trawlnet("fleet", "resume", *where).rows == [{"paused": False}]
+    assert not asyncio.run(_paused(redis.url))
     assert trawlnet("fleet", "drain", "--store", redis.url).code == 0
     assert asyncio.run(_plan(redis.url)).word is Word.DRAIN
     again = asyncio.run(_plan(redis.url, shards=3))

@@ -1,25 +1,23 @@
 """The dashboard in a real browser, with real crawls of the simulated web.
 
-TRAWLNET_SCREENSHOTS=docs/images keeps pictures of it; without that nothing is written.
+TRAWLNET_SCREENSHOTS=docs/img keeps pictures of it; without that nothing is written.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
+from tests.dashboard_browser import done, follow, hosts, picture, standing, tile, until
 from tests.dashboard_run import (
     HOSTILE,
     Dashboard,
@@ -31,23 +29,6 @@ from tests.dashboard_run import (
 )
 from tests.interop.test_registry_browser import CONTRAST, PHONE, SMALL, WIDE, show
 from tests.program import started, trawlnet
-from tests.servers import require
-
-PATIENCE = 30  # Seconds; only a test that fails waits that long.
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = require("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(require("chromedriver")))
-    try:
-        yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -56,55 +37,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     path = made_workspace(tmp_path_factory.mktemp("large") / "w", many_lanes(3000))
     with dashboard_of(path) as site:
         yield site
-
-
-def until(browser: webdriver.Chrome, true: Callable[[], object], what: str) -> None:
-    ignored = [StaleElementReferenceException]
-    WebDriverWait(browser, PATIENCE, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
-
-
-def standing(browser: webdriver.Chrome) -> str:
-    return browser.find_element(By.CSS_SELECTOR, "#part-standing .pill").text
-
-
-def tile(browser: webdriver.Chrome, name: str) -> str:
-    """Read at once: the tiles may be replaced between two questions."""
-    return str(
-        browser.execute_script(
-            "return [...document.querySelectorAll('.tile')]"
-            ".find(t => t.querySelector('dt').textContent === arguments[0])"
-            "?.querySelector('dd').textContent || ''",
-            name,
-        )
-    )
-
-
-def done(browser: webdriver.Chrome) -> int:
-    return int(tile(browser, "done").replace(",", ""))
-
-
-def hosts(browser: webdriver.Chrome) -> list[list[str]]:
-    found = browser.execute_script(
-        "return [...document.querySelectorAll('#lane-rows tr')]"
-        ".map(row => [...row.children].map(cell => cell.textContent))"
-    )
-    return [list(map(str, row)) for row in found]
-
-
-def follow(browser: webdriver.Chrome, selector: str) -> None:
-    """Press Enter on something that leads to another page, and wait until it is there."""
-    old = browser.find_element(By.TAG_NAME, "html")
-    target = browser.find_element(By.CSS_SELECTOR, selector)
-    browser.execute_script("arguments[0].focus()", target)
-    ActionChains(browser).send_keys(Keys.ENTER).perform()
-    WebDriverWait(browser, PATIENCE).until(expected_conditions.staleness_of(old))
-
-
-def picture(browser: webdriver.Chrome, name: str, size: tuple[int, int], dark: bool) -> None:
-    if folder := os.environ.get("TRAWLNET_SCREENSHOTS"):
-        show(browser, size, dark)
-        assert browser.save_screenshot(str(Path(folder) / f"{name}.png"))
-        show(browser, WIDE)
 
 
 def test_a_crawl_is_watched_paused_resumed_killed_and_looked_at_again(

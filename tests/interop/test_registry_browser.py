@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -22,7 +21,6 @@ from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
 from tests.registry_rows import fill_registry
 from tests.registry_site import Running, serving
-from tests.servers import require
 
 from trawlnet.tables.registry import Source, Status
 
@@ -34,20 +32,6 @@ _MOST_STOPS = 80  # Presses of Tab from the top of the page to anywhere.
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with serving(tmp_path_factory.mktemp("registry") / "r.db", seed=fill_registry) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = require("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(require("chromedriver")))
-    try:
-        yield driver
-    finally:
-        driver.quit()
 
 
 def show(browser: webdriver.Chrome, size: tuple[int, int], dark: bool = False) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from tests.cli.test_reports import put_up_ids, put_up_pds, put_up_web
 from tests.made_segments import make_block, write
 from tests.program import at_once
-from tests.servers import require
 
 SIZES = ((1280, 900), (390, 844), (320, 640))
 # How many names below a picture begin before the one beside them has ended.
@@ -22,20 +19,6 @@ return [...document.querySelectorAll('.picture')].flatMap(picture => {
   return names.slice(1).filter((one, n) => one.left < names[n].right).map(one => one.left);
 }).length
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = require("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(require("chromedriver")))
-    try:
-        yield driver
-    finally:
-        driver.quit()
 
 
 @pytest.fixture(scope="module")

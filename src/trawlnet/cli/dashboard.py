@@ -8,7 +8,8 @@ import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,16 @@ Token = Annotated[
         help="What opens it; better given as " + TOKEN + ".",
     ),
 ]
+Store = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        envvar="TRAWLNET_DASHBOARD_STORE",
+        show_envvar=False,
+        show_default=False,
+        help="Redis of a fleet, as redis://HOST:PORT/0; then no workspace is needed.",
+    ),
+]
 WhilePid = Annotated[int, typer.Option(metavar="PID", hidden=True, help="End with this parent.")]
 
 
@@ -66,6 +77,7 @@ def dashboard(
     host: Host = "127.0.0.1",
     port: Port = 8080,
     token: Token = "",
+    store: Store = "",
     json: Json = False,
     while_pid: WhilePid = 0,
 ) -> int:
@@ -73,11 +85,12 @@ def dashboard(
 
     It runs beside them, until SIGTERM. Without viewers it costs a crawl nothing.
     """
-    from trawlnet.cli.dashboard_places import places_of
+    from trawlnet.cli.dashboard_places import fleets_of, places_of
     from trawlnet.net.clock import SystemClock
     from trawlnet.observe.dashboard.door import Keys, is_loopback
 
-    find(workspace, "repos")
+    if not store:
+        find(workspace, "repos")
     if not token and not is_loopback(host):
         raise UsageTrouble(
             f"--host {host}: others can reach this address, and there is no token",
@@ -89,30 +102,51 @@ def dashboard(
             f"use {_SHORTEST_TOKEN} or more, such as from: openssl rand -hex 16",
         )
     keys = Keys(host, token, secrets.token_bytes(32))
-    places_of(workspace, SystemClock())  # Where there is nothing to show, that is said now.
-    return _run(workspace, (host, port), keys, json, while_pid)
+    fleets = fleets_of(workspace, store)
+    if not fleets:
+        places_of(workspace, SystemClock())  # Where there is nothing to show, that is said now.
+    subject = _Subject(workspace, fleets)
+    return _run(subject, (host, port), keys, json, while_pid)
 
 
-def _run(path: Path, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What the page is about."""
+
+    path: Path
+    fleets: Mapping[str, str]  # Crawler -> address of its Redis.
+
+    @property
+    def name(self) -> str:
+        from trawlnet.cli.talk import without_passwords
+
+        if self.path.is_dir() or not self.fleets:
+            return self.path.resolve().name
+        return without_passwords(next(iter(self.fleets.values())))
+
+
+def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:
     import uvloop
 
     from trawlnet.cli.pds_serve import listen_on, url_of
     from trawlnet.observe.logs import logging_to
 
     name = f"dashboard-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}"
+    logs = subject.path / "logs"
     with (
         listen_on(*at) as sock,
-        logging_to(path / "logs", name, say),
+        logging_to(logs, name, say) if subject.path.is_dir() else nullcontext(),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         if as_json:
             emit({"url": url_of(sock)})
         say(f"dashboard on {url_of(sock)}")
-        runner.run(_serve(path, sock, keys, parent))
+        runner.run(_serve(subject, sock, keys, parent))
     return Exit.DONE
 
 
-async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> None:
+async def _serve(subject: _Subject, sock: socket.socket, keys: Keys, parent: int) -> None:
+    from trawlnet.cli.dashboard_fleet import FleetPlace
     from trawlnet.cli.dashboard_places import places_of
     from trawlnet.crawlers.pds.web.server import server_for
     from trawlnet.net.clock import SystemClock
@@ -120,9 +154,10 @@ async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> No
     from trawlnet.observe.dashboard.board import Board
 
     clock = SystemClock()
-    board = Board(lambda: places_of(path, clock), clock)
-    async with _inner(path, board.places) as inner:
-        site = Site(board, keys, _name(path), lambda: server.should_exit, inner)
+    fleets = [FleetPlace(url, crawler) for crawler, url in subject.fleets.items()]
+    board = Board(lambda: places_of(subject.path, clock, fleets), clock)
+    async with _inner(subject.path, board.places) as inner:
+        site = Site(board, keys, subject.name, lambda: server.should_exit, inner)
         server = server_for(make_app(site))
         # The server ends on a signal, and hands it on when it has: there is nothing left to do.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -134,11 +169,9 @@ async def _serve(path: Path, sock: socket.socket, keys: Keys, parent: int) -> No
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)
             _sweep_once(board)
+            for fleet in fleets:
+                await fleet.close()
     say("dashboard stopped")
-
-
-def _name(path: Path) -> str:
-    return path.resolve().name
 
 
 async def _sweep(board: Board, server: Any, parent: int) -> None:

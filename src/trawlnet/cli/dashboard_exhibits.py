@@ -28,30 +28,9 @@ async def exhibits_of(
 
 
 async def _repos(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
-    if config.redis_address:
-        return [await _shards(config.redis_address)]
     rows = await asyncio.to_thread(_segments, workspace.path / "archive")
     note = f"The newest {_FEW}; each is verified and replayed on its own."
     return [Exhibit("Segments", ("file", "size", "written"), rows, note=note)]
-
-
-async def _shards(url: str) -> Exhibit:
-    """A crawl whose state is on a server may be that of a fleet."""
-    from trawlnet.store.redis_fleet import FleetKeys
-
-    keys = await FleetKeys.open(url)
-    try:
-        plan, shards = await keys.plan(), await keys.statuses()
-    finally:
-        await keys.close()
-    rows = [
-        (str(shard), shown(str(row["node"])), str(row["pid"]), row["rate"], row["in_flight"])
-        for shard, row in shards.items()
-    ]
-    note = f"{len(shards)} of {plan.shards} are at work; the word is {plan.word}."
-    return Exhibit(
-        "Shards of the fleet", ("shard", "node", "pid", "tries/s", "in flight"), rows, note=note
-    )
 
 
 def _segments(folder: Path) -> list[Sequence[object]]:

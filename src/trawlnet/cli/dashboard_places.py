@@ -2,45 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.crawler import Crawler
 from trawlnet.cli.dashboard_exhibits import exhibits_of
-from trawlnet.cli.errors import NoWorkspace, explain
+from trawlnet.cli.dashboard_fleet import fleet_at
+from trawlnet.cli.errors import CliError, NoWorkspace, explain
 from trawlnet.cli.ids import IDS
 from trawlnet.cli.pds import PDS
 from trawlnet.cli.repos import REPOS
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.status import status_row
+from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.web_crawl import WEB
 from trawlnet.cli.workspace import Workspace, holder, locked, shown
+from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.dashboard.place import Place, Told, Unreadable
 from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace
+from trawlnet.store.errors import StoreError
 
 _CRAWLERS: tuple[Crawler[Any], ...] = (REPOS, PDS, IDS, WEB)
 # A web crawl and a scrape are steered by names of their own as well.
 _ALSO = {"web": ("crawler", "scraper")}
 
 
-def places_of(path: Path, clock: Clock) -> list[Place]:
-    """The crawlers that have state here, the one that was busy last first. Raises NoWorkspace."""
+def places_of(path: Path, clock: Clock, fleets: Sequence[Place] = ()) -> list[Place]:
+    """The fleets, then the other crawlers that have state here, the one that was busy last first.
+    Raises NoWorkspace."""
+    known = {place.crawler for place in fleets}
     found = [
         (_busy_at(workspace), crawler, workspace)
         for crawler in _CRAWLERS
         if (workspace := _workspace(path, crawler.name)).state.is_dir()
+        and crawler.name not in known
     ]
-    if not found:
+    if not found and not fleets:
         raise NoWorkspace(
             f"no crawl has begun in {shown(path)}",
             f"start one, such as: trawlnet repos crawl -w {shown(path)}",
         )
     found.sort(key=lambda one: -one[0])
-    return [WorkspacePlace(_asked(crawler, workspace), clock) for _, crawler, workspace in found]
+    here = [WorkspacePlace(_asked(crawler, workspace), clock) for _, crawler, workspace in found]
+    return [*fleets, *here]
+
+
+def fleets_of(path: Path, store: str) -> dict[str, str]:
+    """Crawlers that many processes share, with the address of their Redis: the one that is named,
+    and those that the config of the workspace says. Raises what a server that was named says."""
+    found = {}
+    for crawler in _CRAWLERS:
+        workspace = _workspace(path, crawler.name)
+        config = load_section(workspace, crawler.config).config
+        url = getattr(config, "redis_address", "")
+        if not url or store or holder(workspace) is not None:
+            continue
+        try:
+            begun = asyncio.run(fleet_at(url)) == crawler.name
+        except StoreError:
+            begun = False  # The page says that it does not answer.
+        if begun or config.fleet:
+            found[crawler.name] = url
+    if store:
+        url = load_section(_workspace(path, "repos"), ReposConfig, {"store": store}).config
+        found |= _named(url.redis_address)
+    return found
+
+
+def _named(url: str) -> dict[str, str]:
+    if crawler := asyncio.run(fleet_at(url)):
+        return {crawler: url}
+    raise CliError(
+        f"no fleet has begun in {without_passwords(url)}",
+        "start one: trawlnet repos crawl --fleet local --store URL; or look elsewhere",
+    )
 
 
 def _workspace(path: Path, name: str) -> Workspace:

@@ -54,11 +54,12 @@ class FleetWindow:
         await self._scripts.ask("RPUSH", f"history:{tier}", sample)
         await self._scripts.ask("LTRIM", f"history:{tier}", -length, -1)
 
-    async def remembered(self, tier: str) -> list[bytes]:
-        return list(await self._scripts.ask("LRANGE", f"history:{tier}", 0, -1))
+    async def remembered(self, tier: str, most: int = 0) -> list[bytes]:
+        """All of it, or so many of the newest."""
+        return list(await self._scripts.ask("LRANGE", f"history:{tier}", -most, -1))
 
-    async def newest_segments(self, most: int) -> list[bytes]:
-        """Lines of the manifest, the oldest first."""
+    async def newest_lines(self, most: int) -> list[bytes]:
+        """Of the manifest, the oldest first."""
         return list(await self._scripts.ask("LRANGE", "manifest", -most, -1))
 
     async def parts(self) -> int:

@@ -24,7 +24,6 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY = 0.9  # Seconds: a little less than viewers wait between two looks.
 _HISTORY_EVERY = 5.0
-_TELL_EVERY = 5.0
 _COST = 20.0  # What is slow to tell is told more seldom: it may take one twentieth of the time.
 _NOTHING = Told({}, ())
 _FEW = 6  # Samples that make no picture yet.
@@ -86,7 +85,8 @@ class Board:
                     desk.told = await place.told()
                 except Unreadable as error:
                     log.warning("nothing told", extra={"crawler": crawler, "error": str(error)})
-                desk.told_until = self.clock.now() + _spared(now, self.clock.now())
+                took = self.clock.now() - now
+                desk.told_until = self.clock.now() + max(desk.told.keeps, _COST * took)
             return desk.told
 
     async def history(self, look: Look, span: str) -> Sequence[Sample]:
@@ -120,7 +120,3 @@ def _with_now(samples: Sequence[Sample], look: Look) -> Sequence[Sample]:
     if look.as_of is None or look.as_of <= last + 1.0:
         return samples
     return [*samples, Sample(look.as_of, look.figures)]
-
-
-def _spared(begun: float, ended: float) -> float:
-    return max(_TELL_EVERY, _COST * (ended - begun))

@@ -40,6 +40,7 @@ class Face:
     look: Look
     parts: Mapping[str, Html]
     lanes: Mapping[str, Html]  # Rows by id, in their order.
+    leads: bool = False  # Whether the exhibits come before the hosts.
 
 
 def question_of(query: Mapping[str, str], crawlers: Sequence[str]) -> Question:
@@ -70,9 +71,13 @@ async def face_of(board: Board, question: Question) -> Face:
         "lane-heads": parts.lane_heads(question.wish, kept),
         "lane-pages": parts.lane_pages(look, chosen, question.wish, kept),
     }
-    charts = pictures(question.crawler, samples, question.span)
+    charts = dict(pictures(question.crawler, samples, question.span))
+    if look.figures and "disk_free" not in look.figures:
+        del charts["disk"]  # Of many machines there is no one disk.
     made |= {f"chart-{name}": picture for name, picture in charts.items()}
-    return Face(look, made, parts.lane_rows(chosen.rows))
+    # Where there is but one host, its table is no news.
+    leads = told.leads or len(look.lanes.rows) <= 1
+    return Face(look, made, parts.lane_rows(chosen.rows), leads)
 
 
 def difference(old: Face | None, new: Face) -> dict[str, Any]:

@@ -37,8 +37,7 @@ def dashboard(
     face: Face, question: Question, crawlers: Sequence[str], name: str, notice: str
 ) -> str:
     """With every figure in it: without a script it is a still picture."""
-    look, parts = face.look, face.parts
-    # Where there is but one host, its table is no news.
+    parts = face.parts
     middle = (_part("exhibits", parts, "div", class_="exhibits"), _lanes(face, question))
     main = tag(
         "main",
@@ -56,8 +55,8 @@ def dashboard(
         _spans(question),
         *(_part(f"chart-{key}", parts, "div") for key in _FIRST if f"chart-{key}" in parts),
         _titled("Tries by what they came to", "reasons", parts, "Over all runs."),
-        *(reversed(middle) if len(look.lanes.rows) > 1 else middle),
-        *(_part(f"chart-{key}", parts, "div") for key in _LAST),
+        *(middle if face.leads else reversed(middle)),
+        *(_part(f"chart-{key}", parts, "div") for key in _LAST if f"chart-{key}" in parts),
         _titled("Where the keys are", "counts", parts, "As the store has them."),
         _titled(
             "In the crawler's own terms", "facts", parts, "The same as the status command tells."

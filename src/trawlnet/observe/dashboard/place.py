@@ -41,6 +41,8 @@ class Told:
 
     facts: Mapping[str, Any]
     exhibits: Sequence[Exhibit]
+    keeps: float = 5.0  # Seconds after which it is worth asking again.
+    leads: bool = False  # Of more interest than the hosts.
 
 
 class Standing(StrEnum):

@@ -1,0 +1,67 @@
+"""What tests of the dashboard see in a browser, and do there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support import expected_conditions
+from selenium.webdriver.support.wait import WebDriverWait
+from tests.interop.test_registry_browser import WIDE, show
+
+PATIENCE = 30  # Seconds; only a test that fails waits that long.
+
+
+def until(browser: webdriver.Chrome, true: Callable[[], object], what: str) -> None:
+    ignored = [StaleElementReferenceException]
+    WebDriverWait(browser, PATIENCE, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
+
+
+def standing(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.CSS_SELECTOR, "#part-standing .pill").text
+
+
+def tile(browser: webdriver.Chrome, name: str) -> str:
+    """Read at once: the tiles may be replaced between two questions."""
+    return str(
+        browser.execute_script(
+            "return [...document.querySelectorAll('.tile')]"
+            ".find(t => t.querySelector('dt').textContent === arguments[0])"
+            "?.querySelector('dd').textContent || ''",
+            name,
+        )
+    )
+
+
+def done(browser: webdriver.Chrome) -> int:
+    return int(tile(browser, "done").replace(",", ""))
+
+
+def hosts(browser: webdriver.Chrome) -> list[list[str]]:
+    found = browser.execute_script(
+        "return [...document.querySelectorAll('#lane-rows tr')]"
+        ".map(row => [...row.children].map(cell => cell.textContent))"
+    )
+    return [list(map(str, row)) for row in found]
+
+
+def follow(browser: webdriver.Chrome, selector: str) -> None:
+    """Press Enter on something that leads to another page, and wait until it is there."""
+    old = browser.find_element(By.TAG_NAME, "html")
+    target = browser.find_element(By.CSS_SELECTOR, selector)
+    browser.execute_script("arguments[0].focus()", target)
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    WebDriverWait(browser, PATIENCE).until(expected_conditions.staleness_of(old))
+
+
+def picture(browser: webdriver.Chrome, name: str, size: tuple[int, int], dark: bool) -> None:
+    if folder := os.environ.get("TRAWLNET_SCREENSHOTS"):
+        show(browser, size, dark)
+        assert browser.save_screenshot(str(Path(folder) / f"{name}.png"))
+        show(browser, WIDE)
