@@ -95,6 +95,67 @@ def test_a_reader_slower_than_the_server_gets_every_byte(new_loop: Any) -> None:
     assert visit(script, act, new_loop=new_loop) == body
 
 
+@LOOPS
+@pytest.mark.parametrize("size", [1, 1000, 3_000_000])
+def test_a_body_of_known_size_is_received_where_it_is_to_stay(size: int, new_loop: Any) -> None:
+    body = bytes(n % 251 for n in range(size))
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.answer(body=body)
+
+    async def act(v: Visit) -> None:
+        for _ in range(2):
+            async with v.http.stream(v.server.url()) as stream:
+                assert not isinstance(stream, Trouble)
+                assert stream.announced == size
+                memory = bytearray(size)
+                assert await stream.fill(memory) is None
+                assert memory == body
+                assert (stream.wire_bytes, stream.inflated_bytes) == (size, size)
+                assert [piece async for piece in stream] == []
+        assert v.server.connections == 1
+
+    visit(script, act, new_loop=new_loop)
+
+
+@LOOPS
+@pytest.mark.parametrize("rudely", [False, True])
+def test_a_body_that_falls_short_of_its_memory_is_truncated(rudely: bool, new_loop: Any) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(HEAD + b"Content-Length: 100\r\n\r\nhalf")
+        await asyncio.sleep(0.02)
+        await exchange.send(b" and some more")
+        if rudely:
+            exchange.reset()
+
+    async def act(v: Visit) -> None:
+        async with v.http.stream(v.server.url()) as stream:
+            assert not isinstance(stream, Trouble)
+            trouble = await stream.fill(bytearray(100))
+            assert trouble is not None and trouble.reason is Reason.TRUNCATED
+        assert (await v.get()).reason is Reason.TRUNCATED, "the connection was not used again"
+        assert v.server.connections == 2
+
+    visit(script, act, new_loop=new_loop)
+
+
+def test_bytes_beyond_the_memory_of_a_body_never_become_the_next_answer() -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.answer(body=b"x" * 100_000)
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+
+    async def act(v: Visit) -> None:
+        for _ in range(3):
+            async with v.http.stream(v.server.url()) as stream:
+                assert not isinstance(stream, Trouble)
+                memory = bytearray(100_000)
+                assert await stream.fill(memory) is None
+                assert memory == b"x" * 100_000
+            await asyncio.sleep(0.02)
+
+    visit(script, act)
+
+
 def test_heads_in_single_bytes_are_read() -> None:
     async def script(exchange: Exchange) -> None:
         exchange.keep = True

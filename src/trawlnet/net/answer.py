@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from types import TracebackType
+from typing import TypeVar
 
 from multidict import CIMultiDictProxy
 
@@ -102,6 +103,7 @@ class Patience:
             raise TimeoutError(f"no end within {self.total:g} s") from None
 
 
+T = TypeVar("T", bytes, bytearray)
 _NO_PIECES: Iterator[bytes] = iter(())
 
 
@@ -177,6 +179,25 @@ class Stream:
             self.wait,
         )
 
+    @property
+    def announced(self) -> int | None:
+        """The size of the body, where that is known and it comes as it is."""
+        return None if "Content-Encoding" in self.headers else self._open_connection().length
+
+    async def fill(self, body: bytearray) -> Trouble | None:
+        """The whole body into memory of just the announced size; or what cut it off."""
+        connection = self._open_connection()
+        try:
+            self._refuse_announced()
+            with memoryview(body) as view:
+                async with self._patience:
+                    await connection.fill(view)
+            self._counted(self._received(body))
+        except EXPECTED as error:
+            return trouble_from(error, self.url, self.hops, in_body=True)
+        self._over = True
+        return None
+
     def close(self) -> None:
         """Let go of the connection; one with an unread body is not used again."""
         if self._connection is not None:
@@ -245,13 +266,13 @@ class Stream:
         if self.status < 300 and announced > self._limits.wire:
             raise TooLarge(f"{announced} bytes announced, {self._limits.wire} allowed")
 
-    def _received(self, chunk: bytes) -> bytes:
+    def _received(self, chunk: T) -> T:
         self.wire_bytes += len(chunk)
         if self.wire_bytes > self._limits.wire:
             raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
         return chunk
 
-    def _counted(self, piece: bytes) -> bytes:
+    def _counted(self, piece: T) -> T:
         self.inflated_bytes += len(piece)
         if self.inflated_bytes > self._limits.inflated:
             raise TooLarge(f"more than {self._limits.inflated} bytes inflated")

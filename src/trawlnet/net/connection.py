@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,7 +13,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
-_PLENTY = 512 * 1024  # Bytes that wait for their reader before the server has to.
+_GULP = 256 * 1024  # Bytes of a body that are worth a reader's while,
+_PLENTY = 768 * 1024  # and that wait for their reader before the server has to.
+_TO_THE_END = 1 << 62  # Bytes: nothing is enough before the last one.
 _PROXYS_HEAD = 16 * 1024  # Bytes.
 _INFORMATIONAL = range(102, 200)
 
@@ -52,8 +53,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
-        self._for_the_end = False  # The waiter wants nothing before the last byte.
-        self._pieces: deque[bytes] = deque()
+        self._enough = 0  # Bytes that the waiter waits for.
+        self._target: memoryview | None = None  # Where the rest of the body goes.
+        self._pieces: list[bytes] = []
         self._waiting = 0  # Bytes of them.
         self._paused = False
         self._error: Exception | None = None
@@ -106,35 +108,44 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport
 
     async def piece(self) -> bytes:
-        """What has come of the body; empty at its end."""
-        while not self._pieces:
-            if self.is_complete:
-                return b""
-            await self._news()
-        piece = self._pieces.popleft()
-        self._waiting -= len(piece)
-        if self._waiting < _PLENTY // 2:
-            self._read_on()
+        """What has come of the body, or a good gulp of what comes next; empty at its end."""
+        while not self._pieces and not self.is_complete:
+            await self._news(_GULP)
+        piece = self._taken()
+        self._read_on()
         return piece
 
     async def rest(self) -> bytes:
         """The body to its end, which the caller knows not to be too large."""
-        self._for_the_end = True
+        while not self.is_complete:
+            self._read_on()
+            await self._news(_TO_THE_END)
+        return self._taken()
+
+    async def fill(self, body: memoryview) -> None:
+        """The same, received where it is to stay. The memory is as long as the body."""
+        begun = self._taken()
+        body[: len(begun)] = begun
+        if not self.is_complete:
+            self._target = body[len(begun) :]
         try:
             while not self.is_complete:
                 self._read_on()
-                await self._news()
+                await self._news(_TO_THE_END)
         finally:
-            self._for_the_end = False
-        pieces, self._waiting = self._pieces, 0
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        return body
+            self._target = None
 
-    async def _news(self) -> None:
-        """Waits for something to come. Raises what went wrong."""
+    def _taken(self) -> bytes:
+        pieces, self._waiting = self._pieces, 0
+        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return taken
+
+    async def _news(self, enough: int = 0) -> None:
+        """Waits for the head, then for so many bytes or the end. Raises what went wrong."""
         if self._error is not None:
             raise self._error
+        self._enough = enough
         self._waiter = self._loop.create_future()
         try:
             await self._waiter
@@ -155,20 +166,22 @@ class Connection(asyncio.BufferedProtocol):
     # What the transport calls.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._scratch
+        return self._scratch if self._target is None else self._target
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.is_complete:
             # Nobody asked: the last response ran over its length, or this is a forged one.
             self.close()
             return
-        came = self._scratch[:nbytes]
-        if self._is_parsed:
-            self._parse(came)
+        if self._target is not None:
+            self._target = self._target[nbytes:]
+            self.is_complete = not self._target
+        elif self._is_parsed:
+            self._parse(self._scratch[:nbytes])
         else:
-            self._count(came)
+            self._count(self._scratch[:nbytes])
         is_over = self.is_complete or self._error is not None
-        if is_over or (self._is_headed and not self._for_the_end):
+        if is_over or (self._is_headed and self._waiting >= self._enough):
             self._wake()
 
     def eof_received(self) -> None:
@@ -227,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
     def _put(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self._waiting += len(piece)
-        if self._waiting > _PLENTY and not (self._for_the_end or self._paused):
+        if self._waiting > max(_PLENTY, self._enough) and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 

@@ -19,6 +19,7 @@ from trawlnet.net.trouble import Trouble
 
 _CAR = {"Accept": "application/vnd.ipld.car"}
 _SMALL = Limits(total=60.0, wire=64 << 10, inflated=64 << 10)
+_AT_ONCE = 16 << 20  # Bytes that a server's word is enough to set aside.
 _REV_MAX = 64  # Characters; a rev has 13.
 
 
@@ -40,6 +41,10 @@ async def fetch_repo(
             return outcome_of(answer)
         if answer.reason is not Reason.OK:
             return _no_success(await answer.whole())
+        if (size := answer.announced) and size <= _AT_ONCE:
+            if room.ticket.hold(size):
+                return await _filled(bytearray(size), answer)
+            room.ticket.keep(0)
         body = bytearray()
         async for piece in answer:
             if isinstance(piece, Trouble):
@@ -48,6 +53,11 @@ async def fetch_repo(
             if not room.ticket.hold(len(piece)):
                 return await _spilled(body, answer, room)
         return body
+
+
+async def _filled(body: bytearray, answer: Stream) -> Buffer | Outcome:
+    trouble = await answer.fill(body)
+    return body if trouble is None else outcome_of(trouble)
 
 
 async def _spilled(body: bytearray, answer: Stream, room: Room) -> Buffer | Outcome:
