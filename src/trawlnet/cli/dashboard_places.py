@@ -56,7 +56,7 @@ def fleets_of(path: Path, store: str) -> dict[str, str]:
     """Crawlers that many processes share, with the address of their Redis: the one that is named,
     and those that the config of the workspace says. Raises what a server that was named says."""
     found = {}
-    for crawler in _CRAWLERS:
+    for crawler in (REPOS, WEB):  # Of the others each process is shown by itself.
         workspace = _workspace(path, crawler.name)
         config = load_section(workspace, crawler.config).config
         url = getattr(config, "redis_address", "")

@@ -90,9 +90,17 @@ def run_crawl(job: Job[C]) -> int:
             raise
 
 
+def run_fleet(job: Job[C]) -> int | None:
+    """The same with many processes, if the config says so; None where it does not."""
+    config = job.settings.config
+    where = job.dashboard if getattr(config, "fleet", "") else ""
+    with with_dashboard(where, job.workspace, _told(job)):
+        return job.crawler.fleet(config, job.workspace, job.as_json)
+
+
 def _told(job: Job[C]) -> Mapping[str, str]:
     """What a dashboard must know to find the same state, and to ask on behalf of somebody."""
-    keys = (*job.crawler.located_by, "contact", "allow_private_hosts")
+    keys = (*job.crawler.located_by, "fleet", "contact", "allow_private_hosts")
     return variables_for(job.crawler.name, job.settings.config, keys)
 
 

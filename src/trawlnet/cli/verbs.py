@@ -126,7 +126,7 @@ def _seen(crawler: Crawler[C], path: Path, flags: Flags) -> Workspace:
 
 
 def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboard: str) -> int:
-    from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
+    from trawlnet.cli.run import Job, run_crawl, run_fleet  # Heavy: only a crawl pays for it.
 
     def reload() -> Settings[C]:
         return load_section(Workspace(path, crawler.name), crawler.config, flags)
@@ -135,9 +135,9 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboa
     settings = reload()
     crawler.ready(settings.config, path)
     workspace = create(path, crawler.name)
-    if (code := crawler.fleet(settings.config, workspace, as_json)) is not None:
-        return code
     job = Job(crawler, workspace, settings, reload, as_json, dashboard)
+    if (code := run_fleet(job)) is not None:
+        return code
     while True:
         try:
             return run_crawl(job)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.errors import Exit, UsageTrouble
 from trawlnet.cli.flags import Board, Folder, Json, variables, with_flags
 from trawlnet.cli.settings import Settings
@@ -135,14 +136,12 @@ def _crawl_with_many(config: WebConfig, path: Path, ask: Ask, seeds: tuple[str, 
     from trawlnet.crawlers.web.build import check_crawl
     from trawlnet.crawlers.web.shared import check_shareable
 
-    if ask.dashboard:
-        raise UsageTrouble(
-            "--dashboard shows one process, and a fleet has many",
-            "look at: trawlnet fleet status --store URL",
-        )
     check_shareable(config)
     check_crawl(config, path, seeds)
-    return run_web_fleet(config, create(path, "web"), seeds, ask.as_json)
+    workspace = create(path, "web")
+    told = variables_for("web", config, (*WEB.located_by, "fleet"))
+    with with_dashboard(ask.dashboard, workspace, told):
+        return run_web_fleet(config, workspace, seeds, ask.as_json)
 
 
 def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
