@@ -2,97 +2,134 @@
 
     python bench/fleet.py [--hosts 300] [--repos 20000] [--shards 1,2,4]
 
-Every shard gets the same crew, small enough that it waits for hosts and not for the processor:
-what is measured is whether shards add up. Ray, Redis, the archive and the simulated network share
-this machine; the network is a process of its own, and its log is the judge of the gaps.
+What is measured is whether shards add up. Every host takes `--latency` seconds for an answer, and
+every shard has the same small crew, so that a shard gets no more than crew / latency done and waits
+for hosts, not for the processor: with a crew as large as one would have otherwise, two cores would
+be the limit of one shard and of four alike. `ideal` is what latency, rates of hosts and the way in
+which hosts fall to shards allow; nobody can be faster, and the rest is the fleet's.
+
+Ray (a head and two nodes, processes of their own), Redis, ClickHouse's engine, the archive and the
+simulated network share this machine. One network and one mirror serve all runs, each of which has a
+Redis and an archive of its own. The network's log is the judge of the gaps: one is too short if
+even the longest that it can have been is (see `tests/fleet_run.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
+import os
 import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+# Ray gives its workers the lowest priority; here they compete with the network that they crawl.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray spells it so.
+
+import ray
 
 from clickhouse_front import ClickHouse, clickhouse_front
 from fleet_run import crawl_with, dids_in_manifest, fleet_config, gaps_in, job_of, world_process
 from program import trawlnet
+from ray_nodes import ray_cluster
 from repos_run import Truth
 from servers import redis_server
-from trawlnet.engine.partition import bucket_of, owner_of
-from trawlnet.fleet.ray import ray_runtime
+from trawlnet.fleet.plan import Assumptions, Host, forecast
+from trawlnet.fleet.ray import RayRuntime
 from trawlnet.fleet.supervise import Seen
 from trawlnet.net.lane import lane_of
 
 RATE = 50.0  # Requests per second and host.
+NODES = 2  # Besides the head.
+ROUNDING = 0.002  # Seconds; timers and stamps are no more exact.
 
 
+@dataclass
 class Watch:
-    """The instants at which the first and the last try were settled."""
+    """The instants at which the first and the last task were settled, and what shards took."""
 
-    def __init__(self) -> None:
-        self.first = 0.0
-        self.last = 0.0
-        self.settled = 0
+    first: float = 0.0
+    last: float = 0.0
+    settled: int = 0
+    cpu: dict[int, float] = field(default_factory=dict)  # Seconds by process.
 
     def look_at(self, seen: Seen) -> None:
         settled = sum(seen.counts.settled.values())
         if settled > self.settled:
             self.first = self.first or time.monotonic()
             self.last, self.settled = time.monotonic(), settled
+        for row in seen.shards.values():
+            self.cpu[row["pid"]] = cpu_of(row["pid"]) or self.cpu.get(row["pid"], 0.0)
+
+    @property
+    def seconds(self) -> float:
+        return max(self.last - self.first, 0.001)
 
 
-def crawl(
-    told: dict[str, Any],
-    redis: str,
-    tables: ClickHouse,
-    folder: Path,
-    shards: int,
-    workers: int,
-) -> Watch:
-    rates = dict.fromkeys(("small_pds_rps", "default_pds_rps", "large_pds_rps"), RATE)
-    mirror = {"clickhouse_address": tables.address, "clickhouse_password": tables.password}
-    mirrored = trawlnet(
-        *("repos", "plc", "-w", folder / "net", "--plc-url", told["plc"], "--allow-private-hosts"),
-        *("--clickhouse-address", tables.address, "--plc-rps", 1000),
-        TRAWLNET_REPOS_CLICKHOUSE_PASSWORD=tables.password,
-    )
-    assert mirrored.code == 0, mirrored.err
-    config = fleet_config(
-        told,
-        redis,
-        str(folder / "archive"),
-        **rates,
-        **mirror,
-        relay=(),
-        source="plc",
-        workers=workers,
-        part_seconds=2,
-        part_size="16MB",
-        shard_timeout=15,
-    )
-    watch = Watch()
-    with ray_runtime("local", job_of(config, folder, gap=1.0 / RATE)) as runtime:
+def cpu_of(pid: int) -> float:
+    """Seconds; 0 of one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Bench:
+    asked: argparse.Namespace
+    folder: Path
+    told: dict[str, Any]  # By the simulated network.
+    tables: ClickHouse
+    truth: Truth
+
+    def mirror(self) -> None:
+        done = trawlnet(
+            *("repos", "plc", "-w", self.folder / "net", "--plc-url", self.told["plc"]),
+            *("--allow-private-hosts", "--plc-rps", 1000),
+            *("--clickhouse-address", self.tables.address),
+            TRAWLNET_REPOS_CLICKHOUSE_PASSWORD=self.tables.password,
+        )
+        assert done.code == 0, done.err
+
+    def crawl(self, shards: int, redis: str) -> Watch:
+        place = self.folder / str(shards)
+        config = fleet_config(
+            self.told,
+            redis,
+            str(place / "archive"),
+            **dict.fromkeys(("small_pds_rps", "default_pds_rps", "large_pds_rps"), RATE),
+            clickhouse_address=self.tables.address,
+            clickhouse_password=self.tables.password,
+            relay=(),
+            source="plc",
+            workers=self.asked.workers,
+            part_seconds=2,
+            part_size="16MB",
+            shard_timeout=15,
+        )
+        watch = Watch()
+        runtime = RayRuntime(ray, job_of(config, place, gap=1.0 / RATE))
         asyncio.run(crawl_with(config, runtime, show=watch.look_at, shards=shards))
-    return watch
+        return watch
 
+    def ideal(self, shards: int) -> float:
+        """Seconds that it takes at least."""
+        rows = [row for row in self.truth.rows.values() if row["in_plc"] and row["pds"]]
+        tasks = Counter(lane_of(row["pds"]) for row in rows)
+        given = Assumptions(RATE, RATE, RATE, 4, self.asked.workers, self.asked.latency)
+        hosts = [Host(lane, count) for lane, count in tasks.items()]
+        return forecast(hosts, shards, given).seconds
 
-def most(manifest: Path, shards: int) -> float:
-    """How many times as fast so many shards can be, each with a crew of its own: a lane has one
-    owner, so that the shard with the most repositories is the last to end."""
-    loads: Counter[int] = Counter()
-    for row in Truth.read(manifest).rows.values():
-        if row["in_plc"] and row["archivable"]:
-            loads[owner_of(bucket_of(lane_of(row["pds"])), shards)] += 1
-    return loads.total() / max(loads.values())
+    def whole(self, shards: int) -> bool:
+        found = dids_in_manifest(self.folder / str(shards) / "archive")
+        return found == Counter(self.truth.archivable(in_plc=True).keys())
 
 
 def main() -> None:
@@ -101,40 +138,52 @@ def main() -> None:
     given.add_argument("--repos", type=int, default=20_000)
     given.add_argument("--shards", default="1,2,4")
     given.add_argument("--seed", type=int, default=17)
-    given.add_argument("--workers", type=int, default=8)
+    given.add_argument("--workers", type=int, default=8, help="of one shard")
     given.add_argument("--latency", type=float, default=0.075)
     asked = given.parse_args()
-    base = 0.0
-    for shards in map(int, asked.shards.split(",")):
-        with tempfile.TemporaryDirectory(prefix="trawlnet-bench-") as folder:
-            base = measure(asked, shards, Path(folder), base)
+    with tempfile.TemporaryDirectory(prefix="trawlnet-bench-") as name:
+        folder = Path(name)
+        with (
+            clickhouse_front(folder / "tables") as tables,
+            world_process(
+                asked.seed, asked.repos, asked.hosts, folder / "log", asked.latency
+            ) as told,
+            ray_cluster(NODES),
+        ):
+            bench = Bench(asked, folder, told, tables, Truth.read(Path(told["manifest"])))
+            bench.mirror()
+            runs = list(map(int, asked.shards.split(",")))
+            seconds: list[float] = []
+            for shards in runs:
+                seconds.append(measure(bench, shards))
+                told_of(bench, runs[0], shards, seconds)
+        gaps = gaps_in(folder / "log")
+    short = sum(gap.most < 1.0 / RATE - ROUNDING for gap in gaps)
+    print(f"of {len(gaps):,} gaps between requests to a host {short} were too short for certain")
 
 
-def measure(asked: argparse.Namespace, shards: int, folder: Path, base: float) -> float:
-    """Prints a line; gives the rate of one shard."""
-    log = folder / "log"
-    with (
-        redis_server() as redis,
-        clickhouse_front(folder / "tables") as tables,
-        world_process(asked.seed, asked.repos, asked.hosts, log, asked.latency) as told,
-    ):
-        watch = crawl(told, redis.url, tables, folder, shards, asked.workers)
-        found = dids_in_manifest(folder / "archive")
-        everyone = Truth.read(Path(told["manifest"])).archivable(in_plc=True)
-        ideal = most(Path(told["manifest"]), shards)
-    whole = found.keys() == everyone.keys() and set(found.values()) == {1}
-    gaps = [some for host, some in gaps_in(log).items() if host != "127.0.0.1"]
-    short = sum(gap < 0.5 / RATE for gap in itertools.chain.from_iterable(gaps))
-    seconds = max(watch.last - watch.first, 0.001)
-    rate = watch.settled / seconds
-    base = base or rate
+def measure(bench: Bench, shards: int) -> float:
+    """Prints what was done; gives the seconds."""
+    begun = time.monotonic()
+    with redis_server() as redis:
+        watch = bench.crawl(shards, redis.url)
+    per_task = sum(watch.cpu.values()) / max(watch.settled, 1) * 1000
     print(
-        f"{shards} shards: {len(found):,} repos, {watch.settled:,} tasks in {seconds:.1f} s, "
-        f"{rate:,.1f}/s, {rate / base:.2f}x of at most {ideal:.2f}x; "
-        f"every repo once: {whole}; gaps under half of what is asked: {short}",
+        f"{shards} shards: {watch.settled:,} tasks in {watch.seconds:.1f} s, "
+        f"{watch.settled / watch.seconds:,.1f}/s, from start to end {time.monotonic() - begun:.1f} "
+        f"s; {per_task:.2f} ms of processor for a task; every repo once: {bench.whole(shards)}",
         flush=True,
     )
-    return base
+    return watch.seconds
+
+
+def told_of(bench: Bench, first: int, shards: int, seconds: list[float]) -> None:
+    ideal = bench.ideal(shards)
+    print(
+        f"  {seconds[0] / seconds[-1]:.2f}x of {first}; ideal {ideal:.1f} s, "
+        f"{bench.ideal(first) / ideal:.2f}x",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -137,16 +137,25 @@ def world_process(seed: int, accounts: int, hosts: int, log: Path, latency: floa
         process.wait(timeout=20)
 
 
-def gaps_in(log: Path) -> dict[str, list[float]]:
-    """The seconds between two requests to each host, as the servers saw them."""
-    starts: dict[str, list[float]] = {}
+@dataclass(frozen=True)
+class Gap:
+    """Between two requests to one host, in seconds."""
+
+    seen: float  # Between the instants at which the server came to look at them.
+    most: float  # From the earliest instant at which the first can have been there.
+
+
+def gaps_in(log: Path) -> list[Gap]:
+    """Between requests to each host but the directory, which all shards ask, as servers saw them.
+    A server that waits for the processor sees requests late, and the next ones too soon after
+    them; a gap was too short for certain if even the most that it can have been is."""
+    rows: dict[str, list[tuple[float, float]]] = {}
     for line in log.read_text().splitlines():
         row = json.loads(line)
-        starts.setdefault(row["host"], []).append(row["time"])
-    return {
-        host: [later - earlier for earlier, later in itertools.pairwise(sorted(times))]
-        for host, times in starts.items()
-    }
+        rows.setdefault(row["host"], []).append((row["time"], row["since"]))
+    rows.pop("127.0.0.1", None)
+    pairs = itertools.chain.from_iterable(itertools.pairwise(sorted(one)) for one in rows.values())
+    return [Gap(later[0] - first[0], later[0] - first[1]) for first, later in pairs]
 
 
 class Processes:

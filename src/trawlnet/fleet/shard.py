@@ -121,8 +121,7 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> None:
     async with open_shard(term.share()) as opened:
         control = Control(opened.workers)
         if term.before:
-            # Whoever owned these lanes may have asked one of them an instant ago.
-            await term.clock.sleep(min(term.job.manners_gap, term.job.stands / 2))
+            await _let_pass(term, opened, control)
         companions = (
             *opened.parts.companions,
             lambda control: _beating(term, opened, control),
@@ -132,6 +131,14 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> None:
         parts = replace(opened.parts, companions=companions)
         await crawl(parts, opened.limits, control)
     await term.tenure.resign()
+
+
+async def _let_pass(term: _Term, opened: Opened, control: Control) -> None:
+    """Whoever owned these lanes may have asked one of them an instant ago: so long nobody is."""
+    ends = term.clock.now() + term.job.manners_gap
+    while (left := ends - term.clock.now()) > 0.0:
+        await term.tenure.beat(_status(term, opened, control))
+        await term.clock.sleep(min(left, term.job.stands / _BEATS))
 
 
 async def _beating(term: _Term, opened: Opened, control: Control) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from io import TextIOBase
@@ -34,6 +34,7 @@ class Call:
     port: int
     turn: int  # How many requests that host and port had before.
     now: float
+    since: float = 0.0  # It cannot have arrived before this instant; 0 where nobody wants to know.
 
 
 Answer = Callable[[Call], Awaitable[web.StreamResponse]]
@@ -48,6 +49,7 @@ class Served:
     _server: web.Server
     _listeners: Sequence[asyncio.Server]
     _log: RequestLog | None = None
+    _looks: Looks | None = None
 
     @property
     def port(self) -> int:
@@ -66,6 +68,8 @@ class Served:
         await self._server.shutdown(_CLOSE_PATIENCE)
         if self._log is not None:
             self._log.close()
+        if self._looks is not None:
+            self._looks.close()
 
 
 async def serve(
@@ -79,6 +83,7 @@ async def serve(
     """Answer on bound sockets; `latency` seconds pass before each answer is begun."""
     turns: Counter[tuple[str, int]] = Counter()
     record = RequestLog.open(log) if log is not None else None
+    looks = Looks(clock) if record is not None else None
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
@@ -87,7 +92,7 @@ async def serve(
         host, port = transport.get_extra_info("sockname")[:2]
         turn = turns[host, port]
         turns[host, port] = turn + 1
-        call = Call(request, host, port, turn, clock.now())
+        call = Call(request, host, port, turn, clock.now(), looks.since() if looks else 0.0)
         if latency > 0.0:
             await asyncio.sleep(latency)
         try:
@@ -103,7 +108,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     listeners = [await loop.create_server(server, sock=one, backlog=_BACKLOG) for one in sockets]
     places = [one.getsockname()[:2] for one in sockets]
-    return Served(places, turns, server, listeners, record)
+    return Served(places, turns, server, listeners, record, looks)
 
 
 async def _recorded(
@@ -124,11 +129,37 @@ async def _recorded(
         record.add(call, status, clock.now())
 
 
+class Looks:
+    """When the event loop last looked at its sockets. One that is busy, or has no processor, stamps
+    a request later than it came; how much later at most can be told by when it looked before."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: deque[float] = deque([clock.now()], _ROUNDS)
+        self._next = asyncio.get_running_loop().call_soon(self._look)
+
+    def since(self) -> float:
+        return self._seen[0]
+
+    def close(self) -> None:
+        self._next.cancel()
+
+    def _look(self) -> None:
+        self._seen.append(self._clock.now())
+        self._next = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+
+
+_LOOK_EVERY = 0.001  # Seconds.
+_ROUNDS = 8  # Of the loop from a connection in the kernel's queue to the handler of its request.
+
+
 @dataclass(slots=True)
 class RequestLog:
-    """JSON lines `{time, end, host, port, path, status}`: what the server saw, in order of ends.
+    """JSON lines `{time, since, end, host, port, path, status}`: what the server saw, in order of
+    ends.
 
-    `end` is when the last byte was handed to the kernel. Status 0: the client left; 444: the
+    It arrived between `since` and `time`. `end` is when the last byte was handed to the kernel.
+    Status 0: the client left; 444: the
     host cut the connection before a status line.
     """
 
@@ -144,6 +175,7 @@ class RequestLog:
     def add(self, call: Call, status: int, end: float) -> None:
         row = {
             "time": round(call.now, 6),
+            "since": round(call.since, 6),
             "end": round(end, 6),
             "host": call.host,
             "port": call.port,
