@@ -49,6 +49,7 @@ VARIANTS = 8
 PIECES = 16  # In which a body is sent.
 RESOLVED_PER_SECOND = 200  # More than can be fetched.
 SAMPLE_EVERY = 0.5
+TENTHS = 10
 SETTLING_IN = 0.05  # Of the run, before it counts: imports, the first pages, the first bodies.
 
 
@@ -221,6 +222,9 @@ def main() -> None:
         f"with mapped files {max(s.anonymous + s.mapped for s in samples) / 1e6:.0f} MB"
     )
     print(f"first third: {third(anonymous[:part])}; last third: {third(anonymous[-part:])}")
+    tenth = len(anonymous) // TENTHS
+    middles = [median(anonymous[n * tenth : (n + 1) * tenth]) for n in range(TENTHS)]
+    print("median of each tenth, MB:", *(f"{middle / 1e6:.0f}" for middle in middles))
 
 
 if __name__ == "__main__":

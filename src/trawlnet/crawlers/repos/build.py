@@ -18,6 +18,7 @@ from trawlnet.crawlers.repos.claims import Census
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.given import Given, given_by, host_rules, not_mirrored
 from trawlnet.crawlers.repos.handler import ReposHandler
+from trawlnet.crawlers.repos.heap import steady_heap
 from trawlnet.crawlers.repos.making import recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
@@ -104,6 +105,7 @@ async def assembled(
         clock,
         keys.forget_done if keys else None,
     )
+    steady_heap()
     budget = MemoryBudget(config.memory_limit)
     spills = Spills(frame.scratch / FOLDER, shelf.meter.spilled)
     stack.callback(spills.close)
