@@ -141,16 +141,16 @@ def test_a_body_that_falls_short_of_its_memory_is_truncated(rudely: bool, new_lo
 
 def test_bytes_beyond_the_memory_of_a_body_never_become_the_next_answer() -> None:
     async def script(exchange: Exchange) -> None:
-        await exchange.answer(body=b"x" * 100_000)
+        await exchange.answer(body=b"x" * 3_000_000)
         await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
 
     async def act(v: Visit) -> None:
         for _ in range(3):
             async with v.http.stream(v.server.url()) as stream:
                 assert not isinstance(stream, Trouble)
-                memory = bytearray(100_000)
+                memory = bytearray(3_000_000)
                 assert await stream.fill(memory) is None
-                assert memory == b"x" * 100_000
+                assert memory == b"x" * 3_000_000
             await asyncio.sleep(0.02)
 
     visit(script, act)

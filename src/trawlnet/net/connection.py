@@ -174,8 +174,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
             return
         if self._target is not None:
-            self._target = self._target[nbytes:]
-            self.is_complete = not self._target
+            self._target = self._target[nbytes:] or None
+            self.is_complete = self._target is None
         elif self._is_parsed:
             self._parse(self._scratch[:nbytes])
         else:
