@@ -188,8 +188,7 @@ def test_progress_adds_up_to_the_log(tmp_path: Path):
 def test_the_frequent_stay_when_the_rare_are_forgotten():
     words = Frequent(10)
     for n in range(1000):
-        words.add("often")
-        words.add(f"rare {n}")
+        words.add(["often", f"rare {n}"])
     assert words.counts["often"] == 1000 and len(words.counts) < 20 and words.forgotten
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import msgspec
+
 from trawlnet.engine.task import Task
 from trawlnet.sink.capture import Capture, Link
 from trawlnet.sink.errors import SinkError
@@ -129,3 +131,36 @@ def unpack(raw: bytes, place: str) -> CaptureLine:
         raise SinkError(
             f"{place}: not a line of a capture log", "restore the file or remove the line"
         ) from None
+
+
+class Target(msgspec.Struct, array_like=True, gc=False):
+    """Of a link, where it leads."""
+
+    to: str
+
+
+class Glance(msgspec.Struct, gc=False):
+    """Of a line, what a report counts: the words around its links are not made into objects."""
+
+    timestamp: float
+    url: str
+    http_status: int
+    page_type: str = ""
+    depth: int = 0
+    content_type: str = ""
+    content_sha256: str = ""
+    content_bytes: int = 0
+    stored_path: str = ""
+    fetch_latency_ms: float = 0.0
+    links: list[Target] = msgspec.field(default_factory=list)
+
+
+_glance = msgspec.json.Decoder(Glance).decode
+
+
+def glance(raw: bytes, place: str) -> Glance | CaptureLine:
+    try:
+        return _glance(raw)
+    except ValueError:
+        # A lone surrogate, which is no JSON to this decoder; or no line at all.
+        return unpack(raw, place)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trawlnet.sink.acks import Position
-from trawlnet.sink.capture_line import CaptureLine, pack, unpack
+from trawlnet.sink.capture_line import CaptureLine, Glance, glance, pack, unpack
 from trawlnet.sink.files import Appender, disk_errors, make_directory, truncate_torn_line
 from trawlnet.sink.spool_files import Line, SpoolDirectory
 from trawlnet.sink.spool_reader import read_on
@@ -60,18 +60,35 @@ class Chunk(NamedTuple):
 
 def read_chunks(folder: Path, after: Position = BEGINNING) -> Iterator[Chunk]:
     """Every whole line beyond a position, in order of writing, about a megabyte at a time."""
-    files, at = files_of(folder), after
-    while True:
-        with disk_errors(f"reading capture log {folder}"):
-            lines, at = read_on(files, at, _LINE_BYTES)
-        if not lines:
-            return
-        yield Chunk([_unpacked(files, line) for line in lines], at)
+    for lines, end, place in _read(folder, after):
+        yield Chunk([unpack(line.raw or b"", _named(place, line)) for line in lines], end)
+
+
+class Glances(NamedTuple):
+    lines: Sequence[Glance | CaptureLine]  # Never empty.
+    end: Position
+
+
+def read_glances(folder: Path) -> Iterator[Glances]:
+    """The same of all lines, for one who only counts: in half the time."""
+    for lines, end, place in _read(folder, BEGINNING):
+        yield Glances([glance(line.raw or b"", _named(place, line)) for line in lines], end)
 
 
 def read_captures(folder: Path) -> Iterator[CaptureLine]:
     return (line for chunk in read_chunks(folder) for line in chunk.lines)
 
 
-def _unpacked(files: SpoolDirectory, line: Line) -> CaptureLine:
-    return unpack(line.raw or b"", f"{files.segment(line.start.segment)}@{line.start.offset}")
+def _read(folder: Path, after: Position) -> Iterator[tuple[Sequence[Line], Position, Path]]:
+    """Lines, where they end, and the segment that all of them are of."""
+    files, at = files_of(folder), after
+    while True:
+        with disk_errors(f"reading capture log {folder}"):
+            lines, at = read_on(files, at, _LINE_BYTES)
+        if not lines:
+            return
+        yield lines, at, files.segment(at.segment)
+
+
+def _named(segment: Path, line: Line) -> str:
+    return f"{segment}@{line.start.offset}"

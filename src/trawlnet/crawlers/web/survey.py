@@ -7,13 +7,14 @@ frequent link targets are kept with a bounded error, and what was met before is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 
 from trawlnet.sink.capture_files import LOG
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.capture_log import BEGINNING, files_of, read_chunks
+from trawlnet.sink.capture_line import CaptureLine, Glance
+from trawlnet.sink.capture_log import BEGINNING, files_of, read_glances
 from trawlnet.sink.page import digest_of
 
 OTHERS = "(others)"
@@ -50,9 +51,10 @@ class WebSurvey:
 def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurvey:
     """May run beside a crawl: what is not yet a whole line is not looked at."""
     seen, met, at = WebSurvey(), _Known(), BEGINNING
-    for lines, end in read_chunks(workspace / LOG):
+    for lines, end in read_glances(workspace / LOG):
         for line in lines:
             _add(seen, met, line)
+        _add_links(seen, [link.to for line in lines for link in line.links])
         progress(end.offset - (at.offset if end.segment == at.segment else 0))
         at = end
     return seen
@@ -64,7 +66,7 @@ def log_bytes(workspace: Path) -> int:
     return sum(files.segment(number).stat().st_size for number in files.numbers())
 
 
-def _add(seen: WebSurvey, met: _Known, line: CaptureLine) -> None:
+def _add(seen: WebSurvey, met: _Known, line: Glance | CaptureLine) -> None:
     host = _host(line.url)
     seen.captures += 1
     seen.pages += not met.urls.again(digest_of(line.url))
@@ -81,13 +83,17 @@ def _add(seen: WebSurvey, met: _Known, line: CaptureLine) -> None:
     seen.redirects += 300 <= line.http_status < 400 and line.http_status != 304
     if line.stored_path and line.content_bytes:
         _add_body(seen, met, line, host)
-    for link in line.links:
-        seen.links += 1
-        _count(seen.linked_hosts, _host(link.to))
-        seen.linked_pages.add(link.to)
 
 
-def _add_body(seen: WebSurvey, met: _Known, line: CaptureLine, host: str) -> None:
+def _add_links(seen: WebSurvey, targets: list[str]) -> None:
+    """Many at a time: there are dozens to a page, and a call for each would be most of a report."""
+    seen.links += len(targets)
+    for host, times in Counter(map(_host, targets)).items():
+        _count(seen.linked_hosts, host, times)
+    seen.linked_pages.add(targets)
+
+
+def _add_body(seen: WebSurvey, met: _Known, line: Glance | CaptureLine, host: str) -> None:
     seen.stored += 1
     seen.bytes_fetched += line.content_bytes
     seen.sizes[line.content_bytes.bit_length() - 1] += 1
@@ -115,10 +121,11 @@ class Frequent:
         self.counts: Counter[str] = Counter()
         self.forgotten = False
 
-    def add(self, word: str) -> None:
-        self.counts[word] += 1
+    def add(self, words: Iterable[str]) -> None:
+        self.counts.update(words)
         if len(self.counts) >= 2 * self._most:
-            self.counts = Counter(dict(self.counts.most_common(self._most)))
+            by_times = sorted(self.counts.items(), key=itemgetter(1), reverse=True)
+            self.counts = Counter(dict(by_times[: self._most]))
             self.forgotten = True
 
 
