@@ -57,17 +57,23 @@ class ShareKeys:
         answer, number = await self._scripts.run("take", self._token, key, packed)
         return Taken(Answer(answer), wants[number - 1] if number else None)
 
-    async def turn(self, names: Sequence[str], longest: float, lane: str | None = None) -> float:
-        """Be the only shard to ask there, for so many seconds at most. Returns 0, or for how
-        long somebody else is. Raises Fenced if the lane is no longer ours."""
+    async def turn(
+        self, gaps: Mapping[str, float], longest: float, lane: str | None = None
+    ) -> float:
+        """Be the only shard to ask there, for so many seconds at most. `gaps` are the seconds
+        that each name is left alone after a request. Returns 0, or for how long somebody else
+        is there. Raises Fenced if the lane is no longer ours."""
         held = _milliseconds(longest)
-        waited = await self._scripts.run("turn", list(names), held, lane or False)
+        waited = await self._scripts.run("turn", _pairs(gaps), held, lane or False)
         return float(waited) / 1000.0
 
     async def turned(self, gaps: Mapping[str, float]) -> None:
-        """We have asked; the next one waits for the gap of each name, in seconds."""
-        pairs = [[name, _milliseconds(gap)] for name, gap in gaps.items()]
-        await self._scripts.run("turned", pairs)
+        """We have asked; the next one waits for the gap of each name."""
+        await self._scripts.run("turned", _pairs(gaps))
+
+
+def _pairs(gaps: Mapping[str, float]) -> list[tuple[str, int]]:
+    return [(name, _milliseconds(gap)) for name, gap in gaps.items()]
 
 
 def _milliseconds(seconds: float) -> int:

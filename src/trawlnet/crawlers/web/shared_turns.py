@@ -76,6 +76,6 @@ class _SharedTurn:
         shared, lane = self._shared, self._lane
         gaps = await shared.gaps(lane)
         fenced = lane if shared.owns(lane) else None
-        while gaps and (wait := await shared.keys.turn(list(gaps), shared.longest, fenced)):
+        while gaps and (wait := await shared.keys.turn(gaps, shared.longest, fenced)):
             await shared.clock.sleep(wait)
         self._gaps = gaps

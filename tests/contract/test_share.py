@@ -1,0 +1,212 @@
+"""What shards share for every page: places that end with a lease, and turns at a host."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+from tests.servers import RedisServer
+
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.partition import bucket_of, share_of
+from trawlnet.engine.ports import Page
+from trawlnet.engine.task import Task
+from trawlnet.store.errors import Fenced
+from trawlnet.store.fence import Fence
+from trawlnet.store.redis import RedisStore
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.store.redis_scripts import connect
+from trawlnet.store.redis_share import Answer, ShareKeys, Want
+from trawlnet.store.tally import Tally
+
+NOW, TTL, LONG = 1_700_000_000.0, 60.0, 60.0
+TWO = Want("pages", 2)
+_numbers = itertools.count()
+
+
+@dataclass
+class Shard:
+    """One shard in one term of its ownership."""
+
+    fleet: FleetKeys
+    store: RedisStore
+    keys: ShareKeys
+
+    async def leased(self, lane: str, want: int = 10) -> list[Task]:
+        return list((await self.store.lease({lane: want}, NOW, TTL)).tasks)
+
+    async def settle(self, task: Task, counts: dict[str, int], reason: Reason = Reason.OK) -> None:
+        await self.store.settle([Receipt(task, reason, at=NOW, news=Tally(counts))])
+
+
+@dataclass
+class Place:
+    url: str
+    stack: AsyncExitStack
+    prefix: str
+
+    async def plan(self, shards: int) -> Plan:
+        keys = await self._fleet(None)
+        return await keys.change(run=1, shards=shards, word=Word.RUN)
+
+    async def shard(self, plan: Plan, number: int, past: tuple[str, ...] = ()) -> Shard:
+        fleet = await self._fleet(number)
+        buckets = share_of(number, plan.shards)
+        claim = await fleet.claim(plan, buckets, past, LONG)
+        assert claim and claim.granted
+        fence = Fence(fleet.token, buckets)
+        opened = RedisStore.open(self.url, owner=fleet.token, prefix=self.prefix, fence=fence)
+        store = await opened
+        self.stack.push_async_callback(store.close)
+        keys = ShareKeys(connect(self.url), self.url, fleet.token, self.prefix)
+        self.stack.push_async_callback(keys.close)
+        return Shard(fleet, store, keys)
+
+    async def _fleet(self, number: int | None) -> FleetKeys:
+        keys = await FleetKeys.open(self.url, shard=number, prefix=self.prefix)
+        self.stack.push_async_callback(keys.close)
+        return keys
+
+
+def shared(redis: RedisServer, use: Callable[[Place], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            await use(Place(redis.url, stack, f"share{next(_numbers)}:"))
+
+    asyncio.run(main())
+
+
+def tasks_on(lane: str, count: int) -> Page:
+    return Page([Task(f"{lane}/{number}", lane) for number in range(count)], "1")
+
+
+def test_a_cap_holds_over_shards_and_waits_for_pages_that_may_fail(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        plan = await place.plan(2)
+        one, other = await place.shard(plan, 0), await place.shard(plan, 1)
+        here, there = lane_of_shard(0), lane_of_shard(1)
+        await one.store.feed(tasks_on(here, 3))
+        await other.store.feed(tasks_on(there, 3))
+        mine, theirs = await one.leased(here), await other.leased(there)
+        assert (await one.keys.take(mine[0].key, [TWO])).answer is Answer.TAKEN
+        assert (await other.keys.take(theirs[0].key, [TWO])).answer is Answer.TAKEN
+        assert (await one.keys.take(mine[1].key, [TWO])).answer is Answer.BUSY
+        await other.settle(theirs[0], {}, Reason.NOT_FOUND)
+        assert (await one.keys.take(mine[1].key, [TWO])).answer is Answer.TAKEN
+        await one.settle(mine[0], {"pages": 1})
+        await one.settle(mine[1], {"pages": 1})
+        full = await other.keys.take(theirs[1].key, [Want("elsewhere", 9), TWO])
+        assert (full.answer, full.want) == (Answer.FULL, TWO)
+        assert await one.fleet.tallies(["pages", "elsewhere"]) == [2, 0]
+
+    shared(redis, use)
+
+
+def lane_of_shard(number: int) -> str:
+    names = (f"host{n}.example" for n in itertools.count())
+    return next(name for name in names if bucket_of(name) in share_of(number, 2))
+
+
+def test_places_taken_twice_count_once_and_looking_takes_none(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        one = await place.shard(await place.plan(1), 0)
+        await one.store.feed(tasks_on("a.example", 2))
+        first, second = await one.leased("a.example")
+        for _ in range(3):
+            assert (await one.keys.take(first.key, [Want("p", 2)])).answer is Answer.TAKEN
+        only_looking = Want("p", 1, places=0)
+        assert (await one.keys.take(second.key, [only_looking])).answer is Answer.TAKEN
+        assert (await one.keys.take(second.key, [Want("p", 2)])).answer is Answer.TAKEN
+
+    shared(redis, use)
+
+
+def test_a_dead_shards_places_are_free_when_its_lanes_are_claimed(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        plan = await place.plan(1)
+        dead = await place.shard(plan, 0)
+        await dead.store.feed(tasks_on("a.example", 1))
+        (task,) = await dead.leased("a.example")
+        assert (await dead.keys.take(task.key, [Want("p", 1)])).answer is Answer.TAKEN
+        heir = await place.shard(plan, 0, past=(dead.fleet.token,))
+        (again,) = await heir.leased("a.example")
+        assert (await heir.keys.take(again.key, [Want("p", 1)])).answer is Answer.TAKEN
+        with pytest.raises(Fenced):
+            await dead.keys.take(task.key, [Want("p", 1)])
+        with pytest.raises(Fenced):
+            await dead.settle(task, {"p": 1})
+        await heir.settle(again, {"p": 1})
+        assert await heir.fleet.tallies(["p"]) == [1]
+
+    shared(redis, use)
+
+
+def test_a_key_that_is_settled_already_is_not_counted_again(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        one = await place.shard(await place.plan(1), 0)
+        await one.store.feed(tasks_on("a.example", 1))
+        (task,) = await one.leased("a.example")
+        await one.settle(task, {"p": 1})
+        await one.settle(task, {"p": 1})
+        assert await one.fleet.tallies(["p"]) == [1]
+
+    shared(redis, use)
+
+
+def test_links_found_for_anothers_lane_are_that_shards_to_lease(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        plan = await place.plan(2)
+        one, other = await place.shard(plan, 0), await place.shard(plan, 1)
+        here, there = lane_of_shard(0), lane_of_shard(1)
+        await one.store.feed(tasks_on(here, 1))
+        (task,) = await one.leased(here)
+        found = Task("deep", there, score=400.0)
+        await one.store.settle([Receipt(task, Reason.OK, found=[found], at=NOW)])
+        assert (await other.store.counts()).open == 1
+        assert [work.lane for work in await other.store.lanes(None, 9)] == [there]
+        assert await one.store.lanes(None, 9) == []
+        with pytest.raises(Fenced):
+            await one.leased(there)
+        await one.store.feed(Page([Task("seed", here)], "2"))
+        (seed,) = await one.leased(here)
+        nearer = Task("deep", there, score=100.0)
+        await one.store.settle([Receipt(seed, Reason.OK, found=[nearer], at=NOW)])
+        (got,) = await other.leased(there)
+        assert (got.key, got.score) == ("deep", 100.0)
+
+    shared(redis, use)
+
+
+def test_one_shard_at_a_time_asks_a_host_or_its_address(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        plan = await place.plan(2)
+        one, other = await place.shard(plan, 0), await place.shard(plan, 1)
+        mine, theirs = {"a": 30.0, "@10.0.0.1": 20.0}, {"b": 30.0, "@10.0.0.1": 20.0}
+        assert await one.keys.turn(mine, LONG) == 0.0
+        assert 50.0 < await other.keys.turn(theirs, LONG) <= LONG
+        assert await other.keys.turn({"b": 30.0, "@10.0.0.2": 20.0}, LONG) == 0.0
+        await one.keys.turned(mine)
+        assert 19.0 < await other.keys.turn(theirs, LONG) <= 30.0
+        assert 29.0 < await other.keys.turn({"a": 30.0}, LONG) <= 30.0
+
+    shared(redis, use)
+
+
+def test_the_turn_of_a_dead_shard_is_over_after_a_gap(redis: RedisServer) -> None:
+    async def use(place: Place) -> None:
+        plan = await place.plan(1)
+        dead = await place.shard(plan, 0)
+        assert await dead.keys.turn({"a": 0.05}, LONG, "a") == 0.0
+        heir = await place.shard(plan, 0, past=(dead.fleet.token,))
+        wait = await heir.keys.turn({"a": 0.05}, LONG, "a")
+        assert 0.0 < wait <= 0.05
+        with pytest.raises(Fenced):
+            await dead.keys.turn({"a": 0.05}, LONG, "a")
+        await asyncio.sleep(wait + 0.01)
+        assert await heir.keys.turn({"a": 0.05}, LONG, "a") == 0.0
+
+    shared(redis, use)
