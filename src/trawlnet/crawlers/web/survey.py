@@ -6,6 +6,7 @@ frequent link targets are kept with a bounded error, and what was met before is 
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -134,19 +135,20 @@ class Met:
     million digests on more often."""
 
     _BITS = 27  # 16 MiB.
-    _PROBES = 4
+    _PLACES = (1 << _BITS) - 1
+    _PROBES = struct.Struct(">4I")
 
     def __init__(self) -> None:
         self._filter = bytearray(1 << (self._BITS - 3))
 
     def again(self, digest: bytes) -> bool:
-        known, bits = True, int.from_bytes(digest[:16], "big")
-        for _ in range(self._PROBES):
-            place = bits & ((1 << self._BITS) - 1)
-            bits >>= self._BITS
-            mask = 1 << (place & 7)
-            known = known and bool(self._filter[place >> 3] & mask)
-            self._filter[place >> 3] |= mask
+        known = True
+        for word in self._PROBES.unpack_from(digest):
+            place, mask = (word & self._PLACES) >> 3, 1 << (word & 7)
+            before = self._filter[place]
+            if not before & mask:
+                known = False
+                self._filter[place] = before | mask
         return known
 
 
