@@ -133,6 +133,7 @@ def test_a_body_that_falls_short_of_its_memory_is_truncated(rudely: bool, new_lo
             assert not isinstance(stream, Trouble)
             trouble = await stream.fill(bytearray(100))
             assert trouble is not None and trouble.reason is Reason.TRUNCATED
+            assert rudely or stream.wire_bytes == len("half and some more")
         assert (await v.get()).reason is Reason.TRUNCATED, "the connection was not used again"
         assert v.server.connections == 2
 
@@ -154,6 +155,23 @@ def test_bytes_beyond_the_memory_of_a_body_never_become_the_next_answer() -> Non
             await asyncio.sleep(0.02)
 
     visit(script, act)
+
+
+@LOOPS
+def test_a_server_that_speaks_first_is_a_connection_error(new_loop: Any) -> None:
+    async def mail(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example.org ESMTP\r\n")
+        await reader.read()
+        writer.close()
+
+    async def run() -> list[Reason]:
+        server = await asyncio.start_server(mail, "127.0.0.1", 0)
+        async with server, client() as http:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+            return [(await http.get(url)).reason for _ in range(5)]
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(asyncio.wait_for(run(), 10.0)) == [Reason.CONNECTION_ERROR] * 5
 
 
 def test_heads_in_single_bytes_are_read() -> None:

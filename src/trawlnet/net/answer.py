@@ -167,6 +167,7 @@ class Stream:
         try:
             body = await self._rest()
         except EXPECTED as error:
+            self.wire_bytes += self._open_connection().untold
             return trouble_from(error, self.url, self.hops, in_body=True)
         return Response(
             self.status,
@@ -194,6 +195,7 @@ class Stream:
                     await connection.fill(view)
             self._counted(self._received(body))
         except EXPECTED as error:
+            self.wire_bytes += connection.untold
             return trouble_from(error, self.url, self.hops, in_body=True)
         self._over = True
         return None

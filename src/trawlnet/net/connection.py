@@ -56,7 +56,8 @@ class Connection(asyncio.BufferedProtocol):
         self._enough = 0  # Bytes that the waiter waits for.
         self._target: memoryview | None = None  # Where the rest of the body goes.
         self._pieces: list[bytes] = []
-        self._waiting = 0  # Bytes of them.
+        self._waiting = 0  # Bytes of them,
+        self._filled = 0  # and bytes that are where they are to stay.
         self._paused = False
         self._error: Exception | None = None
         self._keeps = False
@@ -74,6 +75,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def ask(self, request: bytes, longest_head: int) -> None:
         """Sends a request, and waits for the head of its response."""
+        if not self.is_open:  # The server spoke before it was asked, or hung up.
+            raise Dropped("the connection broke before a request")
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
@@ -88,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_parsed = True  # What comes is for the parser.
         self._left: int | None = None  # Bytes of a body that passes by the parser.
         self._pieces.clear()
-        self._waiting = 0
+        self._waiting = self._filled = 0
         self._keeps = False
         self.is_complete = False
         self._read_on()
@@ -126,14 +129,21 @@ class Connection(asyncio.BufferedProtocol):
         """The same, received where it is to stay. The memory is as long as the body."""
         begun = self._taken()
         body[: len(begun)] = begun
+        self._filled = len(begun)
         if not self.is_complete:
             self._target = body[len(begun) :]
         try:
             while not self.is_complete:
                 self._read_on()
                 await self._news(_TO_THE_END)
+            self._filled = 0
         finally:
             self._target = None
+
+    @property
+    def untold(self) -> int:
+        """Bytes of the body that have come, and that nobody was given as a piece."""
+        return self._waiting + self._filled
 
     def _taken(self) -> bytes:
         pieces, self._waiting = self._pieces, 0
@@ -174,6 +184,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
             return
         if self._target is not None:
+            self._filled += nbytes
             self._target = self._target[nbytes:] or None
             self.is_complete = self._target is None
         elif self._is_parsed:
