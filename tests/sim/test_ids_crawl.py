@@ -13,8 +13,9 @@ import pytest
 from ids_world import FIRST, busiest_second, config, marks, published
 from program import at_once
 from trawlnet.crawlers.ids.askers import Asked
-from trawlnet.crawlers.ids.build import open_ledger, open_parts
+from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
+from trawlnet.crawlers.ids.kept import ledger_to_write
 from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.words import Ask, Entry, Mark, Purpose
 from trawlnet.engine.control import Control, Ending
@@ -114,21 +115,22 @@ def test_a_missed_id_can_be_put_back_from_the_command_line(tmp_path: Path) -> No
     state = tmp_path / "w" / "state" / "ids"
 
     async def prepare() -> None:
-        async with open_ledger(state) as ledger:
-            await ledger.begin(FIRST)
-            asked = Asked(Ask(FIRST, Purpose.FIRST, 3), SecondChances(ChancePolicy()))
-            task = Task(str(FIRST), "api", asked)
-            entries = [
-                Entry(FIRST, FIRST + 9, Mark.DONE),
-                Entry(FIRST + 9, FIRST + 10, Mark.MISSED),
-            ]
-            await ledger.settle([Receipt(task, Reason.UNAVAILABLE, detail="why", news=entries)])
+        ledger = await ledger_to_write(IdsConfig(), state, "api.example")
+        await ledger.begin(FIRST)
+        asked = Asked(Ask(FIRST, Purpose.FIRST, 3), SecondChances(ChancePolicy()))
+        task = Task(str(FIRST), "api.example", asked)
+        entries = [
+            Entry(FIRST, FIRST + 9, Mark.DONE),
+            Entry(FIRST + 9, FIRST + 10, Mark.MISSED),
+        ]
+        await ledger.settle([Receipt(task, Reason.UNAVAILABLE, detail="why", news=entries)])
+        await ledger.close()
 
     asyncio.run(prepare())
     missed = at_once("ids", "missed", "-w", tmp_path / "w", "--json").rows
     assert [(row["id"], row["detail"]) for row in missed] == [(FIRST + 9, "why")]
     failures = at_once("ids", "failures", "-w", tmp_path / "w", "--json").rows
-    assert [row["key"] for row in failures] == [str(FIRST + 9)]
+    assert [(row["key"], row["lane"]) for row in failures] == [(str(FIRST + 9), "api.example")]
     assert at_once("ids", "retry", "-w", tmp_path / "w", "--json").rows == [{"put_back": 1}]
     assert at_once("ids", "missed", "-w", tmp_path / "w", "--json").rows == []
     gaps = at_once("ids", "gaps", "-w", tmp_path / "w", "--json").rows

@@ -38,7 +38,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def test_both_ways_of_logging_end_in_the_same_file(tmp_path: Path, said: list[str]) -> None:
     with logging_to(tmp_path / "logs", "toy-1", said.append) as path:
         structlog.get_logger("ours").info("page listed", lane="a", count=3)
-        logging.getLogger("engine").warning("lane %s held", "b", extra={"lane": "b", "until": 2.5})
+        logging.getLogger("trawlnet.engine").warning(
+            "lane %s held", "b", extra={"lane": "b", "until": 2.5}
+        )
     first, second = lines(path)
     assert path == tmp_path / "logs" / "toy-1.log"
     assert (first["event"], first["lane"], first["count"]) == ("page listed", "a", 3)
@@ -46,6 +48,13 @@ def test_both_ways_of_logging_end_in_the_same_file(tmp_path: Path, said: list[st
     assert (second["event"], second["lane"], second["until"]) == ("lane b held", "b", 2.5)
     assert first["at"].endswith("Z")
     assert said == ["warning: lane b held lane=b"]
+
+
+def test_what_a_library_warns_of_is_in_the_log_only(tmp_path: Path, said: list[str]) -> None:
+    with logging_to(tmp_path, "toy-1", said.append) as path:
+        logging.getLogger("aiormq.connection").error("transport failed")
+    assert [line["event"] for line in lines(path)] == ["transport failed"]
+    assert said == []
 
 
 class Broken:
@@ -97,13 +106,13 @@ def test_a_line_is_bounded_whatever_it_is_given(tmp_path: Path, said: list[str])
 def test_an_event_that_repeats_is_counted_instead_of_told(tmp_path: Path, said: list[str]) -> None:
     limits = LogLimits(per_kind=3)
     with logging_to(tmp_path, "toy-1", said.append, limits) as path:
-        log = structlog.get_logger("x")
+        log = structlog.get_logger("trawlnet.x")
         for n in range(50):
             log.warning("host lies", lane=f"host{n}")
         log.info("something else")
     told = lines(path)
     assert [line["event"] for line in told] == ["host lies"] * 3 + ["something else", "suppressed"]
-    assert (told[-1]["kind"], told[-1]["count"]) == ("x: host lies", 47)
+    assert (told[-1]["kind"], told[-1]["count"]) == ("trawlnet.x: host lies", 47)
     assert len(said) == 3
 
 

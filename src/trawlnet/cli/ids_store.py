@@ -28,6 +28,7 @@ _KEYS = ("preset", "queue", "store", *CLICKHOUSE)
 _TELL_EVERY = 30.0  # Seconds; on a terminal more often.
 _TELL_EVERY_LIVE = 2.0
 _MOST_UNKNOWN = 20  # Hashes that are named at the end.
+_LOOKED_AT = 10_000  # Of them all, to tell which are new.
 
 Drain = Annotated[
     bool, typer.Option("--drain", show_envvar=False, help="End when the queue is empty.")
@@ -92,6 +93,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
         opened_instances(target) as db,
         opened(raw_place(config, path)) as tables,
     ):
+        known = set(await unknown_hashes(db, _LOOKED_AT))
         queue = await open_queue(source, kind.queue)
         try:
             with stopped_by_signals() as stop:
@@ -101,9 +103,9 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
             put_aside = (await queue.counts()).poisoned
         finally:
             await queue.close()
-        unknown = await unknown_hashes(db, _MOST_UNKNOWN)
+        unknown = await unknown_hashes(db, _LOOKED_AT)
     code = Exit.INTERRUPTED if stop.is_set() else Exit.GIVEN_UP if put_aside else Exit.DONE
-    ended = _Ended(kind.what, job.done, put_aside, unknown, clock.now() - begun, code)
+    ended = _Ended(kind.what, job.done, put_aside, unknown, known, clock.now() - begun, code)
     (_emit if as_json else _say)(ended)
     return code
 
@@ -114,6 +116,7 @@ class _Ended:
     tally: Tally
     put_aside: int
     unknown: list[int]
+    told_before: set[int]  # Of the unknown ones: known to be so when this run began.
     seconds: float
     code: Exit
 
@@ -121,7 +124,7 @@ class _Ended:
 def _emit(ended: _Ended) -> None:
     row: dict[str, Any] = {"event": "summary", "exit_code": int(ended.code)}
     row |= {"stored": ended.tally.stored, "repeated": ended.tally.repeated}
-    row |= {"put_aside": ended.put_aside, "unknown_hashes": ended.unknown}
+    row |= {"put_aside": ended.put_aside, "unknown_hashes": ended.unknown[:_MOST_UNKNOWN]}
     emit(row | {"seconds": round(ended.seconds, 3)})
 
 
@@ -131,8 +134,8 @@ def _say(ended: _Ended) -> None:
         f"{'stopped, saved' if ended.code is Exit.INTERRUPTED else 'stored'}: "
         f"{tally.stored:,} {ended.what} ({tally.repeated:,} were there before), {rate:,.0f}/s"
     )
-    if ended.unknown:
-        named = ", ".join(map(str, ended.unknown))
+    if fresh := [one for one in ended.unknown if one not in ended.told_before]:
+        named = ", ".join(map(str, fresh[:_MOST_UNKNOWN]))
         say(f"activities that are not known yet, stored and flagged: {named}")
     if ended.put_aside:
         say(f"hint: {ended.put_aside:,} messages are no {ended.what}; see the queue's poison")

@@ -189,7 +189,7 @@ def _row(failure: Failure) -> dict[str, Any]:
 
 def _line(failure: Failure) -> str:
     """Key, lane and detail come from strangers: they reach a terminal only when harmless."""
-    words = (iso(failure.at) or "never", failure.reason, failure.lane, failure.key, failure.detail)
+    words = (iso(failure.at) or "-", failure.reason, failure.lane, failure.key, failure.detail)
     return "  ".join(harmless(word, _WORD_MAX) for word in words).rstrip()
 
 

@@ -176,7 +176,8 @@ class _RunHandler(logging.Handler):
 
     def _pass_on(self, record: logging.LogRecord) -> None:
         self._file.emit(record)
-        if record.levelno >= logging.WARNING:
+        # What a library warns of is for the log; what comes of it is told by whoever used it.
+        if record.levelno >= logging.WARNING and record.name.startswith(_OURS):
             self._say(_short_text(record))
 
     def _tell_suppressed(self) -> None:
@@ -186,6 +187,7 @@ class _RunHandler(logging.Handler):
                 self._pass_on(_suppressed(kind, count - self._most))
 
 
+_OURS = ("trawlnet", "asyncio")
 _KINDS = 200  # Events that are told apart within a minute.
 
 

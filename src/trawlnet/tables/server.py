@@ -161,7 +161,7 @@ def _translated(work: Callable[[], T], address: str, hint: str) -> T:
 
 def _cause(error: BaseException) -> str:
     """What the system says, out of what three layers of libraries have made of it."""
-    found = re.search(r"\[Errno -?\d+\] ([^')]+)", str(error))
+    found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(error))
     return found[1].lower() if found else said(error)
 
 

@@ -279,6 +279,10 @@ class AdaptivePilot:
                 self._waiting.put(i, now, self._waiting.tries(i))
             self._lookout.freed.clear()
 
+    def allow(self, now: float, max_rps: float) -> None:
+        self._ceiling.allow(max_rps)
+        self._speed.allow(max_rps)
+
     # --- Once a second ---
 
     def decide(self, now: float) -> Decision | None:

@@ -63,6 +63,11 @@ class Askers:
         self.wake()
         return entries
 
+    def allow(self, now: float, max_rps: float) -> None:
+        """The budget is another one from now on."""
+        self.pilot.allow(now, max_rps)
+        self.second.allow(max_rps)
+
     def returned(self, asked: Asked) -> None:
         """It was never sent: the lane was parked before its turn came."""
         self._returned.append(asked)

@@ -13,6 +13,7 @@ from typing import Any
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.api import Api, api_headers
 from trawlnet.crawlers.ids.askers import Askers
+from trawlnet.crawlers.ids.budget import heeding
 from trawlnet.crawlers.ids.config import IdsConfig, manners
 from trawlnet.crawlers.ids.handler import IdsHandler, Server
 from trawlnet.crawlers.ids.helm import Helm
@@ -33,7 +34,7 @@ from trawlnet.crawlers.ids.presets import api_of, base_of
 from trawlnet.crawlers.ids.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.publish import QueueingSink
 from trawlnet.crawlers.ids.room import Room
-from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.second import SHARE, ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.setout import pilot_for
 from trawlnet.crawlers.ids.source import NoPages
 from trawlnet.crawlers.ids.start import Scout, first_id
@@ -57,7 +58,6 @@ from trawlnet.observe.troubles import BEGAN, ENDED
 from trawlnet.sink.queue import Queue, open_queue
 
 _ALONE = Mandate()
-_CHANCES_SHARE = 0.1  # Of the budget, for ids that were missed before.
 
 
 @asynccontextmanager
@@ -102,7 +102,10 @@ async def open_parts(
         withheld = {n for a, b in position.embargoed for n in range(a, b)}
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
         sink = QueueingSink(queues.found, queues.withheld, meter.published, mandate.may_put)
-        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [helm.steer]
+        companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [
+            helm.steer,
+            heeding(gate, server.lane, askers, clock),
+        ]
         if not config.queue:  # A server has bounds of its own.
             room = Room(queues.found, askers, config.max_spool, metrics.alerts, clock)
             companions.append(room.watch)
@@ -159,7 +162,7 @@ async def _head(config: IdsConfig, ledger: IdsLedger, folder: Path) -> Head:
 
 
 def _askers(config: IdsConfig, ledger: IdsLedger, position: Position, clock: Clock) -> Askers:
-    policy = ChancePolicy(per_second=_CHANCES_SHARE * config.max_rps)
+    policy = ChancePolicy(per_second=SHARE * config.max_rps)
     second = SecondChances(policy)
     second.remember(clock.now(), ledger.misses)
     askers = Askers(pilot_for(config, position), second)

@@ -26,6 +26,9 @@ class Ceiling:
         self._refusals: deque[float] = deque()
         self.held_until = float("-inf")
 
+    def allow(self, most: float) -> None:
+        self._most = most
+
     def value(self, now: float) -> float:
         gone = now - self._cut_at
         if gone > 100.0 * _BACK:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from heapq import heappop, heappush
 
@@ -230,6 +230,10 @@ class ClassicPilot:
         wait = job.tries * (2 * job.tries + _unit(i, job.tries) * 5 * job.tries)
         heappush(self._waiting, (now + wait, i))
         return ()
+
+    def allow(self, now: float, max_rps: float) -> None:
+        self._controls = replace(self._controls, max_rps=max_rps)
+        self._pace.retune(now, max_rps)
 
     # --- At the end of a period ---
 

@@ -186,6 +186,11 @@ def manners(config: IdsConfig) -> Manners:
     )
 
 
+def budget_of(manners: Manners) -> float:
+    """Requests a second, as a person has set them."""
+    return manners.rate / _HEADROOM
+
+
 # The classic law has so many more in flight beside its workers: after a gap, and for retries.
 _SUPERCHARGE = 1000
 

@@ -29,8 +29,8 @@ T = TypeVar("T")
 _LOOK_EVERY = 1.0  # Seconds after which the askers are asked even if they named no instant.
 _AHEAD = 16  # Spans looked at to move the watermark: it rarely passes more than two.
 _MISS = "missed:"
-_NOTES = ("first", "attempts", "held", "watermark")
-_NOBODY = "nobody"  # The lane of a ledger that is only looked at.
+_NOTES = ("first", "attempts", "held", "watermark", "lane")
+_NOBODY = "nobody"  # The lane of a ledger that nothing was ever asked for.
 
 
 class IdsLedger:
@@ -54,11 +54,11 @@ class IdsLedger:
         self.told: list[Callable[[Iterable[int], Iterable[int]], None]] = []
 
     @classmethod
-    async def open(cls, path: Path, lane: str = _NOBODY, *, readonly: bool = False) -> IdsLedger:
+    async def open(cls, path: Path, lane: str = "", *, readonly: bool = False) -> IdsLedger:
         return await cls.over(partial(SpanFile, path, readonly=readonly), lane)
 
     @classmethod
-    async def over(cls, make: Callable[[], SpanStore], lane: str = _NOBODY) -> IdsLedger:
+    async def over(cls, make: Callable[[], SpanStore], lane: str = "") -> IdsLedger:
         ledger = cls(lane)
         try:
             await ledger._call(partial(ledger._open, make))
@@ -69,7 +69,8 @@ class IdsLedger:
 
     def _open(self, make: Callable[[], SpanStore]) -> None:
         self._file = file = make()
-        self.first, attempts, held, watermark = file.notes(_NOTES)
+        self.first, attempts, held, watermark, lane = file.notes(_NOTES)
+        self.lane = self.lane or lane or _NOBODY
         self._attempts.update(attempts or {})
         self._held = held or 0.0
         self.watermark = watermark or self.first or 0
@@ -141,7 +142,7 @@ class IdsLedger:
         entries = [(receipt, entry) for receipt in receipts for entry in self._entries(receipt)]
         attempts = self._attempts + Counter(str(receipt.reason) for receipt in receipts)
         came, went = self._missed_changes(entries)
-        notes: dict[str, Any] = {"attempts": dict(attempts)}
+        notes: dict[str, Any] = {"attempts": dict(attempts), "lane": self.lane}
         notes |= {f"{_MISS}{number}": miss.packed() for number, miss in came.items()}
         notes |= {f"{_MISS}{number}": None for number in went}
         spans = [span_of(entry) for _, entry in entries]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.ids.marks import Miss
 from trawlnet.crawlers.ids.words import Answer, Ask, Entry, Mark, Purpose, Verdict
+
+SHARE = 0.1  # Of the budget, for ids that were missed before.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,9 @@ class SecondChances:
         self._heap: list[tuple[float, int, int]] = []  # Due, id, rounds used up.
         self._out: dict[int, int] = {}  # Asked for now: their rounds.
         self._next_ask = 0.0
+
+    def allow(self, max_rps: float) -> None:
+        self._policy = replace(self._policy, per_second=SHARE * max_rps)
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.head import Head
 
@@ -20,6 +22,10 @@ class Speed:
         self._controls = controls
         self._head = head
         self._untimed = 2.0 * controls.workers
+
+    def allow(self, max_rps: float) -> None:
+        self._controls = replace(self._controls, max_rps=max_rps)
+        self._untimed = min(self._untimed, max_rps)
 
     def wanted(self, now: float, cursor: int, *, stalled: bool, embargoed: int) -> float:
         """To be called once a second."""

@@ -100,6 +100,9 @@ class Pilot(Protocol):
     def decide(self, now: float) -> Decision | None:
         """Called every second; a decision when something was decided."""
 
+    def allow(self, now: float, max_rps: float) -> None:
+        """Requests a second, from now on."""
+
     @property
     def workers(self) -> int:
         """How many requests may be in flight."""
