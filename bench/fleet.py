@@ -5,8 +5,9 @@
 What is measured is whether shards add up. Every host takes `--latency` seconds for an answer, and
 every shard has the same small crew, so that a shard gets no more than crew / latency done and waits
 for hosts, not for the processor: with a crew as large as one would have otherwise, two cores would
-be the limit of one shard and of four alike. `ideal` is what latency, rates of hosts and the way in
-which hosts fall to shards allow; nobody can be faster, and the rest is the fleet's.
+be the limit of one shard and of four alike. `ideal` is what latency, crew and rates of hosts allow;
+nobody can be faster, and the rest is the fleet's. Hosts are of different sizes and are given to
+shards by a draw, with luck or without; a fleet moves lanes when that pays.
 
 Ray (a head and two nodes, processes of their own), Redis, ClickHouse's engine, the archive and the
 simulated network share this machine. One network and one mirror serve all runs, each of which has a
@@ -40,6 +41,8 @@ from program import trawlnet
 from ray_nodes import ray_cluster
 from repos_run import Truth
 from servers import redis_server
+from trawlnet.engine.partition import bucket_of
+from trawlnet.fleet.balance import balanced
 from trawlnet.fleet.plan import Assumptions, Host, forecast
 from trawlnet.fleet.ray import RayRuntime
 from trawlnet.fleet.supervise import Seen
@@ -119,13 +122,17 @@ class Bench:
         asyncio.run(crawl_with(config, runtime, show=watch.look_at, shards=shards))
         return watch
 
-    def ideal(self, shards: int) -> float:
-        """Seconds that it takes at least."""
-        rows = [row for row in self.truth.rows.values() if row["in_plc"] and row["pds"]]
-        tasks = Counter(lane_of(row["pds"]) for row in rows)
+    def ideal(self, shards: int, *, even: bool) -> float:
+        """Seconds that it takes at least, as the draw shares hosts out or as evenly as can be."""
+        places = (row["pds"] for row in self.truth.rows.values() if row["in_plc"])
+        tasks = Counter(lane_of(pds) for pds in places if pds in self.truth.hosts)
+        loads: Counter[int] = Counter()
+        for lane, count in tasks.items():
+            loads[bucket_of(lane)] += count
         given = Assumptions(RATE, RATE, RATE, 4, self.asked.workers, self.asked.latency)
         hosts = [Host(lane, count) for lane, count in tasks.items()]
-        return forecast(hosts, shards, given).seconds
+        moved = balanced(loads, shards, ()) if even else ()
+        return forecast(hosts, shards, given, moved).seconds
 
     def whole(self, shards: int) -> bool:
         found = dids_in_manifest(self.folder / str(shards) / "archive")
@@ -178,10 +185,11 @@ def measure(bench: Bench, shards: int) -> float:
 
 
 def told_of(bench: Bench, first: int, shards: int, seconds: list[float]) -> None:
-    ideal = bench.ideal(shards)
+    drawn, even = (bench.ideal(shards, even=even) for even in (False, True))
+    base = bench.ideal(first, even=True)
     print(
-        f"  {seconds[0] / seconds[-1]:.2f}x of {first}; ideal {ideal:.1f} s, "
-        f"{bench.ideal(first) / ideal:.2f}x",
+        f"  {seconds[0] / seconds[-1]:.2f}x of {first} shard; ideal {even:.1f} s, "
+        f"{base / even:.2f}x ({base / drawn:.2f}x as the draw shares hosts out)",
         flush=True,
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -230,5 +232,31 @@ def test_what_a_dead_shard_left_half_settled_can_be_composed(fleet: Fleet) -> No
         await heir.claim(plan, share_of(0, 1), [keys.token], LONG)
         assert await heir.composable() == [f"{keys.token}.1"]
         assert await heir.publish([f"{keys.token}.1"], {})
+
+    run(fleet, tell)
+
+
+def test_buckets_are_moved_under_the_plan_that_was_looked_at(fleet: Fleet) -> None:
+    async def tell() -> None:
+        plan, keys = await fleet.planned(2), await fleet.keys()
+        bucket = min(share_of(0, 2))
+        moved = await keys.move(plan, ((bucket, 1),))
+        assert moved is not None and moved.version == plan.version + 1
+        assert bucket in moved.buckets_of(1) and bucket not in moved.buckets_of(0)
+        assert await keys.move(plan, ()) is None, "it has changed since"
+        assert await keys.plan() == moved
+
+    run(fleet, tell)
+
+
+def test_what_waits_is_told_by_bucket_without_blocked_lanes(fleet: Fleet) -> None:
+    async def tell() -> None:
+        store, keys = await fleet.store(), await fleet.keys()
+        await store.feed(Page(TASKS, "early"))
+        counted = Counter(bucket_of(task.lane) for task in TASKS)
+        assert await keys.waiting() == counted
+        await store.hold(TASKS[0].lane, math.inf)
+        blocked = sum(task.lane == TASKS[0].lane for task in TASKS)
+        assert sum((await keys.waiting()).values()) == len(TASKS) - blocked
 
     run(fleet, tell)

@@ -10,7 +10,7 @@ from typing import Any
 
 from trawlnet.cli.status import status_row
 from trawlnet.engine.outcome import Reason
-from trawlnet.engine.partition import bucket_of, owner_of
+from trawlnet.engine.partition import Moves, bucket_of, owners
 from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
 from trawlnet.fleet.telling import unpacked
 from trawlnet.observe.dashboard.place import (
@@ -174,18 +174,21 @@ async def _lanes(keys: FleetKeys, plan: Plan, heard: Mapping[int, Heard]) -> Lan
     standing = [n for n in packed if n in heard and heard[n].stands > 0.0]
     tables = {shard: unpacked(packed[shard]) for shard in standing}
     return LaneTable(
-        merged({shard: table.rows for shard, table in tables.items()}, plan.shards),
+        merged({shard: table.rows for shard, table in tables.items()}, plan.shards, plan.moved),
         sum(table.left_out for table in tables.values()),
         max((table.at for table in tables.values()), default=0.0),
     )
 
 
-def merged(tables: Mapping[int, Sequence[LaneRow]], shards: int) -> list[LaneRow]:
+def merged(
+    tables: Mapping[int, Sequence[LaneRow]], shards: int, moved: Moves = ()
+) -> list[LaneRow]:
     """A lane that several know of, such as one that has moved, is as its owner says."""
     found: dict[str, LaneRow] = {}
+    owner = owners(shards, moved)
     for shard, rows in tables.items():
         for row in rows:
-            if row.lane not in found or owner_of(bucket_of(row.lane), shards) == shard:
+            if row.lane not in found or owner[bucket_of(row.lane)] == shard:
                 found[row.lane] = row
     return list(found.values())
 

@@ -20,12 +20,26 @@ def owner_of(bucket: int, shards: int) -> int:
     return max(range(shards), key=lambda shard: _drawn(bucket, shard))
 
 
+# Buckets that a shard has by another rule, with that shard; in order.
+Moves = tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=64)
+def owners(shards: int, moved: Moves = ()) -> tuple[int, ...]:
+    """The shard of every bucket. What was moved to a shard that is no more goes by the draw."""
+    drawn = [owner_of(bucket, shards) for bucket in range(BUCKETS)]
+    for bucket, shard in moved:
+        if shard < shards:
+            drawn[bucket] = shard
+    return tuple(drawn)
+
+
 @lru_cache(maxsize=256)
-def share_of(shard: int, shards: int) -> frozenset[int]:
+def share_of(shard: int, shards: int, moved: Moves = ()) -> frozenset[int]:
     """The buckets of one of so many shards."""
     if not 0 <= shard < shards:
         raise ValueError(f"shard {shard} of {shards}")
-    return frozenset(bucket for bucket in range(BUCKETS) if owner_of(bucket, shards) == shard)
+    return frozenset(n for n, owner in enumerate(owners(shards, moved)) if owner == shard)
 
 
 @lru_cache(maxsize=1 << 18)

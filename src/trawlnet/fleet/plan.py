@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trawlnet.engine.partition import bucket_of, owner_of
+from trawlnet.engine.partition import Moves, bucket_of, owners
 
 _STEPS = 400  # Of a schedule: each a four-hundredth of what it takes at least.
 _DAY = 86_400.0
@@ -78,11 +78,12 @@ def read_hosts(lines: Iterable[str]) -> list[Host]:
     return hosts
 
 
-def forecast(hosts: Sequence[Host], shards: int, given: Assumptions) -> Forecast:
+def forecast(hosts: Sequence[Host], shards: int, given: Assumptions, moved: Moves = ()) -> Forecast:
     """Each shard works on its own lanes, those with the most left first."""
     shares: list[list[Host]] = [[] for _ in range(shards)]
+    owner = owners(shards, moved)
     for host in hosts:
-        shares[owner_of(bucket_of(host.name), shards)].append(host)
+        shares[owner[bucket_of(host.name)]].append(host)
     floor = max((host.repos / given.rate(host) for host in hosts), default=0.0)
     curves = [list(_schedule(share, given)) for share in shares if share]
     seconds = max((curve[-1][0] for curve in curves), default=0.0)

@@ -16,7 +16,6 @@ from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.share import Opened, Share
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts, crawl
-from trawlnet.engine.partition import share_of
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.telling import Teller
 from trawlnet.fleet.tenure import Tenure
@@ -74,7 +73,7 @@ class _Term:
             plan.shards,
             plan.run,
             tenure.token,
-            share_of(job.shard, plan.shards),
+            plan.buckets_of(job.shard),
             scratch,
             tenure.barred_until,
             tenure.may_put,
@@ -143,14 +142,26 @@ async def _let_pass(term: _Term, opened: Opened, control: Control) -> None:
 
 async def _beating(term: _Term, opened: Opened, control: Control) -> None:
     """Say that we live, and hear what is to be done."""
+    version = term.plan.version
     while True:
-        beat = await term.tenure.beat(_status(term, opened, control))
+        told = _status(term, opened, control) | {"version": version}
+        beat = await term.tenure.beat(told)
         if beat.plan.word is Word.STOP:
             raise _Stop
-        if beat.plan != term.plan:
+        if _is_same(term, beat.plan):
+            version = beat.plan.version
+        else:
             control.drain()
             opened.hurry()
         await term.clock.sleep(term.job.stands / _BEATS)
+
+
+def _is_same(term: _Term, plan: Plan) -> bool:
+    """Whether a plan has the same for this shard, though others may exchange lanes."""
+    ours, shard = term.plan, term.job.shard
+    if replace(plan, version=ours.version, moved=ours.moved) != ours:
+        return False
+    return plan.buckets_of(shard) == ours.buckets_of(shard)
 
 
 def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import structlog
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.ports import Clock, Counts, Ledger
+from trawlnet.fleet.balance import moves_worth_it
 from trawlnet.fleet.history import FleetHistory, figures_of
 from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import StoreUnreachable
@@ -23,6 +24,8 @@ Statuses = Mapping[int, Mapping[str, Any]]
 
 _LOOK_EVERY: Final = 0.5  # Seconds.
 _COMPOSE_EVERY: Final = 10.0
+_WEIGH_EVERY: Final = 5.0  # Seconds between two looks at who has how much left,
+_MOVED_FOR: Final = 60.0  # and after lanes have moved: they must not go to and fro.
 _SILENT: Final = 3.0  # Times that a shard stands: one that is silent for so long is replaced.
 _BEGINS: Final = 60.0  # Seconds that a process may need until its first beat, on a busy machine.
 _PATIENCE: Final = 600.0  # Seconds without Redis or the object store after which we give up.
@@ -108,14 +111,17 @@ def is_done(seen: Seen) -> bool:
     The shards were looked at before the counts: once its source is dry, a shard adds work only by
     settling work, which is counted as open until then.
     """
-    every = range(seen.plan.shards)
-    told = all(
-        shard in seen.shards
-        and seen.shards[shard]["dry"]
-        and seen.shards[shard]["version"] == seen.plan.version
-        for shard in every
+    told = _all_at_work(seen) and all(
+        seen.shards[shard]["dry"] for shard in range(seen.plan.shards)
     )
     return told and seen.counts.open == seen.counts.blocked
+
+
+def _all_at_work(seen: Seen) -> bool:
+    return all(
+        shard in seen.shards and seen.shards[shard]["version"] == seen.plan.version
+        for shard in range(seen.plan.shards)
+    )
 
 
 class _Watch:
@@ -124,6 +130,7 @@ class _Watch:
         self._heard: dict[int, float] = {}  # Shard -> when it last stood.
         self._stood: set[int] = set()  # Those that stood since they were started.
         self._composed = command.clock.now()
+        self._weighed = command.clock.now()
         self._history = FleetHistory()
 
     async def until_told(self) -> Word:
@@ -139,6 +146,7 @@ class _Watch:
             if await _patiently(command, lambda: command.enough(seen)):  # noqa: B023 - called now.
                 return await self._end(Word.LIMIT)
             self._keep(seen)
+            await _patiently(command, lambda: self._balance(seen))  # noqa: B023 - called now.
             if command.clock.now() - self._composed > _COMPOSE_EVERY:
                 await _patiently(command, lambda: command.composer.compose(everything=False))
                 self._composed = command.clock.now()
@@ -164,6 +172,18 @@ class _Watch:
     async def _remember(self, seen: Seen) -> None:
         window, now = self._command.keys.window, self._command.clock.now()
         await self._history.add(window, now, figures_of(seen.counts, list(seen.shards.values())))
+
+    async def _balance(self, seen: Seen) -> None:
+        """Give shards that would be idle some of what others have too much of."""
+        plan, keys, now = seen.plan, self._command.keys, self._command.clock.now()
+        if now < self._weighed or plan.shards == 1 or not _all_at_work(seen):
+            return
+        self._weighed = now + _WEIGH_EVERY
+        rate = max(row["rate"] for row in seen.shards.values())
+        moved = moves_worth_it(await keys.waiting(), plan.shards, plan.moved, rate)
+        if moved is not None and await keys.move(plan, moved) is not None:
+            log.info("lanes move", buckets=len(set(moved) ^ set(plan.moved)))
+            self._weighed = now + _MOVED_FOR
 
     def _keep(self, seen: Seen) -> None:
         now, runtime = self._command.clock.now(), self._command.runtime

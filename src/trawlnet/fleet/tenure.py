@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from trawlnet.engine.partition import share_of
 from trawlnet.engine.ports import Clock
 from trawlnet.store.errors import Fenced
 from trawlnet.store.redis_fleet import Beat, FleetKeys, Plan
@@ -30,7 +29,7 @@ class Tenure:
     async def claim(self, plan: Plan, past: Sequence[str]) -> Sequence[str] | None:
         """Wait until our buckets are ours; gives the tokens that had them before, or None if the
         plan has changed meanwhile."""
-        buckets = share_of(self._shard, plan.shards)
+        buckets = plan.buckets_of(self._shard)
         while True:
             asked = self._clock.now()
             claim = await self._keys.claim(plan, buckets, past, self._stands)

@@ -4,6 +4,7 @@ published."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,11 +12,12 @@ from typing import Any, Final
 
 from redis.asyncio import Redis
 
+from trawlnet.engine.partition import Moves, bucket_of, share_of
 from trawlnet.store.errors import StoreError
-from trawlnet.store.redis_scripts import Scripts, connect
+from trawlnet.store.redis_scripts import SCAN_COUNT, Scripts, connect
 from trawlnet.store.redis_window import FleetWindow
 
-_SCRIPTS: Final = ("beat", "claim", "heard", "publish", "standing")
+_SCRIPTS: Final = ("beat", "claim", "heard", "move", "publish", "standing")
 
 
 class Word(StrEnum):
@@ -35,6 +37,10 @@ class Plan:
     shards: int = 0
     word: Word = Word.DONE
     crawler: str = ""  # Whose crawl it is; empty where none was begun.
+    moved: Moves = ()
+
+    def buckets_of(self, shard: int) -> frozenset[int]:
+        return share_of(shard, self.shards, self.moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,27 @@ class FleetKeys:
             for shard, row in sorted(told.items())
         }
 
+    async def move(self, plan: Plan, moved: Moves) -> Plan | None:
+        """Let these buckets be with these shards from now on; None if the plan has changed."""
+        if not await self._scripts.run("move", plan.version, json.dumps(moved)):
+            return None
+        return await self.plan()
+
+    async def waiting(self) -> dict[int, int]:
+        """By bucket how many tasks are open on its lanes; on those that are blocked they stay."""
+        holds = await self._scripts.ask("HGETALL", "holds")
+        found: Counter[int] = Counter()
+        position: Any = 0
+        while True:
+            position, rows = await self._scripts.ask(
+                "HSCAN", "lane_open", position, "COUNT", SCAN_COUNT
+            )
+            for lane, number in rows.items():
+                if holds.get(lane) != b"inf":
+                    found[bucket_of(lane.decode())] += int(number)
+            if int(position) == 0:
+                return dict(found)
+
     async def forget_shard(self, shard: int) -> None:
         await self._scripts.ask("HDEL", "shards", shard)
 
@@ -188,4 +215,5 @@ def _plan(fields: Mapping[bytes, bytes]) -> Plan:
         int(fields.get(b"shards", 0)),
         Word(fields.get(b"word", b"done").decode()),
         fields.get(b"crawler", b"repos").decode(),
+        tuple((bucket, shard) for bucket, shard in json.loads(fields.get(b"moved", b"[]"))),
     )
