@@ -86,7 +86,7 @@ async def _crawl(config: WebConfig, runtime: Runtime, s3: Mapping[str, str], as_
     ):
         alerts.tell(alert_of_beginning(_CRAWLER, await store.counts(), begun))
         composer = CaptureComposer(keys, open_objects(config.archive, s3))
-        enough = _enough(config, keys, lambda: clock.now() - begun)
+        enough = limits_of(config, keys, lambda: clock.now() - begun)
         stands = config.shard_timeout
         command = Command(keys, store, composer, runtime, clock, stands, show.look_at, enough)
         await begin(keys, config.shards, _CRAWLER)
@@ -102,7 +102,7 @@ async def _crawl(config: WebConfig, runtime: Runtime, s3: Mapping[str, str], as_
     return ended.code
 
 
-def _enough(
+def limits_of(
     config: WebConfig, keys: FleetKeys, elapsed: Callable[[], float]
 ) -> Callable[[Seen], Awaitable[bool]]:
     """Limits of the whole crawl, which no shard can see."""
