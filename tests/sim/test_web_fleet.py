@@ -126,12 +126,12 @@ def test_seeds_that_are_added_to_a_crawl_are_visited(tmp_path: Path) -> None:
         first, *others = [world.site.base(host) + "/" for host in range(4)]
         keys = await FleetKeys.open(url)
         for seeds in ([first], [first, *others]):
-            # Cut short, so that the next command goes on with the same run.
-            await keys.change(word=Word.DRAIN)
             more: dict[str, Any] = {"seeds": seeds, "caps": {"max_depth": 0}}
             config = web_fleet_config(world, url, archive, **more)
             assert await web_crawl_with(config, Tasks(web_job(config, tmp_path / "s"))) is Word.DONE
             assert {line.url for line in captured(archive)} == set(seeds)
+            # As if it had been cut short: the next command goes on with the same run.
+            await keys.change(word=Word.DRAIN)
         await keys.close()
 
     with_site(tmp_path, use, pages=2)
