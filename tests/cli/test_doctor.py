@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 from program import trawlnet
+from trawlnet.cli.doctor import EXTRAS
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_doctor_is_content_where_the_tests_run(tmp_path: Path) -> None:
@@ -18,6 +22,11 @@ def test_doctor_is_content_where_the_tests_run(tmp_path: Path) -> None:
     for row in ran.rows:
         assert set(row) == {"what", "mark", "detail", "hint"}
         assert row["mark"] == "ok" or row["hint"]
+
+
+def test_doctor_knows_every_extra_that_can_be_installed() -> None:
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    assert {extra for _, extra in EXTRAS} == extras.keys() - {"all", "dev"}
 
 
 def test_what_is_missing_comes_with_what_to_type() -> None:

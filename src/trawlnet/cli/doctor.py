@@ -30,9 +30,23 @@ _LIBRARIES = (
     "zstandard",
     "cryptography",
     "libipld",
+    "orjson",
     "pydantic",
+    "ada_url",
+    "selectolax",
+    "starlette",
 )
-_EXTRAS = (("redis", "redis"), ("aio_pika", "rabbitmq"), ("obstore", "s3"), ("ray", "fleet"))
+EXTRAS = (  # A module that only this extra brings, and the extra.
+    ("chdb", "clickhouse"),
+    ("redis", "redis"),
+    ("psycopg", "postgres"),
+    ("aio_pika", "rabbitmq"),
+    ("obstore", "s3"),
+    ("ray", "fleet"),
+    ("matplotlib", "plot"),
+    ("opentelemetry.sdk", "otel"),
+    ("warcio", "warc"),
+)
 _SERVERS = (("redis-server", "a store for several machines"), ("rabbitmq-server", "a queue"))
 _LOW_DISK = 5 << 30
 _LOW_FILES = 1024  # Fifty workers and a store fit well below; sockets to many hosts may not.
@@ -70,7 +84,7 @@ def _findings(workspace: Path) -> Iterator[Finding]:
     yield _python()
     yield _native()
     yield from (_library(name) for name in _LIBRARIES)
-    yield from (_extra(module, extra) for module, extra in _EXTRAS)
+    yield from (_extra(module, extra) for module, extra in EXTRAS)
     yield from (_server(program, use) for program, use in _SERVERS)
     folder = _nearest(workspace)
     yield _file_system(folder)
@@ -104,7 +118,11 @@ def _library(name: str) -> Finding:
 
 
 def _extra(module: str, extra: str) -> Finding:
-    if importlib.util.find_spec(module) is None:
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # Not even the package around it.
+        found = None
+    if found is None:
         hint = f"pip install 'trawlnet[{extra}]'"
         return Finding(f"extra {extra}", Mark.MISSING, f"{module} is not installed", hint)
     return Finding(f"extra {extra}", Mark.OK, f"{module} {_version(module)}")
@@ -112,7 +130,7 @@ def _extra(module: str, extra: str) -> Finding:
 
 def _version(module: str) -> str:
     try:
-        return importlib.metadata.version(module.replace("_", "-"))
+        return importlib.metadata.version(module.replace("_", "-").replace(".", "-"))
     except importlib.metadata.PackageNotFoundError:
         return "unknown version"
 

@@ -78,7 +78,9 @@ def create(path: Path, crawler: str) -> Workspace:
 
 def shown(path: Path) -> str:
     """A path as one would type it: `./net`, not `net`."""
-    return str(path) if path.is_absolute() or path.parts[:1] == ("..",) else f"./{path}"
+    if path.is_absolute() or path.parts[:1] in ((), ("..",)):
+        return str(path)
+    return f"./{path}"
 
 
 @contextmanager
