@@ -210,6 +210,15 @@ class IdsLedger:
         """Every span with one of these marks; what has no mark yet is pending."""
         return await self._call(lambda: sorted(self._marked(marks)))
 
+    async def show(self, see: Callable[[Span], None], *marks: Mark) -> None:
+        """The same one by one, for who keeps few of them; called in the ledger's own thread."""
+
+        def run() -> None:
+            for span in self._marked(marks):
+                see(span)
+
+        await self._call(run)
+
     def _marked(self, marks: Sequence[Mark]) -> Iterator[Span]:
         if Mark.PENDING in marks and self.first is not None:
             for start, end in self._position().pending:

@@ -26,7 +26,7 @@ from trawlnet.tables.instance_report import InstanceFigures, instance_figures
 _LARGEST = 25
 _DECISIONS = 2000
 _SAMPLES = 20_000
-_SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING)
+_SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING, Mark.MISSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,21 @@ async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
     async with looked_at(config, state) as ledger:
         if ledger is None or ledger.first is None:
             return None
-        skipped = await ledger.marked(*_SKIPPED)
+        skipped = _Skipped()
+        await ledger.show(skipped.add, *_SKIPPED)
         return IdsFacts(
             first=ledger.first,
             watermark=ledger.watermark,
             beyond=ledger.beyond,
             counts=await ledger.counts(),
-            marks=_marks(ledger, skipped),
-            ranges=Counter(str(mark_of(span.word)) for span in skipped),
-            largest=heapq.nlargest(_LARGEST, skipped, key=_length),
-            missed=await _missed(ledger),
+            marks=_marks(ledger, skipped.pending),
+            ranges=skipped.ranges,
+            largest=skipped.largest,
+            missed=skipped.missed,
             decisions=read_decisions(state / DECISIONS),
             history=read_history(state / HISTORY, 0.0, _SAMPLES),
             instances=await instance_figures(instances_place(config, workspace)),
-            gap_lengths=Counter(
-                _length(span).bit_length() - 1 for span in skipped if mark_of(span.word) is Mark.GAP
-            ),
+            gap_lengths=skipped.gap_lengths,
         )
 
 
@@ -90,19 +89,39 @@ def read_decisions(path: Path) -> list[Mapping[str, Any]]:
     return found
 
 
-def _marks(ledger: IdsLedger, skipped: Sequence[Span]) -> Mapping[str, int]:
+class _Skipped:
+    """What is told of ids that were not found, from one look at each range of them: a crawl of
+    years has millions."""
+
+    def __init__(self) -> None:
+        self.ranges: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
+        self.gap_lengths: Counter[int] = Counter()
+        self.pending = 0  # Ids.
+        self._longest: list[tuple[int, int, Span]] = []  # A heap; of equal ones the first stays.
+
+    def add(self, span: Span) -> None:
+        mark, length = mark_of(span.word), span.end - span.start
+        if mark is Mark.MISSED:
+            self.missed[reason_of(span.word) or str(Mark.MISSED)] += length
+            return
+        self.ranges[str(mark)] += 1
+        if mark is Mark.PENDING:
+            self.pending += length
+        elif mark is Mark.GAP:
+            self.gap_lengths[length.bit_length() - 1] += 1
+        ranked = (length, -span.start, span)
+        if len(self._longest) < _LARGEST:
+            heapq.heappush(self._longest, ranked)
+        else:
+            heapq.heappushpop(self._longest, ranked)
+
+    @property
+    def largest(self) -> Sequence[Span]:
+        return [span for _, _, span in sorted(self._longest, reverse=True)]
+
+
+def _marks(ledger: IdsLedger, pending: int) -> Mapping[str, int]:
     """What is pending has no length of its own: it is what lies between the others."""
     marks = {str(mark): ledger.lengths[mark] for mark in Mark if mark is not Mark.PENDING}
-    pending = (_length(span) for span in skipped if mark_of(span.word) is Mark.PENDING)
-    return {name: n for name, n in {**marks, str(Mark.PENDING): sum(pending)}.items() if n}
-
-
-async def _missed(ledger: IdsLedger) -> Mapping[str, int]:
-    counts: Counter[str] = Counter()
-    for span in await ledger.marked(Mark.MISSED):
-        counts[reason_of(span.word) or str(Mark.MISSED)] += _length(span)
-    return counts
-
-
-def _length(span: Span) -> int:
-    return span.end - span.start
+    return {name: n for name, n in {**marks, str(Mark.PENDING): pending}.items() if n}
