@@ -18,9 +18,11 @@ from tests.interop.test_registry_browser import WIDE, show
 PATIENCE = 30  # Seconds; only a test that fails waits that long.
 
 
-def until(browser: webdriver.Chrome, true: Callable[[], object], what: str) -> None:
+def until(
+    browser: webdriver.Chrome, true: Callable[[], object], what: str, patience: float = PATIENCE
+) -> None:
     ignored = [StaleElementReferenceException]
-    WebDriverWait(browser, PATIENCE, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
+    WebDriverWait(browser, patience, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
 
 
 def standing(browser: webdriver.Chrome) -> str:

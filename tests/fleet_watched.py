@@ -31,7 +31,7 @@ class WatchedFleet:
 
 
 @contextmanager
-def watched_fleet(folder: Path, accounts: int = 2000, rate: float = 4.0) -> Iterator[WatchedFleet]:
+def watched_fleet(folder: Path, accounts: int = 1000, rate: float = 1.0) -> Iterator[WatchedFleet]:
     """Two shards on a simulated network of a dozen hosts, slow enough to be looked at."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "requests.jsonl"

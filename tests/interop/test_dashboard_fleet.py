@@ -44,7 +44,7 @@ def shards(browser: webdriver.Chrome) -> dict[str, list[str]]:
         ".flatMap(f => [...f.querySelectorAll('tbody tr')])"
         ".map(row => [...row.children].map(cell => cell.textContent))"
     )
-    return {str(row[0]).removeprefix("shard "): [str(cell) for cell in row[1:]] for row in found}
+    return {str(row[0]).split()[1]: [str(cell) for cell in row[1:]] for row in found}
 
 
 def _numbers_move(browser: webdriver.Chrome, site: Dashboard) -> None:

@@ -97,9 +97,10 @@ class FleetPlace:
             waiting = await keys.window.parts()
         facts = {"word": str(plan.word), "shards": plan.shards, "run": plan.run}
         facts["parts to be composed"] = waiting
-        return Told(
-            facts, [_shards(plan, heard), _composed(self.crawler, lines)], keeps=1.0, leads=True
-        )
+        exhibits = [_shards(plan, heard)]
+        if lines:
+            exhibits.append(_composed(self.crawler, lines))
+        return Told(facts, exhibits, keeps=1.0, leads=True)
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         async with self._connected() as (keys, _):
@@ -235,13 +236,17 @@ _WELL = frozenset(("reading", "working", "paused", "draining"))
 
 def shard_row(shard: int, heard: Heard | None) -> Sequence[object]:
     if heard is None:
-        return (f"shard {shard}", "not begun", *([UNKNOWN] * 6))
+        return (_name(shard), "not begun", *([UNKNOWN] * 6))
     row, age = heard.row, max(0.0, heard.row.get("stands", 0.0) - heard.stands)
     state = state_of(heard)
     rate = f"{row['rate']:g}" if state in _WELL else UNKNOWN
     busy = str(row["in_flight"]) if state in _WELL else UNKNOWN
     where, memory = shown(str(row["node"])), size(int(row.get("memory", 0)))
-    return (f"shard {shard}", state, where, str(row["pid"]), rate, busy, memory, _ago(age))
+    return (_name(shard), state, where, str(row["pid"]), rate, busy, memory, _ago(age))
+
+
+def _name(shard: int) -> str:
+    return f"shard\N{NO-BREAK SPACE}{shard}"
 
 
 def state_of(heard: Heard) -> str:
@@ -269,8 +274,14 @@ def _composed(crawler: str, lines: Sequence[bytes]) -> Exhibit:
     file, what = ("segment", "repos") if crawler == "repos" else ("log", "captures")
     rows = [_line(json.loads(line), file, what) for line in reversed(lines)]
     note = f"The newest {_FEW} lines of the manifest."
-    return Exhibit("Archive", (file, what, "parts"), rows, note=note)
+    heads = (file, what, "parts", "made by")
+    return Exhibit("Archive", heads, rows, note=note)
 
 
 def _line(line: Mapping[str, Any], file: str, what: str) -> Sequence[object]:
-    return (shown(str(line.get(file, ""))), int(line.get(what, 0)), len(line.get("parts", ())))
+    parts = [str(part) for part in line.get("parts", ())]
+    # A part is named after the term of ownership in which it was put.
+    makers = sorted({part.partition("-")[0].lstrip("s0") or "0" for part in parts})
+    shards = f"shards {', '.join(makers)}" if len(makers) > 1 else f"shard {makers[0]}"
+    name, results = shown(str(line.get(file, ""))), int(line.get(what, 0))
+    return (name, results, len(parts), shown(shards) if parts else UNKNOWN)

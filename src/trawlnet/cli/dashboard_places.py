@@ -54,27 +54,35 @@ def places_of(path: Path, clock: Clock, fleets: Sequence[Place] = ()) -> list[Pl
 
 def fleets_of(path: Path, store: str) -> dict[str, str]:
     """Crawlers that many processes share, with the address of their Redis: the one that is named,
-    and those that the config of the workspace says. Raises what a server that was named says."""
-    found = {}
-    for crawler in (REPOS, WEB):  # Of the others each process is shown by itself.
-        workspace = _workspace(path, crawler.name)
-        config = load_section(workspace, crawler.config).config
-        url = getattr(config, "redis_address", "")
-        if not url or store or holder(workspace) is not None:
-            continue
-        try:
-            begun = asyncio.run(fleet_at(url)) == crawler.name
-        except StoreError:
-            begun = False  # The page says that it does not answer.
-        if begun or config.fleet:
-            found[crawler.name] = url
+    or those that the config of the workspace says. Raises what a server that was named says."""
     if store:
-        url = load_section(_workspace(path, "repos"), ReposConfig, {"store": store}).config
-        found |= _named(url.redis_address)
-    return found
+        flags = {"store": store}
+        return _named(load_section(_workspace(path, "repos"), ReposConfig, flags).config)
+    # Of other crawlers each process is shown by itself.
+    return {
+        crawler.name: config.redis_address
+        for crawler in (REPOS, WEB)
+        if _is_fleet(config := _config(crawler, path), _workspace(path, crawler.name))
+    }
 
 
-def _named(url: str) -> dict[str, str]:
+def _config(crawler: Crawler[Any], path: Path) -> Any:
+    return load_section(_workspace(path, crawler.name), crawler.config).config
+
+
+def _is_fleet(config: Any, workspace: Workspace) -> bool:
+    if not config.redis_address or holder(workspace) is not None:
+        return False
+    if config.fleet:
+        return True
+    try:
+        return asyncio.run(fleet_at(config.redis_address)) == workspace.crawler
+    except StoreError:
+        return False  # The page says that it does not answer.
+
+
+def _named(config: ReposConfig) -> dict[str, str]:
+    url = config.redis_address
     if crawler := asyncio.run(fleet_at(url)):
         return {crawler: url}
     raise CliError(
@@ -106,7 +114,8 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> Asked:
     async def told() -> Told:
         with _read():
             facts = await crawler.facts(config(), workspace.path)
-            return Told(facts, await exhibits_of(crawler.name, config(), workspace, facts))
+            exhibits = await exhibits_of(crawler.name, config(), workspace, facts)
+            return Told(facts, exhibits, leads=crawler is PDS)
 
     async def retry(reason: Reason | None) -> int:
         with _read(), locked(workspace):

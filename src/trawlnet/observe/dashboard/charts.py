@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from trawlnet.observe.dashboard.place import Draw, Exhibit
+from trawlnet.observe.dashboard.words import UNKNOWN
 from trawlnet.observe.history import Sample
 from trawlnet.observe.report import chart
 from trawlnet.observe.report.html import Html, tag
@@ -27,7 +28,8 @@ Line = Sequence[float | None]
 def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str, Html]:
     """By the name of their place on the page."""
     samples = _with_gaps(samples)
-    places = [_place(sample.at, span) for sample in samples]
+    named = _clock(samples, span)
+    places = [f"{datetime.fromtimestamp(sample.at, UTC):{named}}" for sample in samples]
 
     def lines(title: str, unit: str, series: Mapping[str, Line], note: str = "") -> Html:
         return chart.lines(title, places, series, unit, note=note or _capital(unit))
@@ -107,13 +109,14 @@ def _number(value: object) -> float | None:
 
 
 def _table(exhibit: Exhibit) -> Html:
-    sides = [_kind(cell) for cell in exhibit.rows[0]] if exhibit.rows else [None]
+    sides = [_side(column) for column in zip(*exhibit.rows, strict=True)] or [None]
     heads = [
         tag("th", head, scope="col", class_=side)
         for head, side in zip(exhibit.heads, sides, strict=False)
     ]
     rows = [
-        tag("tr", *(tag("td", cell, class_=_kind(cell)) for cell in row)) for row in exhibit.rows
+        tag("tr", *(tag("td", cell, class_=side) for cell, side in zip(row, sides, strict=True)))
+        for row in exhibit.rows
     ]
     caption = tag("figcaption", tag("h2", exhibit.title), tag("p", exhibit.note))
     wide = "wide" if len(exhibit.heads) > _NARROW else None
@@ -125,8 +128,14 @@ def _table(exhibit: Exhibit) -> Html:
     return tag("figure", caption, region, class_=wide)
 
 
-def _kind(cell: object) -> str | None:
-    return "number" if isinstance(cell, int | float) or str(cell)[:1].isdigit() else None
+def _side(column: Sequence[object]) -> str | None:
+    """Figures stand below each other, and so does what stands for one that is not known."""
+    told = [cell for cell in column if str(cell) not in ("", UNKNOWN)]
+    return "number" if told and all(map(_is_figure, told)) else None
+
+
+def _is_figure(cell: object) -> bool:
+    return isinstance(cell, int | float) or str(cell)[:1].isdigit()
 
 
 _DRAWN = {Draw.BARS: _bars, Draw.COLUMNS: _columns, Draw.LINES: _lines, Draw.TABLE: _table}
@@ -167,9 +176,15 @@ def _speed(samples: Sequence[Sample], name: str) -> Line:
     return [*speeds[1:2], *speeds[1:]] if len(samples) > 1 else speeds[: len(samples)]
 
 
-def _place(at: float, span: str) -> str:
-    when = datetime.fromtimestamp(at, UTC)
-    return f"{when:%H:%M}" if span != "season" else f"{when:%m-%d %H:%M}"
+def _clock(samples: Sequence[Sample], span: str) -> str:
+    """How times are written, so that no two that can be told apart read the same."""
+    if span == "season":
+        return "%m-%d %H:%M"
+    is_short = not samples or samples[-1].at - samples[0].at < _MINUTES
+    return "%H:%M:%S" if is_short else "%H:%M"
+
+
+_MINUTES = 600.0  # Seconds: over a longer time, seconds are no news.
 
 
 def _capital(text: str) -> str:

@@ -114,12 +114,17 @@ def tiles(look: Look) -> Html:
     if disk := figures.get("disk_free"):
         made.append(_tile("disk left", figure("disk_free", disk), "bad" if disk < _LITTLE else ""))
     yields = look.yields
-    made += [_tile(f"{name_of(key)}, this run", figure(key, n)) for key, n in yields.items()]
+    made += [_tile(_yield_name(key), figure(key, n)) for key, n in yields.items()]
     own = (key for key in figures if key not in yields and key not in _COMMON)
     made += [_tile(name_of(key), figure(key, figures[key])) for key in own]
     return joined(*made)
 
 
+def _yield_name(key: str) -> str:
+    return f"PDSes {key}" if key in _OF_THE_REGISTRY else f"{name_of(key)}, this run"
+
+
+_OF_THE_REGISTRY = frozenset(("scanning", "pending"))  # They come and go.
 _LITTLE = 2e9  # Bytes of disk.
 # What the history has of every crawl; the rest is in the terms of one.
 _COMMON = frozenset(

@@ -1,0 +1,140 @@
+"""The dashboards of ids and pds in a real browser, with real crawls of simulated worlds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from tests.dashboard_browser import follow, picture, standing, tile, until
+from tests.dashboard_run import dashboard_of
+from tests.interop.test_registry_browser import CONTRAST, PHONE, WIDE, show
+from tests.program import started
+
+from trawlnet.sim.ids import read_manifest
+
+LONG = 90  # Seconds; only a test that fails waits that long.
+
+
+@contextmanager
+def world(folder: Path, *arguments: object) -> Iterator[dict[str, Any]]:
+    with started("sim", *arguments, folder=folder) as program:
+        program.until(lambda: program.out.endswith("\n"), "the ready line")
+        yield json.loads(program.out)
+
+
+def exhibit(browser: webdriver.Chrome, title: str) -> list[list[str]]:
+    """The rows of its table, whether that is open or not."""
+    found = browser.execute_script(
+        "return [...document.querySelectorAll('#part-exhibits figure')]"
+        ".filter(f => f.querySelector('h2').textContent === arguments[0])"
+        ".flatMap(f => [...f.querySelectorAll('tbody tr')])"
+        ".map(row => [...row.children].map(cell => cell.textContent))",
+        title,
+    )
+    return [list(map(str, row)) for row in found]
+
+
+def well_shown(browser: webdriver.Chrome, name: str) -> None:
+    """On a laptop and a phone, in the light and in the dark."""
+    browser.get(browser.current_url)
+    until(browser, lambda: standing(browser) == "running", "the page")
+    picture(browser, name, (1360, 1900), False)
+    picture(browser, f"{name}-phone", (PHONE[0], 2600), False)
+    for dark in (False, True):
+        show(browser, WIDE, dark)
+        assert browser.execute_script(CONTRAST) == []
+    picture(browser, f"{name}-dark", (1360, 1900), True)
+    show(browser, PHONE)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]
+    show(browser, WIDE)
+
+
+def test_ids_show_lag_workers_and_what_each_decision_came_to(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    show(browser, WIDE)
+    with world(tmp_path / "api", "ids", "--seed", 3) as api:
+        traffic = read_manifest(Path(api["manifest"]))[1]
+        target = traffic.head(280.0)
+        command = (
+            *("ids", "crawl", "-w", tmp_path / "net", "--base-url", api["base_url"]),
+            *("--preset", "pgcr", "--target", target, "--buffer", 50, "--max-rps", 120),
+            "--allow-private-hosts",
+        )
+        with (
+            started(*command, folder=tmp_path / "talk") as crawl,
+            dashboard_of(_begun(crawl, tmp_path / "net")) as site,
+        ):
+            browser.get(site.url)
+            until(browser, lambda: standing(browser) == "running", "the crawl")
+
+            def judged() -> list[list[str]]:
+                return [row for row in exhibit(browser, "Decisions") if row[4][:1].isdigit()]
+
+            until(browser, judged, "a decision that was measured", LONG)
+            at, workers, rate, expected, measured, why = judged()[0]
+            assert len(at) == len("12:00:00") and int(workers) > 0 and why
+            assert min(float(n.replace(",", "")) for n in (rate, expected, measured)) >= 0.0
+            assert any(row[2] for row in exhibit(browser, "Ids a second: expected and measured"))
+            until(browser, lambda: tile(browser, "lag, 20th percentile").endswith("s"), "the lag")
+            assert tile(browser, "tasks in flight").split(" of ")[1] == workers
+            _enough_to_see(browser)
+            assert _titles(browser) >= {"Lag", "Answers that are no ids", "Gaps", "Tasks in flight"}
+            well_shown(browser, "dashboard-ids")
+
+
+def test_pds_show_the_registry_and_lead_to_it(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    show(browser, WIDE)
+    told = {"TRAWLNET_PDS_CONTACT": "you@example.org", "TRAWLNET_PDS_ALLOW_PRIVATE_HOSTS": "true"}
+    with world(tmp_path / "sim", "atproto", "--seed", 11, "--scale", 0.5) as network:
+        command = (
+            *("pds", "crawl", "-w", tmp_path / "net", "--relay", network["relay"]),
+            *("--plc-url", network["plc"], "--plc-rps", 500, "--requests-per-minute", 60),
+            *("--scan-interval", 2, "--collections", "app.bsky.*"),
+        )
+        with (
+            started(*command, folder=tmp_path / "talk", **told) as crawl,
+            dashboard_of(_begun(crawl, tmp_path / "net"), **told) as site,
+        ):
+            browser.get(site.url)
+            until(browser, lambda: standing(browser) == "running", "the crawl")
+            until(browser, lambda: len(exhibit(browser, "Registry by status")) > 1, "scans", LONG)
+            until(browser, lambda: len(network["pds"]) == _sum(browser, "status"), "all of it")
+            assert _sum(browser, "source") == len(network["pds"])
+            _enough_to_see(browser)
+            well_shown(browser, "dashboard-pds")
+            follow(browser, "#part-exhibits .more a")
+            assert browser.current_url.endswith("/registry/")
+            assert f"{len(network['pds'])}" in browser.find_element(By.TAG_NAME, "main").text
+
+
+def _sum(browser: webdriver.Chrome, what: str) -> int:
+    """Of a chart of bars: a name, the bar, a number, a share."""
+    return sum(int(row[2].replace(",", "")) for row in exhibit(browser, f"Registry by {what}"))
+
+
+def _begun(crawl: Any, workspace: Path) -> Path:
+    crawl.says("running 0s")
+    return workspace
+
+
+def _titles(browser: webdriver.Chrome) -> set[str]:
+    return {one.text for one in browser.find_elements(By.TAG_NAME, "h2")}
+
+
+def _enough_to_see(browser: webdriver.Chrome) -> None:
+    """Pictures are for people: there must be something to see in the charts."""
+    if os.environ.get("TRAWLNET_SCREENSHOTS"):
+        rows = "#part-chart-throughput tbody tr"
+        until(
+            browser,
+            lambda: len(browser.find_elements(By.CSS_SELECTOR, rows)) > 6,
+            "some history",
+            180,
+        )
