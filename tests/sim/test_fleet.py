@@ -10,9 +10,14 @@ import pytest
 from fleet_run import Tasks, crawl_with, dids_in_manifest, fleet_config, job_of
 from repos_run import Truth
 from servers import redis_server
-from trawlnet.engine.partition import Moves
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.shared import open_shard
+from trawlnet.crawlers.share import Share
+from trawlnet.engine.partition import BUCKETS, Moves
 from trawlnet.fleet import balance
 from trawlnet.fleet import supervise as supervising
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.store.redis_fleet import Word
 
@@ -61,3 +66,39 @@ def test_lanes_move_to_a_shard_that_has_less_left(
     with redis_server() as server:
         asyncio.run(main(server.url))
     assert len(moves) > 1, "nothing was moved"
+
+
+def share(number: int, folder: Path) -> Share:
+    scratch = folder / f"scratch{number}"
+    scratch.mkdir()
+
+    async def may_put() -> None:
+        pass
+
+    every = frozenset(range(BUCKETS))
+    return Share(number, 2, 1, f"s{number:03d}", every, scratch, lambda: 0.0, may_put)
+
+
+def test_a_lane_keeps_its_pace_when_it_changes_its_owner(tmp_path: Path) -> None:
+    """The new owner has counted nothing itself; one that nobody has counted is taken for small."""
+    accounts = {"large.example": 1500, "middling.example": 500, "small.example": 5}
+
+    async def main(url: str) -> None:
+        config = ReposConfig(
+            store=url,
+            archive=str(tmp_path / "a"),
+            relay=("https://r.example",),
+            contact="a@b.example",
+        )
+        clock = SystemClock()
+        for number in (1, 2):
+            opening = open_shard(config, share(number, tmp_path), clock, Metrics("repos", clock))
+            async with opening as opened:
+                if number == 1:
+                    opened.parts.handler.rates.add(accounts)
+                gate = opened.parts.gate
+                rates = [gate.manners(lane).rate for lane in (*accounts, "unknown.example")]
+                assert rates == [10.0, 5.0, 2.0, 2.0], f"shard {number}"
+
+    with redis_server() as server:
+        asyncio.run(main(server.url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -81,6 +81,8 @@ class Frame:
     shelf: Shelf
     gate: Gate
     scratch: Path  # A folder for what need not outlive the crawl.
+    # Hears how many accounts a lane has.
+    sized: Callable[[str, int], None] = lambda lane, accounts: None
 
 
 async def assembled(
@@ -88,7 +90,7 @@ async def assembled(
 ) -> Parts:
     """The parts of a crawl around what it stands on."""
     rules, shelf, mirror = host_rules(config), frame.shelf, frame.mirror
-    rates = PdsRates(shelf.notes, frame.gate, config)
+    rates = PdsRates(shelf.notes, frame.gate, config, frame.sized)
     stack.callback(rates.close)
     turns = traced_turns(frame.gate, metrics.ways)
     http = await stack.enter_async_context(_http(config, turns, clock, frame.given.agent))

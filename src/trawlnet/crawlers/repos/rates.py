@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from trawlnet.crawlers.repos.config import ReposConfig, manners
@@ -17,7 +17,16 @@ log = logging.getLogger(__name__)
 SMALL = 100  # Accounts; a PDS below this is somebody's own machine.
 LARGE = 1000  # Accounts; from here on it is infrastructure.
 _LANE_MAX = 300  # Characters; no host has a longer name.
+_TABLE = "accounts"
 _PENDING = 256  # Changes that are written down together.
+
+
+def note_sizes(notes: Notes, accounts: Mapping[str, int]) -> None:
+    """What others have counted, for whoever opens the rates next."""
+    with notes.writing(table := notes.table(_TABLE)) as txn:
+        for lane, count in accounts.items():
+            if len(lane) <= _LANE_MAX:
+                txn.put(lane.encode(), b"%d" % count, db=table)
 
 
 def rate_for(accounts: int, config: ReposConfig) -> float:
@@ -29,9 +38,17 @@ def rate_for(accounts: int, config: ReposConfig) -> float:
 class PdsRates:
     """Counts accounts per lane and tells the gate. What a crash forgets makes it slower only."""
 
-    def __init__(self, notes: Notes, gate: Gate, config: ReposConfig) -> None:
+    def __init__(
+        self,
+        notes: Notes,
+        gate: Gate,
+        config: ReposConfig,
+        told: Callable[[str, int], None] = lambda lane, accounts: None,
+    ) -> None:
+        """`told` hears of every count that has changed."""
         self._notes = notes
-        self._table = notes.table("accounts")
+        self._told = told
+        self._table = notes.table(_TABLE)
         self._gate = gate
         self._config = config
         self._usual = manners(config)
@@ -52,6 +69,7 @@ class PdsRates:
         for lane, count in accounts.items():
             self._accounts[lane] += count
             self._treat(lane)
+            self._told(lane, self._accounts[lane])
             if len(lane) <= _LANE_MAX:
                 self._pending.add(lane)
         if len(self._pending) >= _PENDING:

@@ -13,11 +13,14 @@ from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.build import Frame, Shelf, assembled, open_mirror
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.given import Given, given_by
+from trawlnet.crawlers.repos.rates import note_sizes
+from trawlnet.crawlers.repos.sizes import SharedSizes
 from trawlnet.crawlers.repos.visit import Fetched
 from trawlnet.crawlers.share import Opened, Share, ShareSource
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
@@ -26,7 +29,7 @@ from trawlnet.sink.objects import open_objects
 from trawlnet.sink.parts import PartLimits, PartSink
 from trawlnet.store.fence import Fence
 from trawlnet.store.lmdb_notes import open_notes
-from trawlnet.store.open import open_store
+from trawlnet.store.redis import RedisStore
 
 _UNSETTLED = 20_000  # Repositories that wait for their part; their memory is bounded apart.
 
@@ -72,19 +75,22 @@ async def open_shard(
         limit = PartLimits(config.part_size, config.part_seconds)
         sink = PartSink(objects, share.token, clock, limit, share.may_put)
         stack.push_async_callback(sink.close)
-        store = await open_store(
+        store = await RedisStore.open(
             config.redis_address,
             owner=share.token,
             fence=Fence(share.token, share.buckets, sink),
         )
         stack.push_async_callback(store.close)
+        sizes = SharedSizes(store, clock)
+        stack.push_async_callback(sizes.close)
         notes = open_notes(share.scratch / "notes")
         stack.callback(notes.close)
+        note_sizes(notes, await sizes.of(share.owns))
         meter = RepoMeter(metrics)
         # What is archived is remembered in Redis: there is no archive here to look at.
         archived = Archived(notes, share.scratch / "archive")
         stack.callback(archived.close)
-        gate = Gate(clock, manners(config), barred_until=share.barred_until)
+        gate = Gate(clock, _unknown(config), barred_until=share.barred_until)
         rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
         gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
         frame = Frame(
@@ -94,11 +100,12 @@ async def open_shard(
             Shelf(notes, SharedSink(sink, meter), archived, meter),
             gate,
             share.scratch,
+            sizes.note,
         )
         parts = await assembled(config, frame, clock, metrics, stack)
         source = ShareSource(parts.source, share.run, share.owns)
         yield Opened(
-            replace(parts, source=source, owns=share.owns),
+            replace(parts, source=source, owns=share.owns, companions=(sizes.telling,)),
             _limits(config, share.shards),
             config.workers,
             sink.hurry,
@@ -125,6 +132,12 @@ def check_shareable(config: ReposConfig) -> None:
             "a mirror of the directory that all shards can read is on a ClickHouse server",
             "name one: --clickhouse-address HOST:PORT; or ask a relay: --relay URL",
         )
+
+
+def _unknown(config: ReposConfig) -> Manners:
+    """How a PDS is treated that nobody has counted: whoever did may have died before it could
+    tell, so that it is taken for a small one."""
+    return replace(manners(config), rate=min(config.small_pds_rps, config.default_pds_rps))
 
 
 def directory_part(shards: int, owner: bool) -> float:

@@ -29,6 +29,7 @@
 --   parts, closed     set     parts of the archive with settled keys; those that get no more
 --   placed:<part>     set     settled keys whose results are in that part
 --   manifest          list    what was composed of parts, as JSON
+--   accounts          hash    lane -> how many accounts it has, as far as they were counted
 --   watched, wishes   string, hash  whether somebody watches; what they want: pause, try again
 --   window:lanes      hash    shard -> its lanes, while somebody watches
 --   history:<tier>    list    how the fleet was doing, as JSON
