@@ -172,6 +172,7 @@ def entry(rkey: str, json: bytes) -> bytes:
         (packed_entries(entry("a", b"{") + entry("b", b"{}"), 2), "'a' is no JSON"),
         (packed_entries(entry("a", b'{"x":"\xff"}'), 1), "'a' is no JSON"),
         (packed_entries(entry("a", b"[1]"), 1), "'a' is no JSON object"),
+        (packed_entries(entry("a", b'{"x":' + b"[" * 9999 + b"]" * 9999 + b"}"), 1), "'a' is no"),
         (packed_entries(entry("b", b"{}") + entry("a", b"{}"), 2), "'a' is out of order"),
         (packed_entries(entry("a", b"{}") * 2, 2), "'a' is out of order"),
         (

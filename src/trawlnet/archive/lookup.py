@@ -85,7 +85,7 @@ def is_json(data: bytes) -> bool:
     try:
         _json.decode(data)
         data.decode()
-    except ValueError:
+    except (ValueError, RecursionError):  # The latter: nested deeper than anybody can read.
         return False
     return data.startswith(b"{")
 
