@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.made_records import as_entries
 from tests.made_segments import PDS, make_block, write
 from tests.program import at_once
 
-from trawlnet.archive.survey import UNDATED, survey
+from trawlnet.archive.survey import OTHERS, UNDATED, survey
 from trawlnet.archive.tally import tally
 
 ALICE, BOB = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa", "did:plc:bbbbbbbbbbbbbbbbbbbbbbbb"
@@ -39,6 +40,22 @@ def test_it_counts_what_is_there_and_only_the_latest_of_each(tmp_path: Path):
     counted = tally(tmp_path)
     assert (seen.tally.repos, seen.tally.records) == (counted.repos, counted.records) == (2, 7)
     assert seen.tally.superseded == 1 and not seen.tally.damage
+
+
+def test_names_beyond_a_bound_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("trawlnet.archive.survey._MOST_WORDS", 2)
+    record = {"1": b'{"createdAt":"2024-03-09"}'}
+    named = [("a.b.c", "a.b.d"), ("a.b.d", "a.b.e"), ("a.b.f", "a.b.g"), ("a.b.c",)]
+    blocks = [
+        make_block(f"did:plc:{number:024d}", 5, dict.fromkeys(names, record))
+        for number, names in enumerate(named)
+    ]
+    write(tmp_path, blocks)
+    seen = survey(tmp_path)
+    rows = {name: row.records for name, row in seen.tally.collections.items()}
+    assert rows == {"a.b.c": 2, "a.b.d": 2, OTHERS: 3}
+    assert seen.tally.records == 7 and seen.records_by_month == {"2024-03": 7}
+    assert seen.tally.collections[OTHERS].unpacked == 3 * len(as_entries(record.values(), b"1"))
 
 
 def test_progress_adds_up_to_the_blocks(tmp_path: Path):

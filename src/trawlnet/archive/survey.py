@@ -63,7 +63,7 @@ def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
 def _add_block(
     seen: Survey, counts: RecordCounts, segment: Segment, fd: File, block: FoundBlock
 ) -> None:
-    head, records = block.head, 0
+    head, records = _with_known_names(seen, block.head), 0
     seen.tally.add(head)
     for collection in head.collections:
         records += collection.records
@@ -85,6 +85,15 @@ def _add_block(
     seen.repos_by_records[len(str(records)) if records else 0] += 1
     seen.first_crawled_us = min(seen.first_crawled_us or head.crawled_at_us, head.crawled_at_us)
     seen.last_crawled_us = max(seen.last_crawled_us, head.crawled_at_us)
+
+
+def _with_known_names(seen: Survey, head: rca.BlockHead) -> rca.BlockHead:
+    """A repository may name what collections it likes: 65,535 of them, and others next time."""
+    known = seen.tally.collections
+    if len(known) < _MOST_WORDS:
+        return head
+    renamed = [one if one.name in known else one._replace(name=OTHERS) for one in head.collections]
+    return head._replace(collections=renamed)
 
 
 def _word(counts: Counter[str], word: str) -> str:
