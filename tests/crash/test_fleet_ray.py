@@ -29,10 +29,20 @@ from trawlnet.crawlers.repos.replay_read import Filter
 from trawlnet.fleet.ray import RayRuntime, RayTasks
 from trawlnet.fleet.replay import FleetReplay
 from trawlnet.fleet.supervise import Seen
+from trawlnet.sim.web import World
 from trawlnet.store.redis_fleet import Word
 from trawlnet.tables.open import opened
 from trawlnet.tables.ports import Query
 from trawlnet.tables.server import Server
+from web_fleet import (
+    captured,
+    check_captured,
+    split_site,
+    web_crawl_with,
+    web_fleet_config,
+    web_job,
+)
+from web_site import gaps
 from wire import Moment, Wire
 
 ray = require_package("ray")
@@ -44,6 +54,7 @@ RECORDS = b"INSERT INTO repo_records"
 SEGMENT = b"INSERT INTO replayed_segments"
 SEGMENTS = 4
 PATIENCE = 150.0
+WEB_RATE = 25.0  # Requests per second to one host.
 SECRET = "a-key-that-must-not-be-found-anywhere"
 
 
@@ -99,6 +110,32 @@ def test_shards_outlive_their_processes_and_nodes(tmp_path: Path, cluster: Any) 
     ):
         asyncio.run(main(server.url, told))
     assert files_of_ray_with(SECRET, cluster) == []
+
+
+def test_a_web_crawl_outlives_the_process_of_a_shard(tmp_path: Path, cluster: Any) -> None:
+    archive, killed = str(tmp_path / "archive"), list[int]()
+
+    def kill_one(seen: Seen) -> None:
+        pids = _pids(seen)
+        if not killed and pids and sum(seen.counts.settled.values()) > 15:
+            os.kill(pids[0], signal.SIGKILL)
+            killed.append(pids[0])
+
+    async def main(url: str) -> World:
+        async with split_site(tmp_path, hosts=5, pages=25) as world:
+            limits = {"req_per_sec": WEB_RATE, "max_retries": 6}
+            config = web_fleet_config(world, url, archive, limits=limits)
+            runtime = RayRuntime(ray, web_job(config, tmp_path))
+            crawling = web_crawl_with(config, runtime, kill_one)
+            assert await asyncio.wait_for(crawling, PATIENCE) is Word.DONE
+        return world
+
+    with redis_server() as server:
+        web = asyncio.run(main(server.url))
+    assert killed
+    log = tmp_path / "requests.jsonl"
+    check_captured(web, captured(archive), log)
+    assert min(gaps(log).values()) >= 1.0 / WEB_RATE
 
 
 def files_of_ray_with(word: str, cluster: Any) -> list[Path]:
