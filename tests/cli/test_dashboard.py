@@ -169,6 +169,40 @@ def test_what_is_not_safe_is_not_served(
     assert words in ran.err
 
 
+def test_a_port_that_is_taken_is_named_with_what_to_type(site: Dashboard, workspace: Path) -> None:
+    port = urlsplit(site.url).port
+    ran = at_once("dashboard", "-w", workspace, "--port", port)
+    assert ran.code == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in ran.err
+    assert "--port 0" in ran.err
+
+
+def test_a_missing_token_can_be_made_by_what_is_said(workspace: Path) -> None:
+    ran = at_once("dashboard", "-w", workspace, "--host", "0.0.0.0")
+    assert "export TRAWLNET_DASHBOARD_TOKEN=$(openssl rand -hex 16)" in ran.err
+
+
+def test_a_fleet_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    where = ("dashboard", "-w", tmp_path / "none", "--json", "--store")
+    with redis_server() as redis:
+        idle = at_once(*where, redis.url)
+        assert idle.code == 1
+        assert "no fleet has begun" in idle.error["error"]
+        assert "--fleet local" in idle.error["hint"]
+    assert at_once(*where, redis.url).code == 12
+    assert not (tmp_path / "none").exists()
+
+
+def test_crawlers_of_one_workspace_are_a_click_apart(tmp_path: Path) -> None:
+    for crawler in ("web", "ids"):
+        (tmp_path / "w" / "state" / crawler).mkdir(parents=True)
+    with dashboard_of(tmp_path / "w") as site:
+        page = site.ask("GET", "/").text
+        assert 'href="/?crawler=web"' in page
+        assert 'href="/?crawler=ids"' in page
+        assert "<h1>ids crawl</h1>" in site.ask("GET", "/?crawler=ids").text
+
+
 def test_a_workspace_without_a_crawl_has_no_dashboard(tmp_path: Path) -> None:
     assert at_once("dashboard", "-w", tmp_path / "none").code == 10
     ran = at_once("dashboard", "-w", tmp_path)

@@ -94,7 +94,7 @@ def dashboard(
     if not token and not is_loopback(host):
         raise UsageTrouble(
             f"--host {host}: others can reach this address, and there is no token",
-            f"set {TOKEN} to a long random text, or leave --host out",
+            f"make one: export {TOKEN}=$(openssl rand -hex 16); or leave --host out",
         )
     if token and len(token) < _SHORTEST_TOKEN:
         raise UsageTrouble(

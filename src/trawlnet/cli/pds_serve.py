@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.errors import CliError, Exit, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say
@@ -185,6 +186,19 @@ def listen_on(host: str, port: int) -> socket.socket:
         raise UsageTrouble(
             f"--host {host}: no such address", "name one of this machine, such as 127.0.0.1"
         ) from None
+    except OSError as error:
+        told = (error.strerror or str(error)).lower()
+        raise CliError(f"cannot listen on {host}:{port}: {told}", _listen_hint(error)) from None
+
+
+def _listen_hint(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "choose another port: --port 8081, or --port 0 for any free one"
+        case errno.EACCES:
+            return "choose a port above 1023, such as --port 8080"
+        case _:
+            return "choose an address of this machine, such as --host 127.0.0.1"
 
 
 def url_of(sock: socket.socket) -> str:
