@@ -18,7 +18,7 @@ import pytest
 from archive_rows import blocks_of, made_repos, rows_of, write_segment
 from clickhouse_front import ClickHouse, clickhouse_front
 from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of, world_process
-from program import environment, started, trawlnet
+from program import Ran, environment, started, trawlnet
 from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth
 from servers import redis_server, require_package
@@ -136,6 +136,33 @@ def test_a_web_crawl_outlives_the_process_of_a_shard(tmp_path: Path, cluster: An
     log = tmp_path / "requests.jsonl"
     check_captured(web, captured(archive), log)
     assert min(gaps(log).values()) >= 1.0 / WEB_RATE
+
+
+def test_the_command_ends_at_its_limit_and_others_read_its_archive(
+    tmp_path: Path, cluster: Any
+) -> None:
+    archive, tables, most = tmp_path / "archive", tmp_path / "tables", 12
+    flags = ("--fleet", cluster.address, "--archive", archive, "--max-pages", most, "--json")
+    flags = (*flags, "--allow-private-hosts", "--req-per-sec", 50, "--part-seconds", 1)
+
+    async def main(url: str) -> Ran:
+        async with split_site(tmp_path, hosts=5, pages=25) as world:
+            command = ("web", "crawl", "-w", tmp_path / "w", *world.seeds, "--store", url, *flags)
+            return await asyncio.to_thread(trawlnet, *command)
+
+    with redis_server() as server:
+        ran = asyncio.run(main(server.url))
+        summary = ran.rows[-1]
+        assert ran.code == 4 and summary["ending"] == "limit", ran.err
+        captures = summary["archive"]["captures"]
+        at = ("-w", tmp_path / "w", "--redis-address", server.url)
+        (status,) = trawlnet("web", "status", *at, "--json").rows
+        assert status["crawler"] == "web" and status["open"] > 0
+        (report,) = trawlnet("web", "report", *at, "--archive", archive, "--json").rows
+        assert report["captures"] == captures and report["open"] == status["open"]
+    (replayed,) = trawlnet("web", "replay", "--archive", archive, "-o", tables, "--json").rows
+    assert replayed == {"captures": captures, "pages": most, "damaged": 0}
+    assert len((tables / "pages.csv").read_text().splitlines()) == captures + 1
 
 
 def files_of_ray_with(word: str, cluster: Any) -> list[Path]:

@@ -108,12 +108,20 @@ def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
         if ids
         else load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     )
-    if not config.redis_address:
+    address = config.redis_address or ("" if ids else _of_web(workspace))
+    if not address:
         raise CliError(
             "a fleet is found by its Redis, and none is named",
             "name it: --store redis://HOST:PORT/0, or in trawlnet.yaml",
         )
-    return config.redis_address
+    return address
+
+
+def _of_web(workspace: Any) -> str:
+    from trawlnet.crawlers.web.build import redis_url
+    from trawlnet.crawlers.web.config import WebConfig
+
+    return redis_url(load_section(Workspace(workspace, "web"), WebConfig).config)
 
 
 async def _look(url: str) -> Seen:

@@ -23,6 +23,7 @@ from trawlnet.cli.workspace import Workspace, find, shown
 from trawlnet.engine.ports import Counts
 
 if TYPE_CHECKING:  # Only the command itself pays for the import.
+    from trawlnet.crawlers.web.survey import WebSurvey
     from trawlnet.observe.report.page import Report
 
 Output = Annotated[
@@ -69,7 +70,7 @@ def repos_report(place: Where, output: Output = _PAGE, json: Json = False) -> in
 def add_web_report(app: typer.Typer) -> None:
     from trawlnet.crawlers.web.config import WebConfig
 
-    _add(app, "web", WebConfig, ("redis_address",), web_report)
+    _add(app, "web", WebConfig, ("redis_address", "archive"), web_report)
 
 
 def add_ids_report(app: typer.Typer) -> None:
@@ -103,30 +104,46 @@ def web_report(
 ) -> int:
     """Show what a web crawl has captured: by host, type, status, depth, size and hour.
 
-    The capture log is read once, in bounded memory, also while a crawl runs. With --json the
-    figures go to stdout, and no page is written.
+    The capture log is read once, in bounded memory, also while a crawl runs; of a fleet, what its
+    archive lists. With --json the figures go to stdout, and no page is written.
     """
     from trawlnet.crawlers.web.build import open_ledger
     from trawlnet.crawlers.web.config import WebConfig
     from trawlnet.crawlers.web.report import WebFacts, as_json, as_report
-    from trawlnet.crawlers.web.survey import log_bytes, survey_captures
     from trawlnet.sink.counters import latest
 
-    place = find(workspace, "web")
+    place = Workspace(workspace, "web")
     config = load_section(place, WebConfig, flags).config
-    if not (total := log_bytes(workspace)):
-        raise _nothing(place)
+    where = config.archive or shown(place.path)
+    seen = _seen_in_archive(config.archive) if config.archive else _seen_here(workspace)
 
     async def counted() -> Counts:
         async with open_ledger(config, place.state) as ledger:
             return await ledger.counts()
 
-    with progress_bar("reading", total) as progress:
-        seen = survey_captures(workspace, progress)
     counters = latest(workspace / config.metrics.crawler_csv)
     facts = WebFacts(seen, asyncio.run(counted()), counters)
-    where = shown(place.path)
     return _tell(json, output, lambda: as_json(facts), lambda now: as_report(facts, where, now))
+
+
+def _seen_here(workspace: Path) -> WebSurvey:
+    from trawlnet.crawlers.web.survey import log_bytes, survey_captures
+
+    place = find(workspace, "web")
+    if not (total := log_bytes(workspace)):
+        raise _nothing(place)
+    with progress_bar("reading", total) as progress:
+        return survey_captures(workspace, progress)
+
+
+def _seen_in_archive(archive: str) -> WebSurvey:
+    from trawlnet.cli.web_replay import archived_at
+    from trawlnet.crawlers.web.survey import survey_archive
+    from trawlnet.sink.capture_archive import LOGS
+
+    objects = archived_at(archive)
+    with progress_bar("reading", sum(objects.sizes(LOGS).values())) as progress:
+        return survey_archive(objects, progress)
 
 
 def ids_report(

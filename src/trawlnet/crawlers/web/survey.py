@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 
+from trawlnet.sink.capture_archive import LOGS, archived_lines, manifest_of
 from trawlnet.sink.capture_files import LOG
 from trawlnet.sink.capture_line import CaptureLine, Glance
 from trawlnet.sink.capture_log import BEGINNING, files_of, read_glances
+from trawlnet.sink.objects import Objects
 from trawlnet.sink.page import digest_of
 
 OTHERS = "(others)"
@@ -58,6 +60,17 @@ def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurv
         _add_links(seen, [link.to for line in lines for link in line.links])
         progress(end.offset - (at.offset if end.segment == at.segment else 0))
         at = end
+    return seen
+
+
+def survey_archive(objects: Objects, progress: Callable[[int], None]) -> WebSurvey:
+    """The same of what a fleet has listed."""
+    seen, met, sizes = WebSurvey(), _Known(), objects.sizes(LOGS)
+    for listed in manifest_of(objects):
+        for line in archived_lines(objects, listed):
+            _add(seen, met, line)
+            _add_links(seen, [link.to for link in line.links])
+        progress(sizes.get(listed.log, 0))
     return seen
 
 
