@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -90,6 +92,24 @@ def test_entries_that_end_early_add_nothing(make: Any) -> None:
     assert figures(counts) == ([], 0, [])
     assert counts.add(b"", 0) and counts.add(entries, 1)
     assert figures(counts) == ([("2024-03", 1)], 0, [("en", 1), ("pt", 1)])
+
+
+@needs_native
+def test_counts_that_two_threads_add_to_stay_right() -> None:
+    """One who comes while the other is at it is turned away, and has added nothing."""
+    counts, entries = new_counts(), as_entries([LIKE] * 2000)
+
+    def add() -> int:
+        done = 0
+        for _ in range(100):
+            with suppress(ValueError):
+                done += counts.add(entries, 2000)
+        return done
+
+    with ThreadPoolExecutor(2) as pool:
+        adds = [pool.submit(add) for _ in range(2)]
+    done = sum(one.result() for one in adds)
+    assert done and counts.months() == {"2023-11": 2000 * done}
 
 
 # That both are the same.
