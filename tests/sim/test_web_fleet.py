@@ -14,8 +14,10 @@ from servers import redis_server
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.shared import check_shareable
+from trawlnet.fleet.compose_captures import CaptureComposer
 from trawlnet.fleet.supervise import Seen, begin
 from trawlnet.sim.web import World
+from trawlnet.sink.objects import FolderObjects
 from trawlnet.store.redis_fleet import FleetKeys, Word
 from web_fleet import (
     captured,
@@ -27,7 +29,7 @@ from web_fleet import (
     web_fleet_config,
     web_job,
 )
-from web_site import gaps
+from web_site import gaps, reachable
 
 PATIENCE = 90.0  # Seconds; only a test that fails waits that long.
 RATE = 50.0  # Requests per second to one host.
@@ -106,6 +108,20 @@ def test_a_budget_of_pages_is_exact_over_all_shards_and_the_next_run_has_its_own
     with_site(tmp_path, use)
 
 
+def test_a_budget_of_bytes_ends_the_crawl_of_all_shards(tmp_path: Path) -> None:
+    archive = str(tmp_path / "archive")
+
+    async def use(world: World, url: str) -> None:
+        limits = {"req_per_sec": RATE}
+        config = web_fleet_config(world, url, archive, caps={"max_bytes": "50KB"}, limits=limits)
+        runtime = Tasks(web_job(config, tmp_path / "scratch"))
+        assert await web_crawl_with(config, runtime) is Word.LIMIT
+
+    world = with_site(tmp_path, use)
+    found = pages_of(captured(archive))
+    assert 0 < len(found) < len(reachable(world, "link", "sitemap"))
+
+
 def test_caps_hold_over_hosts_of_different_shards(tmp_path: Path) -> None:
     async def use(world: World, url: str) -> None:
         archive = str(tmp_path / "archive")
@@ -135,6 +151,23 @@ def test_seeds_that_are_added_to_a_crawl_are_visited(tmp_path: Path) -> None:
         await keys.close()
 
     with_site(tmp_path, use, pages=2)
+
+
+def test_an_archive_of_a_crawl_that_redis_does_not_know_is_refused(tmp_path: Path) -> None:
+    async def main(url: str) -> None:
+        keys = await FleetKeys.open(url)
+        objects = FolderObjects(tmp_path)
+        composer = CaptureComposer(keys, objects)
+        await composer.check_place()
+        objects.put("manifest/captures_0001.json", b"{}")
+        with pytest.raises(NotReady, match="another crawl"):
+            await composer.check_place()
+        await begin(keys, 1, "web")
+        await composer.check_place()
+        await keys.close()
+
+    with redis_server() as server:
+        asyncio.run(main(server.url))
 
 
 def test_a_redis_that_holds_another_crawlers_fleet_is_refused() -> None:

@@ -89,6 +89,7 @@ async def _crawl(config: WebConfig, runtime: Runtime, s3: Mapping[str, str], as_
         enough = limits_of(config, keys, lambda: clock.now() - begun)
         stands = config.shard_timeout
         command = Command(keys, store, composer, runtime, clock, stands, show.look_at, enough)
+        await composer.check_place()
         await begin(keys, config.shards, _CRAWLER)
         with steered_by_signals(keys):
             word = await supervise(command)

@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.compose import groups
 from trawlnet.sink.capture_archive import LOGS, MANIFEST, Listed, listed_of, log_name
 from trawlnet.sink.capture_part import PART_SUFFIX, PARTS, WARC, ComposedLog, part_path
@@ -28,6 +29,15 @@ class CaptureComposer:
     keys: FleetKeys
     objects: Objects
     full: int = LOG_BYTES
+
+    async def check_place(self) -> None:
+        """Raises NotReady for an archive that a crawl this Redis knows nothing of has filled:
+        names are numbered by Redis, and would be used again."""
+        if not (await self.keys.plan()).version and await self._in(MANIFEST):
+            raise NotReady(
+                f"{self.objects.url} holds captures of another crawl",
+                "name another --archive, or the Redis of that crawl",
+            )
 
     async def compose(self, *, everything: bool) -> int:
         """Make logs of parts that can get no more keys, as far as one is full; with `everything`
