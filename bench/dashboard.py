@@ -5,15 +5,17 @@
 One real `web crawl` of a simulated web on loopback, paced so that it does the same work all the
 time, and a dashboard beside it. Windows take turns: nobody looks, one viewer is sent events, nobody
 looks. The figure is the CPU time of the crawl's process as a share of one core; each window with a
-viewer is held against the mean of the two beside it, so that what drifts cancels out, and the
-median over the rounds is what counts: the machine does other things, too. Then the same with the
-crawl paused, where telling a viewer is all there is to do: that has little noise.
+viewer is held against what its tries would have cost in the two windows beside it, so that what
+drifts cancels out, and the median over the rounds is what counts: the machine does other things,
+too. Then the same with the crawl paused, where telling a viewer is all there is to do: that has
+little noise.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import multiprocessing
 import resource
 import statistics
@@ -27,6 +29,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -64,12 +67,21 @@ def cpu_seconds(pid: int) -> float:
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
-def shares(pids: Sequence[int], window: float) -> list[float]:
-    """Of one core, over a window, of each process."""
-    begun, before = time.monotonic(), [cpu_seconds(pid) for pid in pids]
+class Window(NamedTuple):
+    crawl: float  # Share of one core.
+    dashboard: float
+    tries: float  # A second.
+
+
+def looked_at(crawl: Started, site: Dashboard, status: Path, window: float) -> Window:
+    def read() -> tuple[float, ...]:
+        tries = sum(json.loads(status.read_bytes())["attempts"].values())
+        return cpu_seconds(crawl.pid), cpu_seconds(site.program.pid), tries, time.monotonic()
+
+    before = read()
     time.sleep(window)
-    after, seconds = [cpu_seconds(pid) for pid in pids], time.monotonic() - begun
-    return [(late - early) / seconds for early, late in zip(before, after, strict=True)]
+    *spent, seconds = (late - early for early, late in zip(before, read(), strict=True))
+    return Window(*(one / seconds for one in spent))
 
 
 @contextmanager
@@ -91,38 +103,45 @@ def _view(url: str) -> None:
 
 @dataclass
 class Measured:
-    alone: list[float] = field(default_factory=list)  # One more than rounds.
-    watched: list[float] = field(default_factory=list)
-    dashboard: list[float] = field(default_factory=list)  # Its own process, with the viewer.
-    idle: list[float] = field(default_factory=list)  # The same without.
+    alone: list[Window] = field(default_factory=list)  # One more than rounds.
+    watched: list[Window] = field(default_factory=list)
+
+    @property
+    def more(self) -> list[float]:
+        """What each window with a viewer took beyond what its tries take without."""
+        return [
+            seen.crawl - _expected(pair, seen.tries)
+            for seen, pair in zip(self.watched, pairwise(self.alone), strict=True)
+        ]
+
+
+def _expected(alone: Sequence[Window], tries: float) -> float:
+    share = statistics.mean(one.crawl for one in alone)
+    usual = statistics.mean(one.tries for one in alone)
+    return share * tries / usual if usual >= 1.0 else share
 
 
 def measure(crawl: Started, workspace: Path, rounds: int, window: float) -> Measured:
-    made = Measured()
-    table = workspace / "state" / "web" / LANES
+    made, state = Measured(), workspace / "state" / "web"
     with dashboard_of(workspace) as site:
-        pids = (crawl.pid, site.program.pid)
 
-        def unwatched() -> None:
-            ours, theirs = shares(pids, window)
-            made.alone.append(ours)
-            made.idle.append(theirs)
+        def look() -> Window:
+            return looked_at(crawl, site, state / "status.json", window)
 
-        unwatched()
+        made.alone.append(look())
         for _ in range(rounds):
             with viewer(site):
                 time.sleep(_BEGINS)
-                ours, theirs = shares(pids, window)
-                lanes = len(read_table(table.read_bytes()).rows)
-            made.watched.append(ours)
-            made.dashboard.append(theirs)
+                made.watched.append(look())
+                lanes = len(read_table((state / LANES).read_bytes()).rows)
             time.sleep(WATCH_SECONDS + 1.0)  # So long it believes that somebody looks.
-            unwatched()
+            made.alone.append(look())
+            before, seen, after = *made.alone[-2:-1], made.watched[-1], made.alone[-1]
+            shares = " ".join(f"{one.crawl:.2%} at {one.tries:.0f}/s" for one in (before, after))
             print(
-                f"  {lanes} lanes: alone {made.alone[-2]:.2%}, watched {ours:.2%}, "
-                f"alone {made.alone[-1]:.2%}; the dashboard {theirs:.2%}",
-                flush=True,
+                f"  {lanes} lanes: alone {shares}; watched {seen.crawl:.2%} at {seen.tries:.0f}/s"
             )
+            sys.stdout.flush()
     return made
 
 
@@ -154,26 +173,26 @@ def main() -> None:
         ) as crawl:
             crawl.says("running 30s")
             crawl.says("running 1m00s")
-            busy = measure(crawl, workspace, given.rounds, given.window)
-            print(crawl.err.splitlines()[-1])
+            report("a crawl that is busy", measure(crawl, workspace, given.rounds, given.window))
             (workspace / "pause.web").touch()
             time.sleep(_REST)
             paused = measure(crawl, workspace, given.rounds, given.window)
+            report("the same crawl, paused: only the telling is left to measure", paused)
         world.kill()
-    report("a crawl that is busy", busy)
-    report("the same crawl, paused: nothing but the telling is left to measure", paused)
 
 
 def report(title: str, made: Measured) -> None:
-    beside = [statistics.mean(pair) for pair in pairwise(made.alone)]
-    more = [one - none for one, none in zip(made.watched, beside, strict=True)]
+    def middle(row: Sequence[Window], name: str) -> float:
+        return statistics.median(getattr(one, name) for one in row)
+
+    more = made.more
     print(title)
-    print(f"  nobody looks: {statistics.median(made.alone):.2%} of a core")
-    print(f"    one viewer: {statistics.median(made.watched):.2%}")
+    print(f"  nobody looks: {middle(made.alone, 'crawl'):.2%} of a core")
+    print(f"    one viewer: {middle(made.watched, 'crawl'):.2%}")
     spread = f"{min(more):+.2%} to {max(more):+.2%}"
     print(f"          more: {statistics.median(more):+.2%}, from {spread} in {len(more)} rounds")
-    idle = statistics.median(made.idle)
-    print(f" the dashboard: {statistics.median(made.dashboard):.2%}; without a viewer {idle:.2%}")
+    own, idle = middle(made.watched, "dashboard"), middle(made.alone, "dashboard")
+    print(f" the dashboard: {own:.2%} with its viewer, {idle:.2%} without", flush=True)
 
 
 if __name__ == "__main__":

@@ -67,3 +67,15 @@ def picture(browser: webdriver.Chrome, name: str, size: tuple[int, int], dark: b
         show(browser, size, dark)
         assert browser.save_screenshot(str(Path(folder) / f"{name}.png"))
         show(browser, WIDE)
+
+
+def enough_to_see(browser: webdriver.Chrome, samples: int = 6) -> None:
+    """Pictures are for people: there must be something to see in the charts."""
+    if os.environ.get("TRAWLNET_SCREENSHOTS"):
+        rows = "#part-chart-throughput tbody tr"
+        until(
+            browser,
+            lambda: len(browser.find_elements(By.CSS_SELECTOR, rows)) > samples,
+            "some history",
+            samples * 30,
+        )

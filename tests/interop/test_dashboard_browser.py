@@ -5,7 +5,6 @@ TRAWLNET_SCREENSHOTS=docs/img keeps pictures of it; without that nothing is writ
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,8 +15,16 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.wait import WebDriverWait
-from tests.dashboard_browser import done, follow, hosts, picture, standing, tile, until
+from tests.dashboard_browser import (
+    done,
+    enough_to_see,
+    follow,
+    hosts,
+    picture,
+    standing,
+    tile,
+    until,
+)
 from tests.dashboard_run import (
     HOSTILE,
     Dashboard,
@@ -112,13 +119,7 @@ def _frontier(browser: webdriver.Chrome) -> None:
 
 
 def _pictures(browser: webdriver.Chrome) -> None:
-    if not os.environ.get("TRAWLNET_SCREENSHOTS"):
-        return
-    # Pictures are for people: there must be something to see in the charts.
-    rows = "#part-chart-throughput tbody tr"
-    WebDriverWait(browser, 180).until(
-        lambda _: len(browser.find_elements(By.CSS_SELECTOR, rows)) > 8
-    )
+    enough_to_see(browser, 8)
     browser.get(browser.current_url.partition("?")[0])
     until(browser, lambda: standing(browser) == "running", "the page")
     picture(browser, "dashboard", (1360, 1500), False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from tests.dashboard_browser import follow, picture, standing, tile, until
+from tests.dashboard_browser import enough_to_see, follow, picture, standing, tile, until
 from tests.dashboard_run import dashboard_of
 from tests.interop.test_registry_browser import CONTRAST, PHONE, WIDE, show
 from tests.program import started
@@ -84,7 +83,7 @@ def test_ids_show_lag_workers_and_what_each_decision_came_to(
             assert any(row[2] for row in exhibit(browser, "Ids a second: expected and measured"))
             until(browser, lambda: tile(browser, "lag, 20th percentile").endswith("s"), "the lag")
             assert tile(browser, "tasks in flight").split(" of ")[1] == workers
-            _enough_to_see(browser)
+            enough_to_see(browser)
             assert _titles(browser) >= {"Lag", "Answers that are no ids", "Gaps", "Tasks in flight"}
             well_shown(browser, "dashboard-ids")
 
@@ -107,7 +106,7 @@ def test_pds_show_the_registry_and_lead_to_it(browser: webdriver.Chrome, tmp_pat
             until(browser, lambda: len(exhibit(browser, "Registry by status")) > 1, "scans", LONG)
             until(browser, lambda: len(network["pds"]) == _sum(browser, "status"), "all of it")
             assert _sum(browser, "source") == len(network["pds"])
-            _enough_to_see(browser)
+            enough_to_see(browser)
             well_shown(browser, "dashboard-pds")
             follow(browser, "#part-exhibits .more a")
             assert browser.current_url.endswith("/registry/")
@@ -126,15 +125,3 @@ def _begun(crawl: Any, workspace: Path) -> Path:
 
 def _titles(browser: webdriver.Chrome) -> set[str]:
     return {one.text for one in browser.find_elements(By.TAG_NAME, "h2")}
-
-
-def _enough_to_see(browser: webdriver.Chrome) -> None:
-    """Pictures are for people: there must be something to see in the charts."""
-    if os.environ.get("TRAWLNET_SCREENSHOTS"):
-        rows = "#part-chart-throughput tbody tr"
-        until(
-            browser,
-            lambda: len(browser.find_elements(By.CSS_SELECTOR, rows)) > 6,
-            "some history",
-            180,
-        )

@@ -7,7 +7,16 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from tests.dashboard_browser import done, follow, hosts, picture, standing, tile, until
+from tests.dashboard_browser import (
+    done,
+    enough_to_see,
+    follow,
+    hosts,
+    picture,
+    standing,
+    tile,
+    until,
+)
 from tests.dashboard_run import Dashboard, dashboard_of
 from tests.fleet_watched import WatchedFleet, watched_fleet
 from tests.interop.test_registry_browser import PHONE, WIDE, show
@@ -107,9 +116,12 @@ def _retry(browser: webdriver.Chrome, fleet: WatchedFleet) -> None:
     after = asyncio.run(_counts(fleet.redis.url))
     assert after.open > before.open
     assert sum(after.settled.values()) < sum(before.settled.values())
+    assert asyncio.run(_again(fleet.redis.url)) == 1, "shards at work would look again"
 
 
 def _pictures(browser: webdriver.Chrome) -> None:
+    enough_to_see(browser)
+    browser.get(browser.current_url.partition("?")[0])
     picture(browser, "dashboard-fleet", (1360, 1900), False)
     picture(browser, "dashboard-fleet-dark", (1360, 1900), True)
     picture(browser, "dashboard-fleet-phone", (PHONE[0], 2600), False)
@@ -127,5 +139,13 @@ async def _samples(url: str) -> int:
     keys = await FleetKeys.open(url)
     try:
         return len(await read_fleet_history(keys.window, 0.0, 100))
+    finally:
+        await keys.close()
+
+
+async def _again(url: str) -> int:
+    keys = await FleetKeys.open(url)
+    try:
+        return (await keys.window.wishes()).again
     finally:
         await keys.close()

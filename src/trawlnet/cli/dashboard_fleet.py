@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from trawlnet.cli.status import status_row
-from trawlnet.engine.outcome import Reason
 from trawlnet.engine.partition import Moves, bucket_of, owners
 from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
 from trawlnet.fleet.telling import unpacked
@@ -203,7 +202,8 @@ async def _obey(keys: FleetKeys, store: RedisStore, order: Order) -> str:
             await keys.window.wish(paused=False)
             return "Resumed."
         case Deed.RETRY:
-            return await _retry(keys, store, order.reason)
+            count = await store.retry(order.reason)
+            return f"{count:,} put back; the shards that own their hosts try them again."
         case Deed.DRAIN | Deed.STOP:
             if (await keys.plan()).word not in (Word.RUN, Word.DRAIN):
                 return "Nothing was done: the fleet is not at work."
@@ -211,12 +211,6 @@ async def _obey(keys: FleetKeys, store: RedisStore, order: Order) -> str:
             await keys.window.wish(paused=False)
             await keys.change(word=order.deed.value)
             return f"The fleet is told to {order.deed}."
-
-
-async def _retry(keys: FleetKeys, store: RedisStore, reason: Reason | None) -> str:
-    count = await store.retry(reason)
-    await keys.window.wish_again()
-    return f"{count:,} put back; the shards that own their hosts try them again."
 
 
 def _shards(plan: Plan, heard: Mapping[int, Heard]) -> Exhibit:

@@ -171,6 +171,8 @@ class RedisStore:
         for word in await self._failed_words() if reason is None else [reason]:
             while opened := await self._scripts.run("reopen_failed", word, _KEYS_AT_ONCE):
                 reopened += opened
+        # Shards at work may have given up on these lanes: they look again.
+        await self._scripts.ask("HINCRBY", "wishes", "again", 1)
         return reopened
 
     async def ask(self, command: str, name: str, *args: Any) -> Any:

@@ -32,9 +32,6 @@ class FleetWindow:
     async def wish(self, *, paused: bool) -> None:
         await self._scripts.ask("HSET", "wishes", "paused", int(paused))
 
-    async def wish_again(self) -> None:
-        await self._scripts.ask("HINCRBY", "wishes", "again", 1)
-
     async def wishes(self) -> Wishes:
         watched = await self._scripts.ask("EXISTS", "watched")
         told = await self._scripts.ask("HGETALL", "wishes")
