@@ -7,11 +7,12 @@ every shard has the same small crew, so that a shard gets no more than crew / la
 for hosts, not for the processor: with a crew as large as one would have otherwise, two cores would
 be the limit of one shard and of four alike. `ideal` is what latency, crew and rates of hosts allow;
 nobody can be faster, and the rest is the fleet's. Hosts are of different sizes and are given to
-shards by a draw, with luck or without; a fleet moves lanes when that pays.
+shards by a draw, with luck or without; a crawl from the mirror knows their sizes and evens that
+out.
 
 Ray (a head and two nodes, processes of their own), Redis, ClickHouse's engine, the archive and the
 simulated network share this machine. One network and one mirror serve all runs, each of which has a
-Redis and an archive of its own. The network's log is the judge of the gaps: one is too short if
+Redis and an archive of its own; the network builds each repository once, in the first run. The network's log is the judge of the gaps: one is too short if
 even the longest that it can have been is (see `tests/fleet_run.py`).
 """
 
@@ -41,6 +42,7 @@ from program import trawlnet
 from ray_nodes import ray_cluster
 from repos_run import Truth
 from servers import redis_server
+from trawlnet.crawlers.repos.expected import expected
 from trawlnet.engine.partition import bucket_of
 from trawlnet.fleet.balance import balanced
 from trawlnet.fleet.plan import Assumptions, Host, forecast
@@ -119,7 +121,12 @@ class Bench:
         )
         watch = Watch()
         runtime = RayRuntime(ray, job_of(config, place, gap=1.0 / RATE))
-        asyncio.run(crawl_with(config, runtime, show=watch.look_at, shards=shards))
+
+        async def crawl() -> None:
+            loads = await expected(config, place)
+            await crawl_with(config, runtime, show=watch.look_at, shards=shards, loads=loads)
+
+        asyncio.run(crawl())
         return watch
 
     def ideal(self, shards: int, *, even: bool) -> float:

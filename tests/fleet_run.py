@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from program import environment
@@ -20,6 +21,7 @@ from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.segment import Place, find_segments, open_segment
 from trawlnet.archive.verify import verify_segment
 from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.fleet.balance import Loads
 from trawlnet.fleet.compose import Composer
 from trawlnet.fleet.crawlers import run_job
 from trawlnet.fleet.shard import ShardJob
@@ -30,6 +32,7 @@ from trawlnet.store.redis import RedisStore
 from trawlnet.store.redis_fleet import FleetKeys, Word
 
 STANDS = 1.5  # Seconds.
+_NOTHING: Loads = MappingProxyType({})
 
 
 def fleet_config(world: Mapping[str, Any], redis: str, archive: str, **more: Any) -> ReposConfig:
@@ -100,9 +103,11 @@ async def commanded(
         await store.close()
 
 
-async def crawl_with(config: ReposConfig, runtime: Any, s3=None, show=None, shards=2) -> Word:
+async def crawl_with(
+    config: ReposConfig, runtime: Any, s3=None, show=None, shards=2, loads: Loads = _NOTHING
+) -> Word:
     async with commanded(config, runtime, s3, show) as command:
-        await begin(command.keys, shards)
+        await begin(command.keys, shards, expected=loads)
         return await supervise(command)
 
 

@@ -13,7 +13,13 @@ from trawlnet.sim.atproto.world import serve_atproto
 
 async def main(seed: int, accounts: int, hosts: int, latency: float, log: Path) -> None:
     world = await serve_atproto(
-        seed, accounts=accounts, hosts=hosts, habits=(), latency=latency, log=log
+        seed,
+        accounts=accounts,
+        hosts=hosts,
+        habits=(),
+        latency=latency,
+        log=log,
+        keep_exports=True,
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -15,6 +15,7 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import BUCKETS, bucket_of, share_of
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
+from trawlnet.fleet.supervise import begin
 from trawlnet.store.errors import Fenced
 from trawlnet.store.fence import Fence
 from trawlnet.store.redis import RedisStore
@@ -258,5 +259,20 @@ def test_what_waits_is_told_by_bucket_without_blocked_lanes(fleet: Fleet) -> Non
         await store.hold(TASKS[0].lane, math.inf)
         blocked = sum(task.lane == TASKS[0].lane for task in TASKS)
         assert sum((await keys.waiting()).values()) == len(TASKS) - blocked
+
+    run(fleet, tell)
+
+
+def test_a_new_crawl_is_shared_out_by_what_is_expected_and_goes_on_as_it_was(fleet: Fleet) -> None:
+    async def tell() -> None:
+        keys = await fleet.keys()
+        loads = dict.fromkeys(sorted(share_of(0, 2))[:4], 100)
+        plan = await begin(keys, 2, expected=loads)
+        parts = [sum(loads[n] for n in loads if n in plan.buckets_of(shard)) for shard in (0, 1)]
+        assert parts == [200, 200]
+        again = await begin(keys, 2)
+        assert (again.run, again.moved) == (plan.run, plan.moved)
+        await keys.change(word=Word.DONE)
+        assert (await begin(keys, 2)).moved == ()
 
     run(fleet, tell)

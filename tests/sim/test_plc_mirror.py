@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,6 +16,7 @@ from trawlnet.crawlers.atproto.identity import Identity, resolve
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.crawlers.repos.expected import expected_by
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.partition import bucket_of
@@ -282,6 +284,7 @@ def test_pages_of_dids_tell_whom_to_visit(log, tmp_path):
                 for row in page
             ]
             buckets = {row.did: bucket_of(lane_of(row.pds)) for row in found}
+            assert await expected_by(tables) == Counter(buckets.values())
             expected_ours = [row.did for row in found if buckets[row.did] in (bucket, 1)]
             assert [row.did for row in ours] == expected_ours != []
             states = await plc.did_states(tables, [found[0].did, "did:plc:nobody"])

@@ -18,6 +18,7 @@ from trawlnet.cli.run import given_up_on
 from trawlnet.cli.talk import say, showable
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.expected import expected
 from trawlnet.crawlers.repos.given import given_by
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.shared import check_shareable
@@ -46,7 +47,7 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
         told = showable(config.model_dump(mode="json"))
         log.info("fleet began", extra={"config": json.dumps(told)})
         with ray_runtime(config.fleet, _job(config, workspace, s3)) as runtime:
-            return asyncio.run(_crawl(config, runtime, s3, as_json))
+            return asyncio.run(_crawl(config, workspace, runtime, s3, as_json))
 
 
 def _job(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> ShardJob:
@@ -64,7 +65,11 @@ def _job(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> Sh
 
 
 async def _crawl(
-    config: ReposConfig, runtime: Runtime, s3: Mapping[str, str], as_json: bool
+    config: ReposConfig,
+    workspace: Workspace,
+    runtime: Runtime,
+    s3: Mapping[str, str],
+    as_json: bool,
 ) -> int:
     clock, show = SystemClock(), Show(as_json)
     begun = clock.now()
@@ -79,7 +84,7 @@ async def _crawl(
         objects = open_objects(config.archive, s3)
         composer = Composer(keys, objects, clock, config.segment_size)
         command = Command(keys, store, composer, runtime, clock, config.shard_timeout, show.look_at)
-        await begin(keys, config.shards)
+        await begin(keys, config.shards, expected=await expected(config, workspace.path))
         with steered_by_signals(keys):
             word = await supervise(command)
         ended = Ended("repos", word, await store.counts(), clock.now() - begun)

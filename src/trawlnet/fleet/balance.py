@@ -1,8 +1,8 @@
 """Lanes are not equally large: which buckets should change hands, so that all shards end together.
 
-A draw shares out the buckets without regard to what is in them. What is in them is only known once
-the crawl is under way, from what waits on each lane; and to move a bucket takes its old and its new
-owner some seconds, so that it is done when it saves more.
+A draw shares out the buckets without regard to what is in them. A crawl that knows before it begins
+is shared out by that. Others find out under way, from what waits on each lane; and to move a bucket
+then takes its old and its new owner some seconds, so that it is done when it saves more.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 import structlog
@@ -11,7 +13,7 @@ import structlog
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.ports import Clock, Counts, Ledger
-from trawlnet.fleet.balance import moves_worth_it
+from trawlnet.fleet.balance import Loads, balanced, moves_worth_it
 from trawlnet.fleet.history import FleetHistory, figures_of
 from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import StoreUnreachable
@@ -22,6 +24,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 Statuses = Mapping[int, Mapping[str, Any]]
 
+_NOTHING: Loads = MappingProxyType({})
 _LOOK_EVERY: Final = 0.5  # Seconds.
 _COMPOSE_EVERY: Final = 10.0
 _WEIGH_EVERY: Final = 5.0  # Seconds between two looks at who has how much left,
@@ -82,17 +85,24 @@ class Command:
     enough: Callable[[Seen], Awaitable[bool]] = _never
 
 
-async def begin(keys: FleetKeys, shards: int, crawler: str = "repos") -> Plan:
-    """Start a crawl, or go on with one that was not done. Raises NotReady for another's keys."""
+async def begin(
+    keys: FleetKeys, shards: int, crawler: str = "repos", expected: Loads = _NOTHING
+) -> Plan:
+    """Start a crawl, or go on with one that was not done; a new one is shared out by what is
+    expected in each bucket. Raises NotReady for another's keys."""
     plan = await keys.plan()
     if plan.crawler not in ("", crawler):
         raise NotReady(
             f"this Redis holds a fleet of {plan.crawler}, not of {crawler}",
             "give each crawl a database of its own: redis://HOST:PORT/1",
         )
-    run = plan.run + 1 if plan.word in (Word.DONE, Word.LIMIT) else plan.run
+    run, moved = plan.run, plan.moved
+    if plan.word in (Word.DONE, Word.LIMIT):
+        run, moved = plan.run + 1, balanced(expected, shards, ())
     await keys.window.wish(paused=False)
-    return await keys.change(run=run, shards=shards, word=Word.RUN, crawler=crawler)
+    return await keys.change(
+        run=run, shards=shards, word=Word.RUN, crawler=crawler, moved=json.dumps(moved)
+    )
 
 
 async def supervise(command: Command) -> Word:

@@ -27,8 +27,16 @@ class Volume:
 
 
 class Shelf:
-    def __init__(self, population: Population, blocks_at_hand: int = _BLOCKS_AT_HAND) -> None:
+    def __init__(
+        self,
+        population: Population,
+        blocks_at_hand: int = _BLOCKS_AT_HAND,
+        *,
+        keep_exports: bool = False,
+    ) -> None:
+        """With `keep_exports` every repository is built once, whatever memory that takes."""
         self._population = population
+        self._exports: dict[int, bytes] | None = {} if keep_exports else None
         self._seed = population.plan.seed
         self._limit = blocks_at_hand
         self._blocks = 0
@@ -66,6 +74,13 @@ class Shelf:
         return account.index in self._heads
 
     def car(self, account: Account) -> bytes:
+        if self._exports is None:
+            return self._export(account)
+        if account.index not in self._exports:
+            self._exports[account.index] = self._export(account)
+        return self._exports[account.index]
+
+    def _export(self, account: Account) -> bytes:
         volume = self.volume(account)
         order = random.Random(f"{self._seed}/{account.index}/order")
         twice = order.random() < _DUPLICATES_SHARE

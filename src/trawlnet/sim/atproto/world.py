@@ -84,6 +84,7 @@ async def serve_atproto(
     latency: float = 0.0,
     log: Path | None = None,
     clock: Clock | None = None,
+    keep_exports: bool = False,
 ) -> AtprotoWorld:
     """Start a world; the directory is at `host`, everything else on 127.<by seed>.0.0/16.
 
@@ -102,7 +103,8 @@ async def serve_atproto(
     try:
         # A large world takes seconds to work out; the loop may have other worlds to serve.
         population = await asyncio.to_thread(_prepare, plan, path, plc, relay)
-        answer = _answers(population, host, relay_address, temper, rate_limits)
+        shelf = Shelf(population, keep_exports=keep_exports)
+        answer = _answers(shelf, population, host, relay_address, temper, rate_limits)
         served = await serve(
             answer, sockets, clock=clock or SystemClock(), latency=latency, log=log
         )
@@ -147,10 +149,9 @@ def _prepare(plan: Plan, path: Path, plc: str, relay: str) -> Population:
 
 
 def _answers(
-    population: Population, plc: str, relay: str, temper: Temper, rate_limits: bool
+    shelf: Shelf, population: Population, plc: str, relay: str, temper: Temper, rate_limits: bool
 ) -> Answer:
     """One function for all addresses of the world."""
-    shelf = Shelf(population)
     pdses = Pdses(population, shelf, RateLimits(rate_limits))
     by_address = {host.address: host for host in population.plan.hosts}
 
