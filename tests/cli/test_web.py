@@ -92,13 +92,32 @@ def test_a_crawl_leaves_the_files_that_people_use(crawled: Path) -> None:
     assert set(told[0]) == {"url", "page_type", "depth", "referrer", "metadata"}
     assert list((crawled / "warc").glob("*.warc.gz"))
     assert (crawled / "logs" / "edges.csv").read_text().startswith("from,to,text,depth,context\n")
-    metrics = (crawled / "logs" / "crawler_metrics.csv").read_text()
-    assert "urls_fetched" in metrics and "frontier_size" in metrics
+    metrics = last_figures(crawled / "logs" / "crawler_metrics.csv")
+    assert metrics.keys() >= CRAWLER_FIGURES
+    assert metrics["discoveries_written"] == len(told)
+    assert metrics["requests"] == metrics["successes"] + metrics["failures"]
+
+
+REQUEST_FIGURES = {"requests", "successes", "failures", "retries", "bytes_downloaded"}
+CRAWLER_FIGURES = REQUEST_FIGURES | {
+    *("urls_fetched", "links_extracted", "discoveries_written", "policy_denied", "already_seen"),
+    *("fetch_errors", "cap_exceeded", "frontier_size", "seen_count"),
+}
+SCRAPER_FIGURES = REQUEST_FIGURES | {
+    *("pages_fetched", "pages_saved", "bytes_saved", "not_modified_304", "not_html", "fetch_fail"),
+}
+
+
+def last_figures(path: Path) -> dict[str, float]:
+    """The last value of each metric of a metrics CSV."""
+    with path.open(newline="") as file:
+        return {row["metric"]: float(row["value"]) for row in csv.DictReader(file)}
 
 
 def test_status_and_failures_tell_the_same_story(crawled: Path) -> None:
     status = trawlnet("web", "status", "-w", crawled, "--json").rows[0]
     assert status["open"] == 0 and status["pages"] > 0
+    assert status["spool_files"] > 0 and status["spool_bytes"] > 0
     failures = trawlnet("web", "failures", "-w", crawled, "--json").rows
     assert all(set(row) == {"key", "lane", "reason", "detail", "attempt", "at"} for row in failures)
     settled = sum(n for word, n in status["settled"].items() if word not in ("ok", "not_modified"))
@@ -122,7 +141,10 @@ def test_a_scrape_writes_rows_for_what_is_unchanged(site: Site, tmp_path: Path) 
     for row in unchanged:
         assert row["content_bytes"] == "0"
         assert row["content_sha256"] == first[row["url"]]["content_sha256"]
-    assert list((tmp_path / "logs").glob("scraper_metrics-*.csv"))
+    (figures,) = (tmp_path / "logs").glob("scraper_metrics-*.csv")
+    metrics = last_figures(figures)
+    assert metrics.keys() >= SCRAPER_FIGURES
+    assert metrics["not_modified_304"] == len(unchanged)
 
 
 def test_run_does_everything_and_asks_for_no_page_twice(site: Site, tmp_path: Path) -> None:

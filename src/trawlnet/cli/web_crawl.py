@@ -16,7 +16,7 @@ from trawlnet.cli.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.errors import Exit, UsageTrouble
 from trawlnet.cli.flags import Board, Folder, Json, variables, with_flags
 from trawlnet.cli.settings import Settings
-from trawlnet.cli.talk import without_passwords
+from trawlnet.cli.talk import say, without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.web_flags import WebFlags, load_web
 from trawlnet.cli.workspace import create
@@ -171,12 +171,21 @@ def _run(
     # The config is read first: a mistake in it creates no workspace.
     settings = load_web(path, flags)
     crawler.ready(settings.config, path)
+    say(_manners(settings.config))
     workspace = replace(create(path, crawler.name), also=(role,))
 
     def reload() -> Settings[WebConfig]:
         return load_web(path, flags)
 
     return run_crawl(Job(crawler, workspace, settings, reload, ask.as_json, ask.dashboard))
+
+
+def _manners(config: WebConfig) -> str:
+    """Whoever crawls in somebody's name sees in whose."""
+    from trawlnet.crawlers.web.site import agent_of
+
+    obeyed = "is obeyed" if config.robots.obey else "is NOT obeyed"
+    return f"asking as {agent_of(config)}; robots.txt {obeyed}"
 
 
 def _run_id() -> str:
@@ -235,11 +244,16 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
 
     if config.archive and config.redis_address:
         return await _archived(config)
+    segments = [*(workspace / config.spool.discoveries_dir).glob("discoveries-*.jsonl")]
+    facts = {
+        "spool_files": len(segments),
+        "spool_bytes": sum(one.stat().st_size for one in segments),
+    }
     if not (workspace / INDEX / "data.mdb").exists():
-        return {"pages": 0}
+        return {"pages": 0, **facts}
     index = PageIndex(workspace / INDEX, readonly=True)
     try:
-        return {"pages": index.count()}
+        return {"pages": index.count(), **facts}
     finally:
         index.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,12 @@ from pathlib import Path
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.counting import CountingSink
+from trawlnet.crawlers.web.figures import (
+    CountedTries,
+    crawler_figures,
+    request_figures,
+    scraper_figures,
+)
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
 from trawlnet.crawlers.web.site import agent_of, alone, open_site
@@ -72,19 +78,22 @@ async def open_crawl(
         stack.push_async_callback(sink.close)
         standing = alone(config, workspace, clock, metrics, policy, sink.pages)
         site = await open_site(stack, config, clock, metrics, policy, standing)
+        handler = CountedTries(site.handler(follow=True))
         counted = CountingSink(
             sink,
             CounterCsv(
                 workspace / config.metrics.crawler_csv, every=config.metrics.flush_interval_sec
             ),
             clock,
-            lambda: {**site.linker.counts, **crawled(sink.counts, metrics)},
+            lambda counts: {
+                **crawler_figures(site.linker.counts, sink.counts, counts),
+                **request_figures(metrics.http, handler.retries),
+            },
             store.counts,
             WebMeter(metrics, policy.page_types, site.linker.counts),
         )
         stack.push_async_callback(counted.flush)
         source = SeedSource(seeds, config.sitemaps.urls, site.linker)
-        handler = site.handler(follow=True)
         yield Parts(source, store, handler, counted, site.gate, clock, site.budget.spent)
 
 
@@ -119,12 +128,16 @@ async def open_scrape(
             return again or sink.pages.get(url) is None
 
         source = SpoolSource(spool, wanted, _PREFETCH)
+        handler = CountedTries(site.handler(follow=False))
         name = config.metrics.scraper_csv.replace("{run_id}", order.run)
         counted = CountingSink(
             sink,
             CounterCsv(workspace / name, every=config.metrics.flush_interval_sec),
             clock,
-            lambda: dict(sink.counts),
+            lambda counts: {
+                **scraper_figures(sink.counts, counts),
+                **request_figures(metrics.http, handler.retries),
+            },
             store.counts,
             WebMeter(metrics, policy.page_types, site.linker.counts),
         )
@@ -132,7 +145,6 @@ async def open_scrape(
         failed = UnscrapedFile(workspace / _STATE / UNSCRAPED, _fetched_at(sink.pages))
         stack.callback(failed.close)
         acking = AckingStore(store, source, failed, clock)
-        handler = site.handler(follow=False)
         yield Parts(source, acking, handler, counted, site.gate, clock, site.budget.spent)
 
 
@@ -225,13 +237,3 @@ def redis_url(config: WebConfig) -> str:
 def _owner(workspace: Path) -> str:
     """Known across restarts, so that what a killed process had leased is free at once."""
     return f"{socket.gethostname()}:{workspace.resolve()}"
-
-
-def crawled(counts: Mapping[str, int], metrics: Metrics) -> dict[str, int]:
-    """A crawler's figures under the names that its users know."""
-    return {
-        "urls_fetched": counts.get("pages_fetched", 0),
-        "discoveries_written": counts.get("pages_saved", 0),
-        "bytes_downloaded": metrics.http.wire,
-        "requests": metrics.http.requests.total(),
-    }

@@ -21,7 +21,7 @@ class CountingSink:
         sink: Sink,
         csv: CounterCsv,
         clock: Clock,
-        figures: Callable[[], Mapping[str, float]],
+        figures: Callable[[Counts], Mapping[str, float]],
         counts: Callable[[], Awaitable[Counts]],
         meter: WebMeter,
     ) -> None:
@@ -47,7 +47,4 @@ class CountingSink:
                 self._meter.unchanged()
 
     async def flush(self) -> None:
-        counts = await self._counts()
-        failed = sum(count for reason, count in counts.attempts.items() if not reason.answer)
-        state = {"frontier_size": counts.open, "seen_count": counts.known, "fetch_errors": failed}
-        self._csv.write(self._clock.now(), {**self._figures(), **state})
+        self._csv.write(self._clock.now(), self._figures(await self._counts()))

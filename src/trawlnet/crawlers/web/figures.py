@@ -1,0 +1,66 @@
+"""The figures of a crawl and of a scrape, under the names that readers of the metrics CSVs know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.ports import Counts, Handler
+from trawlnet.engine.task import Task
+from trawlnet.observe.metrics import HttpMeter, StatusClass
+
+_OF_LINKS = ("links_extracted", "already_seen", "policy_denied", "cap_exceeded")
+_OF_PAGES = ("pages_fetched", "pages_saved", "bytes_saved", "not_modified_304", "not_html")
+
+
+class CountedTries:
+    """A handler that knows how many of its tries were not the first."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self.retries = 0
+
+    async def __call__(self, task: Task) -> Outcome:
+        self.retries += task.attempt > 0 or task.waits > 0
+        return await self._handler(task)
+
+
+def crawler_figures(
+    links: Mapping[str, int], pages: Mapping[str, int], counts: Counts
+) -> dict[str, int]:
+    """A name is there from the first row on, even while nothing was counted."""
+    return {
+        **dict.fromkeys(_OF_LINKS, 0),
+        **links,
+        "urls_fetched": pages.get("pages_fetched", 0),
+        "discoveries_written": pages.get("pages_saved", 0),
+        "fetch_errors": _failed(counts),
+        **_state(counts),
+    }
+
+
+def scraper_figures(pages: Mapping[str, int], counts: Counts) -> dict[str, int]:
+    failed = _failed(counts)
+    told = {**dict.fromkeys(_OF_PAGES, 0), **pages}
+    return {**told, "fetch_fail": failed, "fetch_errors": failed, **_state(counts)}
+
+
+def request_figures(http: HttpMeter, retries: int) -> dict[str, int]:
+    """Of requests, robots.txt and sitemaps among them; what is unchanged is a success."""
+    requests = http.requests
+    good = requests[StatusClass.SUCCESS] + requests[StatusClass.REDIRECT]
+    return {
+        "requests": requests.total(),
+        "successes": good,
+        "failures": requests.total() - good,
+        "retries": retries,
+        "bytes_downloaded": http.wire,
+    }
+
+
+def _failed(counts: Counts) -> int:
+    return sum(count for reason, count in counts.attempts.items() if not reason.answer)
+
+
+def _state(counts: Counts) -> dict[str, int]:
+    return {"frontier_size": counts.open, "seen_count": counts.known}
