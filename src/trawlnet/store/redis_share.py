@@ -61,8 +61,8 @@ class ShareKeys:
         self, gaps: Mapping[str, float], longest: float, lane: str | None = None
     ) -> float:
         """Be the only shard to ask there, for so many seconds at most. `gaps` are the seconds
-        that each name is left alone after a request. Returns 0, or for how long somebody else
-        is there. Raises Fenced if the lane is no longer ours."""
+        that each name is left alone after a request. Returns 0, or after how long it is worth
+        asking again. Raises Fenced if the lane is no longer ours."""
         held = _milliseconds(longest)
         waited = await self._scripts.run("turn", _pairs(gaps), held, lane or False)
         return float(waited) / 1000.0

@@ -1,7 +1,8 @@
 -- turn: be the only one of all shards who asks some hosts, if all of them are free.
 -- args: pairs of name and gap in milliseconds; milliseconds after which it ends by itself; a lane
 -- that must be ours, or false.
--- Returns 0, or the milliseconds until all may be free.
+-- Returns 0, or the milliseconds until it is worth asking again.
+local LOOK_AGAIN = 100 -- Milliseconds, while a request is under way that ends nobody knows when.
 local hosts, longest, lane = args[1], args[2], args[3]
 if lane and fenced_off(lane) then
   return refusal(lane)
@@ -20,6 +21,8 @@ for _, pair in ipairs(hosts) do
   if left > pair[2] and is_left(redis.call('GET', turn)) then
     left = pair[2]
     redis.call('PEXPIRE', turn, left)
+  elseif left > pair[2] then
+    left = LOOK_AGAIN
   end
   wait = math.max(wait, left)
 end
