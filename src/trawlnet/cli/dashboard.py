@@ -154,7 +154,7 @@ async def _serve(subject: _Subject, sock: socket.socket, keys: Keys, parent: int
     from trawlnet.observe.dashboard.board import Board
 
     clock = SystemClock()
-    fleets = [FleetPlace(url, crawler) for crawler, url in subject.fleets.items()]
+    fleets = [FleetPlace(url, crawler, clock) for crawler, url in subject.fleets.items()]
     board = Board(lambda: places_of(subject.path, clock, fleets), clock)
     async with _inner(subject.path, board.places) as inner:
         site = Site(board, keys, subject.name, lambda: server.should_exit, inner)

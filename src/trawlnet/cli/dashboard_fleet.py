@@ -10,6 +10,7 @@ from typing import Any
 
 from trawlnet.cli.status import status_row
 from trawlnet.engine.partition import Moves, bucket_of, owners
+from trawlnet.engine.ports import Clock
 from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
 from trawlnet.fleet.telling import unpacked
 from trawlnet.observe.dashboard.place import (
@@ -34,6 +35,7 @@ _MARKS = 60  # Looks, about one a second: what the speed is taken over.
 _FEW = 20  # Lines of the manifest.
 _SILENT = 0.5  # Part of the time that a shard stands: it should have been heard of long before.
 _COMMANDED = 20.0  # Seconds after a sample within which somebody is taken to command the fleet.
+_REST = 5.0  # Seconds that a server which does not answer is not asked again.
 _LANES_EVERY = 2.0  # Seconds: shards tell no more often.
 
 
@@ -50,8 +52,11 @@ async def fleet_at(url: str) -> str:
 class FleetPlace:
     """Connects when it is first looked at; a server that goes away is waited for."""
 
-    def __init__(self, url: str, crawler: str) -> None:
+    def __init__(self, url: str, crawler: str, clock: Clock) -> None:
         self.crawler = crawler
+        self._clock = clock
+        self._trouble = ""
+        self._silent_until = 0.0
         self._url = url
         self._keys: FleetKeys | None = None
         self._store: RedisStore | None = None
@@ -123,6 +128,8 @@ class FleetPlace:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[tuple[FleetKeys, RedisStore]]:
         """Raises Unreadable with what is the matter."""
+        if self._clock.now() < self._silent_until:
+            raise Unreadable(self._trouble)
         try:
             if self._keys is None:
                 self._keys = await FleetKeys.open(self._url)
@@ -130,6 +137,8 @@ class FleetPlace:
                 self._store = await RedisStore.open(self._url)
             yield self._keys, self._store
         except StoreError as error:
+            # Each question would wait for it anew, and whoever looks for all of them.
+            self._trouble, self._silent_until = error.message, self._clock.now() + _REST
             raise Unreadable(error.message) from error
 
 
