@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from types import TracebackType
-from typing import TypeVar
 
 from multidict import CIMultiDictProxy
 
@@ -103,7 +102,7 @@ class Patience:
             raise TimeoutError(f"no end within {self.total:g} s") from None
 
 
-T = TypeVar("T", bytes, bytearray)
+_GULP = 256 * 1024  # Bytes of a body that are worth its reader's while.
 _NO_PIECES: Iterator[bytes] = iter(())
 
 
@@ -133,6 +132,7 @@ class Stream:
         self._pool = pool
         self._limits = limits
         self._patience = patience
+        self._is_coded = "Content-Encoding" in self.headers
         self._inflater: Inflater | None = None
         self._pieces: Iterator[bytes] = _NO_PIECES
         self._over = False
@@ -183,9 +183,9 @@ class Stream:
     @property
     def announced(self) -> int | None:
         """The size of the body, where that is known and it comes as it is."""
-        return None if "Content-Encoding" in self.headers else self._open_connection().length
+        return None if self._is_coded else self._open_connection().length
 
-    async def fill(self, body: bytearray) -> Trouble | None:
+    async def fill(self, body: bytearray | memoryview) -> Trouble | None:
         """The whole body into memory of just the announced size; or what cut it off."""
         connection = self._open_connection()
         try:
@@ -193,7 +193,8 @@ class Stream:
             with memoryview(body) as view:
                 async with self._patience:
                     await connection.fill(view)
-            self._counted(self._received(body))
+            self._note_received(len(body))
+            self._note_inflated(len(body))
         except EXPECTED as error:
             self.wire_bytes += connection.untold
             return trouble_from(error, self.url, self.hops, in_body=True)
@@ -211,11 +212,10 @@ class Stream:
             return await self._error_page()
         self._refuse_announced()
         connection = self._open_connection()
-        is_plain = "Content-Encoding" not in self.headers
-        if is_plain and connection.is_complete:
+        if connection.is_complete and not self._is_coded:
             # Small bodies mostly arrive with their headers, and there is nothing to wait for.
             return self._counted(self._received(await connection.rest()))
-        if is_plain and connection.length is not None:
+        if self.announced is not None:
             async with self._patience:
                 body = await connection.rest()
             return self._counted(self._received(body))
@@ -246,7 +246,8 @@ class Stream:
                 await asyncio.sleep(0)
                 if piece:
                     return self._counted(piece)
-            chunk = await self._open_connection().piece()
+            # A little of what is to be inflated may be a lot.
+            chunk = await self._open_connection().piece(1 if self._is_coded else _GULP)
             if not chunk:
                 return self._finished()
             if self.wire_bytes == 0:
@@ -268,17 +269,23 @@ class Stream:
         if self.status < 300 and announced > self._limits.wire:
             raise TooLarge(f"{announced} bytes announced, {self._limits.wire} allowed")
 
-    def _received(self, chunk: T) -> T:
-        self.wire_bytes += len(chunk)
-        if self.wire_bytes > self._limits.wire:
-            raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
+    def _received(self, chunk: bytes) -> bytes:
+        self._note_received(len(chunk))
         return chunk
 
-    def _counted(self, piece: T) -> T:
-        self.inflated_bytes += len(piece)
+    def _note_received(self, size: int) -> None:
+        self.wire_bytes += size
+        if self.wire_bytes > self._limits.wire:
+            raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._note_inflated(len(piece))
+        return piece
+
+    def _note_inflated(self, size: int) -> None:
+        self.inflated_bytes += size
         if self.inflated_bytes > self._limits.inflated:
             raise TooLarge(f"more than {self._limits.inflated} bytes inflated")
-        return piece
 
     def _finished(self) -> bytes:
         self._over = True

@@ -13,8 +13,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
-_GULP = 256 * 1024  # Bytes of a body that are worth a reader's while,
-_PLENTY = 768 * 1024  # and that wait for their reader before the server has to.
+_PLENTY = 768 * 1024  # Bytes that wait for their reader before the server has to.
 _TO_THE_END = 1 << 62  # Bytes: nothing is enough before the last one.
 _PROXYS_HEAD = 16 * 1024  # Bytes.
 _INFORMATIONAL = range(102, 200)
@@ -110,10 +109,10 @@ class Connection(asyncio.BufferedProtocol):
             raise Dropped("the connection broke while TLS was agreed on")
         self._transport = transport
 
-    async def piece(self) -> bytes:
-        """What has come of the body, or a good gulp of what comes next; empty at its end."""
+    async def piece(self, enough: int = 1) -> bytes:
+        """What has come of the body, or so many bytes of what comes next; empty at its end."""
         while not self._pieces and not self.is_complete:
-            await self._news(_GULP)
+            await self._news(enough)
         piece = self._taken()
         self._read_on()
         return piece

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.repos.archive import ArchiveSink
 from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.bodies import Bodies
 from trawlnet.crawlers.repos.budget import MemoryBudget
 from trawlnet.crawlers.repos.claims import Census
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 ARCHIVE = "archive"
 _STORE = "store"
 _NOTES = "notes"
+_AT_REST = 16  # One part in so many of the memory is kept for the next bodies.
 _THREADS = 2  # More do not make two cores faster, and each may hold a repository.
 
 
@@ -119,6 +121,7 @@ async def assembled(
         shelf.archived,
         budget,
         spills,
+        Bodies(config.memory_limit // _AT_REST),
         pool,
         recipe(config),
         _repo_limits(config),

@@ -10,6 +10,7 @@ from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.bodies import Bodies
 from trawlnet.crawlers.repos.budget import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.fetching import Room, fetch_repo, latest_rev
 from trawlnet.crawlers.repos.identity import Identity
@@ -54,6 +55,7 @@ class Visitor:
     archived: Archived
     budget: MemoryBudget
     spills: Spills
+    bodies: Bodies
     pool: Executor  # For what takes long.
     recipe: Recipe
     limits: Limits  # Of one getRepo.
@@ -91,9 +93,13 @@ class Visitor:
     async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome | Identity:
         ticket = self.budget.ticket()
         try:
-            room = Room(ticket, self.spills)
+            room = Room(ticket, self.spills, self.bodies)
             car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, room)
-            made = car if isinstance(car, Outcome) else await self._make(car, visit, ticket)
+            if isinstance(car, Outcome):
+                made: RepoBlock | Outcome | Identity = car
+            else:
+                made = await self._make(car, visit, ticket)
+                self.bodies.give_back(car)  # Not after a cancel: a thread may still be reading.
             if isinstance(made, RepoBlock):
                 ticket.settle_at(len(made.block))
                 return Outcome(Reason.OK, items=[Fetched(made, ticket)])
