@@ -6,8 +6,9 @@ import asyncio
 import gzip
 import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,6 +137,57 @@ def test_trouble_keeps_its_reason(
     outcomes = [fetched(script, tmp_path, limit, limits)[0] for limit in (1 << 30, NO_ROOM)]
     assert all(isinstance(one, Outcome) for one in outcomes)
     assert [one.reason for one in outcomes if isinstance(one, Outcome)] == [reason, reason]
+
+
+class SimAnswer:
+    """A body in many pieces, which notes what memory is in use before the last one."""
+
+    reason = Reason.OK
+    announced = None
+
+    def __init__(self) -> None:
+        self.left = PIECES
+        self.in_use = 0
+
+    def __aiter__(self) -> SimAnswer:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self.left:
+            raise StopAsyncIteration
+        self.left -= 1
+        if not self.left:
+            self.in_use = tracemalloc.get_traced_memory()[0]
+        return bytes(PIECE)
+
+
+class SimGetter:
+    def __init__(self) -> None:
+        self.answer = SimAnswer()
+
+    @asynccontextmanager
+    async def stream(self, url: str, **_: object) -> AsyncIterator[SimAnswer]:
+        yield self.answer
+
+
+PIECE, PIECES = 64 << 10, 128
+
+
+def test_what_was_spilled_is_no_longer_in_memory(tmp_path: Path) -> None:
+    async def main() -> int:
+        spills, http = Spills(tmp_path / "tmp", lambda size: None), SimGetter()
+        # It has come to half of its size when it is told to leave.
+        room = Room(MemoryBudget(PIECE * PIECES).ticket(), spills)
+        tracemalloc.start()
+        try:
+            found = await fetch_repo(http, "", DID, "lane", LIMITS, room)  # type: ignore[arg-type]
+        finally:
+            tracemalloc.stop()
+            spills.close()
+        assert isinstance(found, memoryview) and len(found) == PIECE * PIECES
+        return http.answer.in_use
+
+    assert asyncio.run(main()) < 4 * FIRST_BYTES
 
 
 def test_small_bodies_stay_in_memory_however_full_it_is(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import orjson
 
 from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.bodies import Bodies
 from trawlnet.crawlers.repos.budget import FIRST_BYTES, Ticket
 from trawlnet.crawlers.repos.spill import Spills, Unspillable
 from trawlnet.engine.outcome import Outcome, Reason
@@ -30,7 +29,6 @@ class Room:
 
     ticket: Ticket
     spills: Spills
-    bodies: Bodies
 
 
 async def fetch_repo(
@@ -45,7 +43,7 @@ async def fetch_repo(
             return _no_success(await answer.whole())
         if (size := answer.announced) and size <= _AT_ONCE:
             if room.ticket.hold(size):
-                return await _filled(room.bodies.take(size), answer)
+                return await _filled(bytearray(size), answer)
             room.ticket.keep(0)
         body = bytearray()
         async for piece in answer:
@@ -57,7 +55,7 @@ async def fetch_repo(
         return body
 
 
-async def _filled(body: bytearray | memoryview, answer: Stream) -> Buffer | Outcome:
+async def _filled(body: bytearray, answer: Stream) -> Buffer | Outcome:
     trouble = await answer.fill(body)
     return body if trouble is None else outcome_of(trouble)
 
@@ -67,15 +65,15 @@ async def _spilled(body: bytearray, answer: Stream, room: Room) -> Buffer | Outc
     try:
         async with room.spills.file() as file:
             await file.append(body)
+            body.clear()  # Not a new one: the caller still has this one.
             room.ticket.keep(FIRST_BYTES)  # To be gathered for the next append.
-            body = bytearray()
             async for piece in answer:
                 if isinstance(piece, Trouble):
                     return outcome_of(piece)
                 body += piece
                 if len(body) >= FIRST_BYTES:
                     await file.append(body)
-                    body = bytearray()
+                    body.clear()
             await file.append(body)
             room.ticket.keep(0)
             return file.mapped()

@@ -77,7 +77,7 @@ class SpillFile:
         self.size = 0
 
     async def append(self, data: bytearray) -> None:
-        """The data is the file's from now on. Raises Unspillable."""
+        """Who is cancelled meanwhile leaves the data to the file. Raises Unspillable."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._append, data)
