@@ -10,6 +10,7 @@ import orjson
 
 from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.repos.bodies import Bodies
 from trawlnet.crawlers.repos.budget import FIRST_BYTES, Ticket
 from trawlnet.crawlers.repos.spill import Spills, Unspillable
 from trawlnet.engine.outcome import Outcome, Reason
@@ -29,6 +30,7 @@ class Room:
 
     ticket: Ticket
     spills: Spills
+    bodies: Bodies
 
 
 async def fetch_repo(
@@ -43,7 +45,7 @@ async def fetch_repo(
             return _no_success(await answer.whole())
         if (size := answer.announced) and size <= _AT_ONCE:
             if room.ticket.hold(size):
-                return await _filled(bytearray(size), answer)
+                return await _filled(room.bodies.take(size), answer)
             room.ticket.keep(0)
         body = bytearray()
         async for piece in answer:
@@ -55,7 +57,7 @@ async def fetch_repo(
         return body
 
 
-async def _filled(body: bytearray, answer: Stream) -> Buffer | Outcome:
+async def _filled(body: bytearray | memoryview, answer: Stream) -> Buffer | Outcome:
     trouble = await answer.fill(body)
     return body if trouble is None else outcome_of(trouble)
 
