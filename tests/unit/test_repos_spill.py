@@ -177,7 +177,7 @@ def test_what_was_spilled_is_no_longer_in_memory(tmp_path: Path) -> None:
     async def main() -> int:
         spills, http = Spills(tmp_path / "tmp", lambda size: None), SimGetter()
         # It has come to half of its size when it is told to leave.
-        room = Room(MemoryBudget(PIECE * PIECES).ticket(), spills)
+        room = Room(MemoryBudget(PIECE * PIECES).ticket(), spills, Bodies(0))
         tracemalloc.start()
         try:
             found = await fetch_repo(http, "", DID, "lane", LIMITS, room)  # type: ignore[arg-type]
