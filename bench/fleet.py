@@ -12,8 +12,9 @@ out.
 
 Ray (a head and two nodes, processes of their own), Redis, ClickHouse's engine, the archive and the
 simulated network share this machine. One network and one mirror serve all runs, each of which has a
-Redis and an archive of its own; the network builds each repository once, in the first run. The network's log is the judge of the gaps: one is too short if
-even the longest that it can have been is (see `tests/fleet_run.py`).
+Redis and an archive of its own; the network builds each repository once, in the first run. Its log
+is the judge of the gaps: one is too short if even the longest that it can have been is (see
+`tests/fleet_run.py`).
 """
 
 from __future__ import annotations

@@ -213,6 +213,13 @@ def test_compact_drops_what_no_longer_counts(home: Path, ask: Ask) -> None:
     assert (row["repos"], row["superseded"]) == (3, 0)
 
 
+def test_compact_leaves_the_archive_of_a_fleet_alone(tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "shared" / "manifest").mkdir(parents=True)
+    for place in ("shared", "s3://bucket/archive"):
+        ran = ask("repos", "compact", place, cwd=tmp_path)
+        assert ran.code != 0 and "archive of a fleet" in ran.err
+
+
 def test_compact_finishes_what_a_killed_crawl_left_and_prints_only_data(
     home: Path, ask: Ask
 ) -> None:

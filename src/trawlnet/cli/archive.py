@@ -185,6 +185,17 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
     return 1 if broken else 0
 
 
+def _refuse_of_fleet(folder: Path) -> None:
+    from trawlnet.archive.segment import MANIFEST
+
+    # A URL that was taken for a path has lost one of its slashes.
+    if str(folder).startswith("s3:/") or (folder / MANIFEST).is_dir():
+        raise CliError(
+            "this is the archive of a fleet, which holds each repository once: nothing to drop",
+            "an archive that grows by `repos crawl --update` is one of a single machine",
+        )
+
+
 def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     """Drop blocks that later ones replace or that tombstones cover.
 
@@ -195,6 +206,7 @@ def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     from trawlnet.net.clock import SystemClock
 
     _only_warnings()
+    _refuse_of_fleet(folder)
     with reading(folder):
         if dry_run:
             done = plan_compaction(folder)

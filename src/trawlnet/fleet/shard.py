@@ -133,27 +133,32 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> None:
 
 
 async def _let_pass(term: _Term, opened: Opened, control: Control) -> None:
-    """Whoever owned these lanes may have asked one of them an instant ago: so long nobody is."""
+    """Whoever owned these lanes may have asked one of them an instant ago: they have their longest
+    gap before anybody asks again."""
     ends = term.clock.now() + term.job.manners_gap
-    while (left := ends - term.clock.now()) > 0.0:
-        await term.tenure.beat(_status(term, opened, control))
+    while control.ending is None and (left := ends - term.clock.now()) > 0.0:
+        await _beat(term, opened, control, term.plan.version)
         await term.clock.sleep(min(left, term.job.stands / _BEATS))
 
 
 async def _beating(term: _Term, opened: Opened, control: Control) -> None:
-    """Say that we live, and hear what is to be done."""
     version = term.plan.version
     while True:
-        told = _status(term, opened, control) | {"version": version}
-        beat = await term.tenure.beat(told)
-        if beat.plan.word is Word.STOP:
-            raise _Stop
-        if _is_same(term, beat.plan):
-            version = beat.plan.version
-        else:
-            control.drain()
-            opened.hurry()
+        version = await _beat(term, opened, control, version)
         await term.clock.sleep(term.job.stands / _BEATS)
+
+
+async def _beat(term: _Term, opened: Opened, control: Control, version: int) -> int:
+    """Say that we live, under which version of the plan, and hear what is to be done. Gives the
+    version that we live under from now on."""
+    beat = await term.tenure.beat(_status(term, opened, control) | {"version": version})
+    if beat.plan.word is Word.STOP:
+        raise _Stop
+    if _is_same(term, beat.plan):
+        return beat.plan.version
+    control.drain()
+    opened.hurry()
+    return version
 
 
 def _is_same(term: _Term, plan: Plan) -> bool:
@@ -167,7 +172,6 @@ def _is_same(term: _Term, plan: Plan) -> bool:
 def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
     return {
         "token": term.tenure.token,
-        "version": term.plan.version,
         "node": socket.gethostname(),
         "pid": os.getpid(),
         "dry": control.source_dry,

@@ -124,8 +124,10 @@ def check_shareable(config: ReposConfig) -> None:
         )
     if config.update:
         raise NotReady(
-            "--update needs the archive beside the crawl: a fleet cannot do it",
-            "leave it out, or crawl on one machine",
+            "--update compares with the revisions in an archive beside the crawl, and a fleet has "
+            "none there: it archives each repository once",
+            "leave it out to fetch what is new, or give the fleet a new archive and a new Redis "
+            "database; one machine can update its own archive",
         )
     if config.chosen_source == "plc" and not config.clickhouse_address:
         raise NotReady(
