@@ -249,13 +249,16 @@ def test_simulate_prints_one_object_for_each_run() -> None:
     assert "4/4 steady, classic, seed 8" in ran.err
 
 
-def test_simulate_shows_people_a_table_and_saves_a_picture(tmp_path: Path) -> None:
-    picture = tmp_path / "plot.png"
+def test_simulate_shows_people_a_table_a_picture_and_a_page(tmp_path: Path) -> None:
+    picture, page = tmp_path / "plot.png", tmp_path / "page.html"
     flags = ("--hours", 0.27, "--rate", 2, "--seeds", 1, "--scaling", "adaptive", "--plot", picture)
-    ran = at_once("ids", "simulate", "--scenario", "gap:500", *flags)
+    ran = at_once("ids", "simulate", "--scenario", "gap:500", *flags, "-o", page)
     assert ran.code == 0, ran.err
     assert "m5_gap_cross_s" in ran.out
     assert picture.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text()
+    assert text.count('role="img"') == 4 and "Time to cross the gap" in text
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), "it loads nothing"
 
 
 @pytest.mark.parametrize(
@@ -265,6 +268,7 @@ def test_simulate_shows_people_a_table_and_saves_a_picture(tmp_path: Path) -> No
         ("--scenario", "gap:x"),
         ("--plot", "/nowhere/x.png"),
         ("--plot", "x.txt"),
+        ("--output", "/nowhere/x.html"),
     ],
 )
 def test_simulate_refuses_what_it_does_not_know(flags: tuple[str, ...]) -> None:

@@ -45,6 +45,12 @@ Plot = Annotated[
     Path | None,
     typer.Option(metavar="FILE.png", show_envvar=False, help="Save a picture of the first world."),
 ]
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="FILE.html", show_envvar=False, help="Write a page about it."
+    ),
+]
 Hours = Annotated[
     float | None,
     typer.Option(
@@ -95,6 +101,7 @@ def simulate(
     freshness: Freshness = 0.02,
     anchor: WithAnchor = False,
     plot: Plot = None,
+    output: Page = None,
     json: Json = False,
 ) -> int:
     """Run the laws against a model of an API, in virtual time, and measure them."""
@@ -105,6 +112,8 @@ def simulate(
     trial(scenario, first_seed, rate, hours)  # A wrong name is told before anything runs.
     if plot is not None:
         check_plotting(plot)
+    if output is not None and not output.parent.is_dir():
+        raise UsageTrouble(f"--output: there is no directory {output.parent}", "make it first")
     laws = [Laws.ADAPTIVE, Laws.CLASSIC] if which is Laws.BOTH else [which]
     plans = [
         Plan(scenario, law, seed, rate, cap, hours, freshness, anchor)
@@ -120,6 +129,12 @@ def simulate(
     if plot is not None:
         save_plot(plot, [one for one in results if one.plan.seed == first_seed])
         say(f"saved {plot}")
+    if output is not None:
+        from trawlnet.cli.ids_page import simulation_report
+        from trawlnet.cli.report import save_report
+
+        save_report(simulation_report(results), output)
+        say(f"saved {output}")
     if not json:
         print(table(results))
     return 0

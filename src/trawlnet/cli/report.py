@@ -218,6 +218,12 @@ def _nothing(place: Workspace, verb: str = "crawl") -> CliError:
 
 
 def write_report(report: Report, output: Path) -> None:
+    save_report(report, output)
+    print(output)
+    say(f"open it in a browser: {output.resolve().as_uri()}")
+
+
+def save_report(report: Report, output: Path) -> None:
     """The whole file or none of it: somebody may be looking at the last one."""
     from trawlnet.observe.report.page import render
 
@@ -229,5 +235,3 @@ def write_report(report: Report, output: Path) -> None:
         beside.unlink(missing_ok=True)
         what = f"cannot write {output}: {error.strerror}"
         raise CliError(what, "choose another: -o FILE") from None
-    print(output)
-    say(f"open it in a browser: {output.resolve().as_uri()}")

@@ -119,6 +119,18 @@ def lines(
     return _figure(title, _noted(note, Column("", unit)), _legend(series), picture, table)
 
 
+def figures(
+    title: str,
+    heads: Sequence[Column],
+    rows: Sequence[tuple[object, ...]],
+    *,
+    first: str,
+    note: str = "",
+) -> Html:
+    """A table by itself, for what no picture can show at one scale."""
+    return _figure(title, note, tag("div", _plain(first, heads, rows), class_="scroll"))
+
+
 def number(value: float | None) -> str:
     """Whole with commas; a fraction with three figures."""
     if value is None:
@@ -214,14 +226,17 @@ def _legend(series: Mapping[str, Sequence[float | None]]) -> Html:
 
 
 def _table(first: str, heads: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Html:
+    summary = tag("summary", "The figures as a table")
+    return tag("details", summary, tag("div", _plain(first, heads, rows), class_="scroll"))
+
+
+def _plain(first: str, heads: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> Html:
     head = tag(
         "tr",
         tag("th", first, scope="col"),
         *(tag("th", _with_unit(column), scope="col", class_="number") for column in heads),
     )
-    table = tag("table", tag("thead", head), tag("tbody", *map(_row, rows)))
-    summary = tag("summary", "The figures as a table")
-    return tag("details", summary, tag("div", table, class_="scroll"))
+    return tag("table", tag("thead", head), tag("tbody", *map(_row, rows)))
 
 
 def _row(row: tuple[object, ...]) -> Html:
