@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ from servers import redis_server
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.shared import open_shard
 from trawlnet.crawlers.share import Share
-from trawlnet.engine.partition import BUCKETS, Moves
+from trawlnet.engine.partition import BUCKETS, Moves, share_of
 from trawlnet.fleet import balance
 from trawlnet.fleet import supervise as supervising
+from trawlnet.fleet.supervise import Seen, is_at_work
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
 from trawlnet.sim.atproto.world import serve_atproto
-from trawlnet.store.redis_fleet import Word
+from trawlnet.store.redis_fleet import FleetKeys, Word
 
 
 def test_two_shards_archive_everything_once(tmp_path: Path) -> None:
@@ -66,6 +68,39 @@ def test_lanes_move_to_a_shard_that_has_less_left(
     with redis_server() as server:
         asyncio.run(main(server.url))
     assert len(moves) > 1, "nothing was moved"
+
+
+def test_a_shard_whose_lanes_stay_goes_on_while_others_exchange_theirs(tmp_path: Path) -> None:
+    tokens: dict[int, dict[int, str]] = {}  # By version of the plan, by shard.
+
+    async def main(url: str) -> None:
+        world = await serve_atproto(3, accounts=90, hosts=8, habits=(), latency=0.05)
+        keys = await FleetKeys.open(url)
+        moving: list[asyncio.Task[object]] = []
+        moved = ((min(share_of(0, 3)), 1),)
+
+        def show(seen: Seen) -> None:
+            if is_at_work(seen):
+                told = {shard: row["token"] for shard, row in seen.shards.items()}
+                tokens.setdefault(seen.plan.version, told)
+                if not moving:
+                    moving.append(asyncio.create_task(keys.move(seen.plan, moved)))
+
+        try:
+            archive = str(tmp_path / "archive")
+            config = fleet_config(world.ready_line(), url, archive, workers=1)
+            crawling = crawl_with(config, Tasks(job_of(config, tmp_path)), show=show, shards=3)
+            assert await asyncio.wait_for(crawling, 60) is Word.DONE
+            found = dids_in_manifest(tmp_path / "archive")
+            assert found == Counter(Truth.of(world).archivable(on_relay=True).keys())
+        finally:
+            await keys.close()
+            await world.close()
+
+    with redis_server() as server:
+        asyncio.run(main(server.url))
+    before, after = list(tokens.values())[:2]
+    assert [before[shard] == after[shard] for shard in range(3)] == [False, False, True]
 
 
 def share(number: int, folder: Path) -> Share:

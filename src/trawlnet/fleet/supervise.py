@@ -121,13 +121,12 @@ def is_done(seen: Seen) -> bool:
     The shards were looked at before the counts: once its source is dry, a shard adds work only by
     settling work, which is counted as open until then.
     """
-    told = _all_at_work(seen) and all(
-        seen.shards[shard]["dry"] for shard in range(seen.plan.shards)
-    )
+    told = is_at_work(seen) and all(seen.shards[shard]["dry"] for shard in range(seen.plan.shards))
     return told and seen.counts.open == seen.counts.blocked
 
 
-def _all_at_work(seen: Seen) -> bool:
+def is_at_work(seen: Seen) -> bool:
+    """Every shard of the plan stands, and has heard of it."""
     return all(
         shard in seen.shards and seen.shards[shard]["version"] == seen.plan.version
         for shard in range(seen.plan.shards)
@@ -186,7 +185,7 @@ class _Watch:
     async def _balance(self, seen: Seen) -> None:
         """Give shards that would be idle some of what others have too much of."""
         plan, keys, now = seen.plan, self._command.keys, self._command.clock.now()
-        if now < self._weighed or plan.shards == 1 or not _all_at_work(seen):
+        if now < self._weighed or plan.shards == 1 or not is_at_work(seen):
             return
         self._weighed = now + _WEIGH_EVERY
         rate = max(row["rate"] for row in seen.shards.values())
