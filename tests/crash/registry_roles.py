@@ -24,7 +24,15 @@ from trawlnet.tables.registry import PdsRow, Registry, Terms, Which, open_regist
 from trawlnet.tables.registry_rules import ANY
 from trawlnet.tables.relational import Statement
 
-CONFIG = PdsConfig(once=True, batch=20, concurrency=8, requests_per_minute=60_000)
+# Those who live wait for the claims of the dead to run out: not for long here.
+CONFIG = PdsConfig(
+    once=True,
+    batch=20,
+    concurrency=8,
+    requests_per_minute=60_000,
+    scan_timeout=2.0,
+    claim_timeout=4.0,
+)
 SCAN_SECONDS = 0.004
 WELL_AFTER = 3600.0  # Some servers fail at first.
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from trawlnet.crawlers.pds import discover
+from trawlnet.crawlers.pds import rounds as discovery
 from trawlnet.crawlers.pds.build import NoItems, ScanHandler
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
-from trawlnet.crawlers.pds.discover import Rounds, Wanted
+from trawlnet.crawlers.pds.config import gap as config_gap
+from trawlnet.crawlers.pds.discover import Wanted
 from trawlnet.crawlers.pds.finding import Finder
+from trawlnet.crawlers.pds.rounds import Rounds
 from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control, Ending
@@ -70,7 +72,7 @@ class Hall:
         finder = Finder(self.registry, None, Gate(self.clock, manners(config)), self.clock)  # type: ignore[arg-type]
         rounds = Rounds(finder, self.sources, config.discovery_interval, discovered)
         source = DueSource(store, self.clock, rota, discovered, rounds.once)
-        handler = ScanHandler(store, self.scan, self.clock, config.scan_timeout)
+        handler = ScanHandler(store, self.scan, self.clock, config.scan_timeout, config_gap(config))
         parts = Parts(
             source,
             store,
@@ -268,10 +270,36 @@ def test_a_claim_that_was_lost_meanwhile_is_not_scanned_and_stops_nothing(tmp_pa
             return rows
 
         hall.registry.claim = robbed  # type: ignore[method-assign]
-        assert await hall.run(CONFIG.model_copy(update={"once": True})) is Ending.DONE
+        await hall.run_for(600.0)
         assert len(hall.starts) == 1
         rows = await hall.registry.listing(status=Status.SCANNING)
         assert [row.lease_owner for row in rows] == ["others"] * 2
+
+    in_hall(tmp_path, body)
+
+
+def test_once_waits_for_what_others_are_at_and_takes_it_over_when_they_die(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(2)
+        await hall.registry.claim(1, hall.clock.now(), 120.0, "one that dies")
+        assert await hall.run(CONFIG.model_copy(update={"once": True})) is Ending.DONE
+        first, second = sorted(starts[0] for starts in hall.starts.values())
+        assert first == 0.0 and 120.0 <= second < 125.0
+
+    in_hall(tmp_path, body)
+
+
+def test_whoever_takes_over_keeps_the_gap_of_the_one_before(tmp_path: Path) -> None:
+    """Another process cut its scan short, or was told to stop in the middle of it."""
+
+    async def body(hall: Hall) -> None:
+        await hall.fill(2)
+        slow = CONFIG.model_copy(update={"requests_per_minute": 6.0, "once": True})
+        (cut, left) = await hall.registry.claim(2, hall.clock.now(), 120.0, "other")
+        await hall.registry.partial(cut.pds_url, "other", now=hall.clock.now(), again_in=0.0)
+        await hall.registry.release(left.pds_url, "other", hall.clock.now(), begun=True)
+        assert await hall.run(slow) is Ending.DONE
+        assert [starts[0] for starts in hall.starts.values()] == [10.0, 10.0]
 
     in_hall(tmp_path, body)
 
@@ -334,6 +362,32 @@ def test_discovery_keeps_its_own_interval_across_restarts(tmp_path: Path) -> Non
     in_hall(tmp_path, body)
 
 
+def test_of_those_that_begin_together_one_discovers_and_the_others_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(hall: Hall) -> None:
+        sources = Wanted("https://plc.directory", True, tmp_path / "tables")
+        finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
+        begun: list[float] = []
+
+        async def long(finder: Finder, sources: Wanted) -> dict[Source, Any]:
+            begun.append(hall.clock.now())
+            await hall.clock.sleep(HOUR)
+            return {}
+
+        monkeypatch.setattr(discovery, "discover", long)
+        every = [Rounds(finder, sources, DAY, asyncio.Event()) for _ in range(4)]
+        await asyncio.gather(*(rounds.once() for rounds in every))
+        assert begun == [0.0] and HOUR <= hall.clock.now() < HOUR + 5.0
+        await every[0].once()
+        assert begun == [0.0], "what was found just now is not asked for again"
+        await hall.clock.sleep(60.0)
+        await every[0].once()
+        assert len(begun) == 2, "whoever comes later asks anew"
+
+    in_hall(tmp_path, body)
+
+
 def test_a_discovery_that_was_cut_off_is_taken_up_soon_and_never_twice_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +403,7 @@ def test_a_discovery_that_was_cut_off_is_taken_up_soon_and_never_twice_at_once(
             await hall.clock.sleep(5 * HOUR)
             return {}
 
-        monkeypatch.setattr(discover, "discover", long)
+        monkeypatch.setattr(discovery, "discover", long)
         runs = [Rounds(finder, sources, DAY, asyncio.Event()).run(hall.control) for _ in range(2)]
         first = asyncio.ensure_future(runs[0])
         await hall.clock.sleep(1.0)

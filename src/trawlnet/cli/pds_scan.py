@@ -16,7 +16,7 @@ from trawlnet.cli.signals import until_signal
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.pds.config import PdsConfig, lease
+from trawlnet.crawlers.pds.config import PdsConfig, gap, lease
 from trawlnet.formats.syntax import is_did
 from trawlnet.observe.lanes import shown as harmless
 
@@ -141,6 +141,7 @@ async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], N
         name,
         held,
         config.scan_timeout,
+        gap(config),
         wish.one_slice,
         _teller(clock),
     )

@@ -146,6 +146,16 @@ class Registry:
         ((due,),) = await self._db.rows(self._sql("next_begun"), values)
         return from_db(due)
 
+    async def next_given_up(self, now: float) -> float | None:
+        """When the first claim runs out that anybody holds now."""
+        ((until,),) = await self._db.rows(self._sql("next_given_up"), {"now": self._at(now)})
+        return from_db(until)
+
+    async def claims(self, now: float) -> dict[str, int]:
+        """How many rows each owner holds."""
+        rows = await self._db.rows(self._sql("claims"), {"now": self._at(now)})
+        return {str(owner): int(count) for owner, count in rows}
+
     async def claim_one(self, url: str, now: float, lease: float, owner: str) -> PdsRow | None:
         """One PDS, due or not; None when it is not known, or being scanned."""
         values = self._lease(owner, now, lease) | {"url": self._canonical(url)}
@@ -158,20 +168,22 @@ class Registry:
         values = self._lease(owner, now, lease) | {"url": url}
         return await self._db.run(self._sql("renew"), values) > 0
 
-    async def release(self, url: str, owner: str, now: float) -> bool:
-        """Give a row back as if it had never been claimed."""
+    async def release(self, url: str, owner: str, now: float, *, begun: bool = False) -> bool:
+        """Give a row back as if it had never been claimed; where it may have been asked something
+        meanwhile, that is written down, for the next one to keep its distance."""
         async with self._db.transaction() as transaction:
             row = await self._row(transaction, url)
             if row is None:
                 return False
-            values = {"url": url, "owner": owner, "now": self._at(now)}
-            status = {"status": str(resting_status(row))}
-            return await transaction.run(self._sql("release"), values | status) > 0
+            values: dict[str, Value] = {"url": url, "owner": owner, "now": self._at(now)}
+            values["status"] = str(resting_status(row))
+            values["last_try_at"] = self._at(now if begun else row.last_try_at)
+            return await transaction.run(self._sql("release"), values) > 0
 
     async def release_all(self, name: str, now: float) -> int:
         """Give back what a dead process has claimed, under any name that begins so."""
         rows = await self._db.rows(self._sql("claimed_by"), {"name": name})
-        return sum([await self.release(url, owner, now) for url, owner in rows])
+        return sum([await self.release(url, owner, now, begun=True) for url, owner in rows])
 
     async def completed(
         self, url: str, owner: str, *, found: int, indexed: int, now: float

@@ -31,6 +31,14 @@ class Notes:
     async def put(self, name: str, note: str) -> None:
         await self._db.run(self._sql("save_note"), {"name": name, "note": note})
 
+    async def swap(self, name: str, old: str | None, note: str) -> bool:
+        """Put it in the place of the old one, or of none; False if somebody else was faster."""
+        if old is None:
+            values = {"name": name, "note": note}
+            return await self._db.run(self._sql("first_note"), values) > 0
+        values = {"name": name, "note": note, "old": old}
+        return await self._db.run(self._sql("swap_note"), values) > 0
+
     async def lookups(self, dids: Sequence[str]) -> dict[str, Lookup]:
         """Of those that were looked up before."""
         found: dict[str, Lookup] = {}

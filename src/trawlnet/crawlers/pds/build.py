@@ -15,10 +15,11 @@ from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import resolve
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.metered import Getter, MeteredHttp
-from trawlnet.crawlers.pds.config import PdsConfig, lease, manners
-from trawlnet.crawlers.pds.discover import Rounds, wanted
+from trawlnet.crawlers.pds.config import PdsConfig, gap, lease, manners
+from trawlnet.crawlers.pds.discover import wanted
 from trawlnet.crawlers.pds.finding import Finder
 from trawlnet.crawlers.pds.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.rounds import Rounds
 from trawlnet.crawlers.pds.routing import Routes
 from trawlnet.crawlers.pds.scan import scan_pds
 from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
@@ -150,7 +151,7 @@ async def open_parts(
             yield Parts(
                 source,
                 store,
-                ScanHandler(store, scan, clock, config.scan_timeout),
+                ScanHandler(store, scan, clock, config.scan_timeout, gap(config)),
                 NoItems(),
                 kit.gate,
                 clock,
@@ -198,8 +199,11 @@ class ScanHandler:
     scan: Scan
     clock: Clock
     timeout: float
+    gap: float = 0.0  # Seconds between two requests to one PDS, whoever sends them.
 
     async def __call__(self, task: Task) -> Outcome:
+        if task.payload is not None:
+            await self.clock.sleep(max(0.0, task.payload + self.gap - self.clock.now()))
         if not await self.store.still_holds(task.key):
             return Outcome(Reason.PARKED, detail="claimed by another process meanwhile")
         result = await self.scan(task.key, self.clock.now() + self.timeout)

@@ -31,6 +31,7 @@ class Bench:
     owner: str
     lease: float
     timeout: float
+    gap: float = 0.0  # Seconds between two requests to one PDS, whoever sends them.
     one_slice: bool = False  # Instead of slice after slice to the end.
     # Told after each slice but the last what the scan has come to so far.
     on_slice: Callable[[str, ScanResult], None] = lambda url, so_far: None
@@ -43,7 +44,14 @@ async def scan_named(bench: Bench, url: str) -> ScanResult | str:
     if entered.verdict is Entered.REFUSED:
         return entered.reason
     row = await registry.claim_one(entered.url, clock.now(), bench.lease, bench.owner)
-    return BUSY if row is None else await _scan(bench, row)
+    return await _busy(bench, entered.url) if row is None else await _scan(bench, row)
+
+
+async def _busy(bench: Bench, url: str) -> str:
+    row = await bench.registry.get(url)
+    if row is None or row.lease_until is None:
+        return BUSY
+    return f"{BUSY}: {max(1.0, row.lease_until - bench.clock.now()):.0f} s at most"
 
 
 async def scan_due(bench: Bench) -> tuple[str, ScanResult | str] | None:
@@ -53,9 +61,9 @@ async def scan_due(bench: Bench) -> tuple[str, ScanResult | str] | None:
 
 
 async def _scan(bench: Bench, row: PdsRow) -> ScanResult | str:
-    url, claimed, so_far = row.pds_url, True, None
-    while claimed:
-        piece = await _slice(bench, url)
+    url, so_far, claimed = row.pds_url, None, row
+    while True:
+        piece = await _slice(bench, claimed)
         so_far = piece if so_far is None else joined(so_far, piece)
         wait = None if bench.one_slice else before_next(piece)
         if wait is None:
@@ -63,16 +71,20 @@ async def _scan(bench: Bench, row: PdsRow) -> ScanResult | str:
         bench.on_slice(url, so_far)
         await bench.clock.sleep(wait)
         again = await bench.registry.claim_one(url, bench.clock.now(), bench.lease, bench.owner)
-        claimed = again is not None
-    return BUSY
+        if again is None:
+            return await _busy(bench, url)
+        claimed = again
 
 
-async def _slice(bench: Bench, url: str) -> ScanResult:
-    registry, clock = bench.registry, bench.clock
+async def _slice(bench: Bench, row: PdsRow) -> ScanResult:
+    registry, clock, url = bench.registry, bench.clock, row.pds_url
     try:
+        # Another process may have asked it an instant ago.
+        if row.last_try_at is not None:
+            await clock.sleep(max(0.0, row.last_try_at + bench.gap - clock.now()))
         result = await bench.scan(url, clock.now() + bench.timeout)
     except BaseException:
-        await registry.release(url, bench.owner, clock.now())
+        await registry.release(url, bench.owner, clock.now(), begun=True)
         raise
     await conclude(registry, url, bench.owner, result, clock.now())
     return result

@@ -52,6 +52,12 @@ class PdsConfig(BaseModel):
     scan_timeout: Seconds = Field(
         60.0, gt=0, description="Seconds for one scan; the next one goes on."
     )
+    claim_timeout: Seconds = Field(
+        120.0,
+        ge=1,
+        description="Seconds after which others take over from a process that died; at least twice "
+        "--scan-timeout.",
+    )
     max_records_per_pds: int = Field(
         1000, ge=1, description="Records read in one scan; the next one goes on."
     )
@@ -97,17 +103,20 @@ class PdsConfig(BaseModel):
         return self.plc_url or PLC_DIRECTORY
 
 
+def gap(config: PdsConfig) -> float:
+    """Seconds between two requests to one PDS."""
+    return 60.0 / config.requests_per_minute
+
+
 def manners(config: PdsConfig) -> Manners:
     """How a PDS is treated. When to ask again after trouble is the registry's to say."""
     return Manners(rate=config.requests_per_minute / 60.0, concurrency=1, steered=True)
 
 
-_SHORTEST_LEASE = 120.0  # Seconds that a PDS stays claimed after its scanner has died.
-
-
 def lease(config: PdsConfig) -> float:
-    """Longer than any scan: one that was stopped and woken up has also run out of time."""
-    return max(_SHORTEST_LEASE, 2 * config.scan_timeout)
+    """Longer than any scan: one that was stopped and woken up has also run out of time. And longer
+    than any gap: whoever takes over has to keep it."""
+    return max(config.claim_timeout, 2 * config.scan_timeout, gap(config))
 
 
 def limits(config: PdsConfig) -> Limits:

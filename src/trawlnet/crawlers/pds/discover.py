@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +14,10 @@ from trawlnet.crawlers.pds.enumerate_plc import from_plc
 from trawlnet.crawlers.pds.finding import Finder, Tally
 from trawlnet.crawlers.pds.mentions import from_dids
 from trawlnet.crawlers.pds.relay import from_relay, relay_url
-from trawlnet.engine.control import Control
 from trawlnet.formats.origin import canonical_origin
-from trawlnet.tables.errors import TablesError
 from trawlnet.tables.registry import Source
 from trawlnet.tables.server import Server
 
-log = logging.getLogger(__name__)
-
-_AFTER_TROUBLE = 60.0  # Seconds until a cycle that could not begin is tried again.
-_UNFINISHED = 900.0  # Seconds after which a cycle that nobody works on is begun again.
 TABLES = "tables"  # Folder of the workspace, where `repos plc` leaves its mirror.
 
 
@@ -94,55 +86,3 @@ async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:
         except Unanswered as error:
             tally.error = error.message
     return tallies
-
-
-class Rounds:
-    """Discovery beside a crawl, on an interval of its own that restarts do not shorten."""
-
-    def __init__(
-        self, finder: Finder, sources: Wanted, interval: float, discovered: asyncio.Event
-    ) -> None:
-        self._finder = finder
-        self._sources = sources
-        self._interval = interval
-        self._discovered = discovered  # Set after each round.
-
-    async def run(self, control: Control) -> None:
-        clock = self._finder.clock
-        while True:
-            try:
-                # Looked at again after the sleep: another process may have been at work.
-                while (wait := await self._next_at() - clock.now()) > 0.0:
-                    await clock.sleep(wait)
-                await self.once()
-            except (TablesError, NotReady) as error:
-                log.warning("discovery failed", extra={"error": str(error)})
-                await clock.sleep(_AFTER_TROUBLE)
-
-    async def once(self) -> None:
-        if not self._sources.any:
-            return
-        beating = asyncio.ensure_future(self._beat())
-        try:
-            tallies = await discover(self._finder, self._sources)
-        finally:
-            beating.cancel()
-            await asyncio.wait([beating])
-        await self._note(self._finder.clock.now())
-        for source, tally in tallies.items():
-            log.info("discovered", extra={"source": source, **tally.row()})
-        self._discovered.set()
-
-    async def _beat(self) -> None:
-        """Of several processes on one registry one asks; if it dies, another goes on soon."""
-        clock = self._finder.clock
-        while True:
-            await self._note(clock.now() + _UNFINISHED - self._interval)
-            await clock.sleep(_UNFINISHED / 3)
-
-    async def _note(self, instant: float) -> None:
-        await self._finder.registry.notes.put(self._sources.name, f"{instant}")
-
-    async def _next_at(self) -> float:
-        last = await self._finder.registry.notes.get(self._sources.name)
-        return 0.0 if last is None else float(last) + self._interval

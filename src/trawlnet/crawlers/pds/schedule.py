@@ -20,6 +20,7 @@ from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.registry import PdsRow, Registry, Stats, Which
 
+_LOOK_AGAIN = 2.0  # Seconds, for those who wait for others.
 _COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registry is large.
 
 
@@ -74,9 +75,12 @@ class RegistryStore:
 
     async def next_begun(self, rota: Rota) -> float:
         """When a scan that was cut short may go on; infinity if there is none. Who scans once
-        does not wait for servers that send us away."""
+        does not wait for servers that send us away, but for other processes at work: one of them
+        may die, or leave something to go on with."""
         now = self._clock.now()
         due = await self._registry.next_begun(now, rota.which, or_put_off=not rota.once)
+        if due is None and rota.once and await self._registry.next_given_up(now) is not None:
+            return now + _LOOK_AGAIN
         return math.inf if due is None else due
 
     async def cursor(self) -> str | None:
@@ -155,7 +159,8 @@ class RegistryStore:
 
     async def close(self) -> None:
         for key, held in self._held.items():
-            await self._registry.release(key, held.owner, self._clock.now())
+            now = self._clock.now()
+            await self._registry.release(key, held.owner, now, begun=held.is_begun)
         self._held.clear()
 
 
@@ -224,7 +229,8 @@ class DueSource:
 
 
 def _task(row: PdsRow) -> Task:
-    return Task(row.pds_url, lane_of(row.pds_url), score=row.order)
+    # When it was last asked, by whomever: another process knows nothing of our gate.
+    return Task(row.pds_url, lane_of(row.pds_url), row.last_try_at, score=row.order)
 
 
 def _is_ready(held: _Held, lane: str) -> bool:
