@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from trawlnet.sink.capture_line import CaptureLine
 from trawlnet.sink.objects import open_objects
 from trawlnet.store.redis import RedisStore
 from trawlnet.store.redis_fleet import FleetKeys, Word
-from web_site import KEYS, asked, config_for, forbidden, reachable
+from web_site import KEYS, asked, config_for, forbidden, reachable, requests
 
 STANDS = 1.5  # Seconds.
 
@@ -131,3 +132,13 @@ def check_captured(world: World, lines: Sequence[CaptureLine], log: Path) -> Non
 
 def robots_asked(log: Path) -> Counter[str]:
     return Counter({key: n for key, n in asked(log).items() if key.endswith("/robots.txt")})
+
+
+def least_gap(log: Path) -> float:
+    """The shortest time between two requests to one host, at the most that each can have been: a
+    server that waits for the processor stamps a request late, and the next one in time."""
+    by_host: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in requests(log):
+        by_host[row["host"]].append((row["time"], row["since"]))
+    pairs = [pair for rows in by_host.values() for pair in itertools.pairwise(sorted(rows))]
+    return min(later[0] - first[1] for first, later in pairs)

@@ -19,6 +19,7 @@ from trawlnet.store.redis_fleet import FleetKeys, Word
 from web_fleet import (
     captured,
     check_captured,
+    least_gap,
     robots_asked,
     split_site,
     web_command,
@@ -26,7 +27,6 @@ from web_fleet import (
     web_fleet_config,
     web_job,
 )
-from web_site import gaps
 
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 RATE = 25.0  # Requests per second to one host.
@@ -54,7 +54,7 @@ def test_shards_and_redis_are_killed_and_every_page_is_captured_once(tmp_path: P
     assert kills == []
     log = tmp_path / "requests.jsonl"
     check_captured(world, lines, log)
-    assert min(gaps(log).values()) >= 1.0 / RATE
+    assert least_gap(log) >= 1.0 / RATE
     # Who takes over on this machine knows what robots.txt said; one that was asked may be lost.
     assert max(robots_asked(log).values()) <= 2
 
