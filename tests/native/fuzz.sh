@@ -11,12 +11,12 @@ trap 'rm -rf "$build"' EXIT
 python=${PYTHON:-$here/../../.venv/bin/python}
 
 "$python" "$here/corpus.py" "$build/corpus"
-sources=$(find "$native" -name '*.c' ! -name 'module*.c')
+flags="-std=gnu11 -O1 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all ${FUZZ_CFLAGS:-} -I$native"
+# shellcheck disable=SC2086  # Flags and sources are meant to split.
+(cd "$build" && ${CC:-cc} $flags -c "$here/fuzz_driver.c" $(find "$native" -name '*.c' ! -name 'module*.c'))
 for target in ${*:-extract records}; do
-    # shellcheck disable=SC2086  # The list of sources is meant to split.
-    ${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all \
-        ${FUZZ_CFLAGS:-} -I"$native" -o "$build/$target" "$here/fuzz_$target.c" "$here/fuzz_driver.c" $sources -lm \
-        -Wl,--wrap=malloc,--wrap=realloc
+    # shellcheck disable=SC2086
+    ${CC:-cc} $flags -o "$build/$target" "$here/fuzz_$target.c" "$build"/*.o -lm -Wl,--wrap=malloc,--wrap=realloc
     printf '%s: ' "$target"
     "$build/$target" "$seconds" "$seed" "$build/corpus/$target"/*
 done

@@ -21,4 +21,4 @@ for portable in 0 1; do
         TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS="${TRAWLNET_TWIN_ROUNDS:-4000}" PYTHONPATH=$lib \
         "$python" -m pytest -q $tests)
 done
-"$root/tests/native/fuzz.sh" "${FUZZ_SECONDS:-10}" "${FUZZ_SEED:-1}"
+"$root/tests/native/fuzz.sh" "${FUZZ_SECONDS:-5}" "${FUZZ_SEED:-1}"

@@ -119,19 +119,18 @@ def test_counts_that_two_threads_add_to_stay_right() -> None:
 def test_odd_records_and_all_their_beginnings() -> None:
     for body in ODD_JSON:
         agree_alone(body)
-        for size in range(min(len(body), 200)):
-            agree(as_entries([body[:size]]), 1)
+        beginnings = [body[:size] for size in range(min(len(body), 200))]
+        agree(as_entries(beginnings), len(beginnings))
     agree(as_entries(ODD_JSON), len(ODD_JSON))
 
 
 @needs_native
 def test_strings_that_end_at_any_distance_from_the_end_of_the_data() -> None:
-    for length in range(70):
+    for length in range(36):
         for char in (b"a", b"\xc3\xa9", b"\\n", b"\x01", b"\xff"):
             body = b'{"createdAt":"2024-05-01","x":"' + b"y" * length + char + b'"}'
-            for behind in range(18):
-                padding = as_entries([b""], b"k" * behind) if behind else b""
-                agree(as_entries([body]) + padding, 1)
+            for behind in (0, 1, 13, 14, 15, 16, 17):
+                agree(as_entries([body]) + b"x" * behind, 1)
 
 
 @needs_native
