@@ -105,7 +105,8 @@ def test_a_scan_that_is_told_to_stop_gives_its_claim_back(network: Any, tmp_path
         scan.tell(signal.SIGTERM)
         assert scan.ended().code == 130
     (row,) = listed(tmp_path / "net").values()
-    assert (row["status"], row["last_try_at"]) == ("pending", None)
+    assert row["status"] == "pending"
+    assert row["last_try_at"] is not None, "whoever goes on keeps the distance to it"
 
 
 def test_a_scan_goes_on_slice_after_slice_and_one_slice_is_enough_if_one_says_so(
