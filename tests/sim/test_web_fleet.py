@@ -71,8 +71,8 @@ def test_shards_capture_everything_once_and_hosts_see_one_visitor(tmp_path: Path
 
 
 def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
-    """From two shards to three to one while they crawl."""
-    archive, rate = str(tmp_path / "archive"), 20.0
+    """From two shards to three to one while they crawl, each time within a gap."""
+    archive, rate = str(tmp_path / "archive"), 1.0
 
     async def use(world: World, url: str) -> None:
         config = web_fleet_config(world, url, archive, limits={"req_per_sec": rate})
@@ -81,7 +81,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
 
         def show(seen: Seen) -> None:
             full = len(seen.shards) == seen.plan.shards
-            if plans and full and any(row["attempts"] > 3 for row in seen.shards.values()):
+            if plans and full and all(row["attempts"] for row in seen.shards.values()):
                 changes.add(asyncio.create_task(keys.change(shards=plans.pop(0))))
 
         runtime = Tasks(web_job(config, tmp_path / "scratch"))
@@ -90,7 +90,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
         assert plans == [] and set(runtime.started) == {0, 1, 2}
 
     log = tmp_path / "requests.jsonl"
-    check_captured(with_site(tmp_path, use), captured(archive), log)
+    check_captured(with_site(tmp_path, use, pages=5), captured(archive), log)
     assert least_gap(log) >= 1.0 / rate
 
 
