@@ -80,8 +80,8 @@ def read_page(
     return Page(links, base, found.robots, canonical, codec, len(whole) < len(page), text)
 
 
-# As it stands there: href, tag, nofollow, text, context. Plain, because there are dozens on a page.
-_Raw = tuple[str, str, bool, str, str]
+# As it stands there: href, tag, nofollow, and the anchor that may have words.
+_Raw = tuple[str, str, bool, LexborNode | None]
 
 
 class _Found:
@@ -89,13 +89,7 @@ class _Found:
 
     def __init__(self, choice: LinkChoice) -> None:
         self._choice = choice
-        self._budget = _WORDS_BUDGET
         self._links_wanted = "link" in choice.tags
-        self._takers = {
-            "base": self._take_base,
-            "meta": self._take_meta,
-            "link": self._take_link,
-        }
         self.raw: list[_Raw] = []
         self.base = ""
         self.canonical = ""
@@ -106,9 +100,8 @@ class _Found:
         for node in nodes:
             tag = node.tag or ""
             attributes = node.attributes
-            taker = self._takers.get(tag)
-            if taker is not None:
-                taker(attributes)
+            if tag in _OTHERS:
+                self._take_other(tag, attributes)
                 continue
             href = attributes.get("href") or attributes.get("src")
             # A link into the same page says nothing new.
@@ -116,37 +109,23 @@ class _Found:
                 continue
             rel = attributes.get("rel")
             nofollow = rel is not None and "nofollow" in rel.lower().split()
-            text = context = ""
-            if words and tag == "a" and self._budget > 0:
-                text, context = self._words(node)
-            raw.append((href, tag, nofollow, text, context))
+            raw.append((href, tag, nofollow, node if words and tag == "a" else None))
 
-    def _words(self, node: LexborNode) -> tuple[str, str]:
-        """Anchors can be nested so that one text is in thousands of them: there is a budget."""
-        whole = node.text()
-        self._budget -= len(whole) + 1
-        text = " ".join(whole[:_SLACK].split())[:_TEXT_MAX]
-        if not self._choice.around:
-            return text, ""
-        before, after = _beside(node.prev), _beside(node.next)
-        self._budget -= len(before) + len(after)
-        around = f"{before[-_SIDE_MAX:]}{text}{after[:_SIDE_MAX]}"
-        # Line ends and tabs are not printable; most text between two tags has neither.
-        return text, around.strip() if around.isprintable() else " ".join(around.split())
-
-    def _take_base(self, attributes: dict[str, str | None]) -> None:
-        self.base = self.base or attributes.get("href") or ""
-
-    def _take_link(self, attributes: dict[str, str | None]) -> None:
-        rels = (attributes.get("rel") or "").lower().split()
-        self._take_related(attributes.get("href") or "", rels)
+    def _take_other(self, tag: str, attributes: dict[str, str | None]) -> None:
+        if tag == "meta":
+            self._take_meta(attributes)
+        elif tag == "base":
+            self.base = self.base or attributes.get("href") or ""
+        else:
+            rels = (attributes.get("rel") or "").lower().split()
+            self._take_related(attributes.get("href") or "", rels)
 
     def _take_related(self, href: str, rels: list[str]) -> None:
         if "canonical" in rels:
             self.canonical = self.canonical or href
         wanted = self._links_wanted and any(rel in self._choice.rels for rel in rels)
         if wanted and href and len(self.raw) < self._choice.most:
-            self.raw.append((href, "link", "nofollow" in rels, "", ""))
+            self.raw.append((href, "link", "nofollow" in rels, None))
 
     def _take_meta(self, attributes: dict[str, str | None]) -> None:
         content = attributes.get("content") or ""
@@ -156,7 +135,7 @@ class _Found:
         elif (attributes.get("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content[: self._choice.most_url + 100])
             if target and "refresh" in self._choice.tags:
-                self.raw.append((target[1].rstrip("\"' "), "refresh", False, "", ""))
+                self.raw.append((target[1].rstrip("\"' "), "refresh", False, None))
 
     def take_header(self, header: str) -> None:
         for match in _LINK_HEADER.finditer(header[:_HEADER_MAX]):
@@ -165,19 +144,12 @@ class _Found:
                 self._take_related(match[1].strip(), (rel[1] or rel[2]).lower().split())
 
 
-_WORDS_BUDGET = 4 << 20  # Characters.
-_SLACK = 2000  # Characters of raw text that are looked at for one anchor.
-_TEXT_MAX = 200  # Characters.
-_SIDE_MAX = 60  # Characters of context on each side.
+_OTHERS = frozenset(("base", "link", "meta"))
 _HEADER_MAX = 16 << 10  # Characters of one header.
 
 _REFRESH = re.compile(r"\s*[\d.]*\s*[;,\s]\s*(?:url\s*=\s*)?[\"']?\s*(\S.*)", re.I | re.S)
 _LINK_HEADER = re.compile(r"<([^<>]*)>((?:[^<,\"]|\"[^\"]*\")*)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.I)
-
-
-def _beside(node: LexborNode | None) -> str:
-    return (node.text_content or "") if node is not None else ""
 
 
 def _base(href: str, url: str, most: int) -> str:
@@ -186,22 +158,61 @@ def _base(href: str, url: str, most: int) -> str:
 
 def _resolved(found: _Found, base: str, choice: LinkChoice) -> tuple[list[Link], str | None]:
     urls = resolve(base, [raw[0] for raw in found.raw], choice.most_url)
+    words = _Words(choice.around)
     links: dict[str, Link] = {}
-    for url, (_, tag, nofollow, text, context) in zip(urls, found.raw, strict=True):
+    for url, (_, tag, nofollow, anchor) in zip(urls, found.raw, strict=True):
         if url is None:
             continue
         known = links.get(url)
-        # One link that may be followed is enough; the first one with words names it.
         if known is None:
+            text, context = words.of(anchor) if anchor is not None else _NO_WORDS
             links[url] = _link(Link, (url, tag, nofollow, text, context))
-        elif (known.nofollow and not nofollow) or (text and not known.text):
-            links[url] = Link(url, tag, nofollow and known.nofollow, text, context)
+        # One link that may be followed is enough; the first one with words names it.
+        elif not known.text or (known.nofollow and not nofollow):
+            text, context = words.of(anchor) if anchor is not None else _NO_WORDS
+            if text or (known.nofollow and not nofollow):
+                links[url] = Link(url, tag, nofollow and known.nofollow, text, context)
     canonical = resolve(base, [found.canonical], choice.most_url)[0] if found.canonical else None
     return list(links.values()), canonical
 
 
 _link = tuple.__new__  # A third of the time that the class takes.
+_NO_WORDS = ("", "")
 
+
+class _Words:
+    """Anchors can be nested so that one text is in thousands of them: there is a budget."""
+
+    def __init__(self, around: bool) -> None:
+        self._around = around
+        self._budget = _WORDS_BUDGET
+
+    def of(self, anchor: LexborNode) -> tuple[str, str]:
+        """Its text, and that with what stands beside it."""
+        if self._budget <= 0:
+            return _NO_WORDS
+        whole = anchor.text()
+        # Of what is white space, only the space is printable.
+        if whole.isprintable() and "  " not in whole and len(whole) < _TEXT_MAX:
+            text = whole.strip()
+        else:
+            text = " ".join(whole[:_SLACK].split())[:_TEXT_MAX]
+        if not self._around:
+            self._budget -= len(whole) + 1
+            return text, ""
+        before, after = anchor.prev, anchor.next
+        near = (before.text_content or "") if before is not None else ""
+        far = (after.text_content or "") if after is not None else ""
+        self._budget -= len(whole) + len(near) + len(far) + 1
+        around = f"{near[-_SIDE_MAX:]}{text}{far[:_SIDE_MAX]}"
+        # Line ends and tabs are not printable; most text between two tags has neither.
+        return text, around.strip() if around.isprintable() else " ".join(around.split())
+
+
+_WORDS_BUDGET = 4 << 20  # Characters.
+_SLACK = 2000  # Characters of raw text that are looked at for one anchor.
+_TEXT_MAX = 200  # Characters.
+_SIDE_MAX = 60  # Characters of context on each side.
 
 _NOT_TEXT = ["script", "style", "noscript", "template", "svg", "iframe"]
 

@@ -161,15 +161,16 @@ class Keys:
 
     def key(self, url: str) -> str:
         """The key of a request URL."""
-        key = url
-        if "%" in url or "?" in url or "./" in url or ".:" in url:
-            key = self._folded(url)
+        key = self._folded(url) if _may_fold(url) else url
         for rule in self.rewrites:
             if rule.compiled.search(key):
                 return self._rewritten(key)
         return key
 
-    def keys(self, urls: Iterable[str]) -> list[str]:
+    def keys(self, urls: Sequence[str]) -> list[str]:
+        # One look at all of them together: mostly each is its own key.
+        if not self.rewrites and not _may_fold("\n".join(urls)):
+            return list(urls)
         return [self.key(url) for url in urls]
 
     def _folded(self, url: str) -> str:
@@ -217,6 +218,11 @@ class Keys:
 
 _REWRITE_ROUNDS = 8
 _ROOT_DOT = re.compile(r"(?<=[^.])\.(?=:|$)")
+
+
+def _may_fold(text: str) -> bool:
+    """Whether folding may change a URL, or one of several with line ends between them."""
+    return "%" in text or "?" in text or "./" in text or ".:" in text
 
 
 def _name(parameter: str) -> str:

@@ -13,6 +13,7 @@ from trawlnet.net.pool import proxy_authorization
 from trawlnet.net.redirect import Leg
 
 _REMEMBERED = 4096  # Hosts.
+_FEW = 64  # Sets of headers: most requests of a crawl send the same.
 
 
 class Requests:
@@ -21,6 +22,7 @@ class Requests:
     def __init__(self, agent: str) -> None:
         self._ours = {"User-Agent": agent, "Accept": "*/*", "Accept-Encoding": ACCEPTED}
         self._usual = _lines(self._ours)
+        self._with = lru_cache(maxsize=_FEW)(self._merged)
 
     def of(self, leg: Leg, proxy: str | None) -> tuple[Place, bytes]:
         url = leg.url
@@ -28,13 +30,16 @@ class Requests:
         target = url.raw_path_qs
         lines = self._usual
         if leg.headers:
-            given = {name.lower() for name in leg.headers}
-            kept = {name: text for name, text in self._ours.items() if name.lower() not in given}
-            lines = _lines({**kept, **leg.headers})
+            lines = self._with(tuple(leg.headers.items()))
         if place.proxy and not place.is_tls:
             target = f"http://{authority}{target}"
             lines += proxy_authorization(place.proxy)
         return place, f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n".encode()
+
+    def _merged(self, headers: tuple[tuple[str, str], ...]) -> str:
+        given = {name.lower() for name, _ in headers}
+        kept = {name: text for name, text in self._ours.items() if name.lower() not in given}
+        return _lines({**kept, **dict(headers)})
 
 
 def _lines(headers: Mapping[str, str]) -> str:

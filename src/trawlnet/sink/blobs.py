@@ -39,7 +39,11 @@ _BODY_BYTES = 1024 * 1024 * 1024  # No body is read into memory beyond this.
 class Blob:
     sha256: str  # Of the body as it was given, not as it is stored.
     size: int
-    path: Path
+    file: str  # Plain, because there are thousands, and hardly anybody opens one.
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class BlobStore:
         permissions: int = 0o644,
     ) -> None:
         self._root = root
+        self._folder = str(root)
         self._permissions = permissions
         self._suffix = suffix if zstd_level is None else f"{suffix}.zst"
         self._codec = None if zstd_level is None else _Zstd(zstd_level)
@@ -76,7 +81,7 @@ class BlobStore:
     def path(self, sha256: str) -> Path:
         if not _SHA256.fullmatch(sha256):
             raise ValueError(f"not a sha256 in lower-case hex: {sha256[:80]!r}")
-        return Path(f"{self._root}/{sha256[:2]}/{sha256[2:4]}/{sha256}{self._suffix}")
+        return Path(self._file(sha256))
 
     async def put(self, body: bytes) -> Blob:
         return (await self.put_many([body]))[0]
@@ -87,7 +92,7 @@ class BlobStore:
 
     def put_many_blocking(self, bodies: Sequence[bytes]) -> list[Blob]:
         blobs = [self._blob(body) for body in bodies]
-        missing = {str(b.path): body for b, body in zip(blobs, bodies, strict=True)}
+        missing = {b.file: body for b, body in zip(blobs, bodies, strict=True)}
         with self._lock, disk_errors(f"writing blobs to {self._root}"):
             held = [path for path, body in missing.items() if self._holds(path, body)]
             for path in held:
@@ -114,9 +119,12 @@ class BlobStore:
             self._syncing.shutdown()
             self._scratch.close()
 
+    def _file(self, sha256: str) -> str:
+        return f"{self._folder}/{sha256[:2]}/{sha256[2:4]}/{sha256}{self._suffix}"
+
     def _blob(self, body: bytes) -> Blob:
         sha256 = hashlib.sha256(body).hexdigest()
-        return Blob(sha256, len(body), self.path(sha256))
+        return Blob(sha256, len(body), self._file(sha256))
 
     def _holds(self, path: str, body: bytes) -> bool:
         """A file of the right length. One that a power cut left empty or torn is written again."""

@@ -203,7 +203,7 @@ class CaptureFiles:
         if capture.stored:
             blob = next(blobs)
             shards = f"{blob.sha256[:2]}/{blob.sha256[2:4]}"
-            path = f"{self._options.html_folder}/{shards}/{blob.path.name}"
+            path = f"{self._options.html_folder}/{shards}/{blob.file.rpartition('/')[2]}"
             return capture, Content(blob.sha256, blob.size, path)
         before = self.pages.get(capture.url) if capture.http_status == 304 else None
         if before is None:

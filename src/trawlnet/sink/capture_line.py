@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -56,7 +57,7 @@ class CaptureLine:
     simhash: int | None = None
     revisit_in: float | None = None
     warc: InWarc | None = None
-    links: Sequence[Link] = ()
+    links: Sequence[Link] = ()  # Before they have been through the log, plain edges.
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Content:
 _FIELDS = tuple(each.name for each in fields(CaptureLine))
 # What the log takes over from a capture as it is.
 _TAKEN = tuple(n for n in _FIELDS if n in Capture.__dataclass_fields__ and n != "hops")
+_take = attrgetter(*_TAKEN)
 
 
 def visit_of(producer: str, task: Task, status: int, sha256: str) -> str:
@@ -82,9 +84,8 @@ def visit_of(producer: str, task: Task, status: int, sha256: str) -> str:
 def line_of(
     capture: Capture, content: Content, batch: int, run: str, visit: str, warc: InWarc | None
 ) -> CaptureLine:
-    taken = {name: getattr(capture, name) for name in _TAKEN}
     return CaptureLine(
-        **taken,
+        **dict(zip(_TAKEN, _take(capture), strict=True)),
         batch=batch,
         run=run,
         visit=visit,
@@ -98,15 +99,14 @@ def line_of(
 
 def pack(line: CaptureLine) -> bytes:
     """JSON, ending in a newline. What may be left out is, when it says nothing."""
-    value: dict[str, Any] = {name: getattr(line, name) for name in _REQUIRED}
-    for name, default in _DEFAULTS.items():
-        found = getattr(line, name)
+    value: dict[str, Any] = dict(zip(_REQUIRED, _required(line), strict=True))
+    for (name, default), found in zip(_DEFAULTS.items(), _optional(line), strict=True):
         if found != default:
             value[name] = found
     if line.hops:
         value["hops"] = line.hops
     if line.links:
-        value["links"] = list(map(list, line.links))
+        value["links"] = list(map(tuple, line.links))
     if line.warc:
         value["warc"] = {name: getattr(line.warc, name) for name in InWarc.__slots__}
     return encode(value) + b"\n"
@@ -119,6 +119,9 @@ _DEFAULTS = {
     for name in _FIELDS
     if name not in (*_REQUIRED, "hops", "links", "warc")
 }
+
+
+_required, _optional = attrgetter(*_REQUIRED), attrgetter(*_DEFAULTS)
 
 
 def unpack(raw: bytes, place: str) -> CaptureLine:

@@ -21,6 +21,8 @@ class Proxies:
 
     def name_for(self, url: str) -> str:
         """Of the proxy, as it stands in the pages CSV: without what may be secret."""
+        if not self._hosts and not self._default:
+            return ""
         proxy = self.url_for(split(url).host)
         return proxy.rpartition("@")[2].removeprefix("http://") if proxy else ""
 
