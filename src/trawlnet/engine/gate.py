@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from itertools import islice
 
+from trawlnet.engine.lane import Lane, LaneColumns, LaneState
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners, Pace, parked_until
-from trawlnet.engine.turn import Lane, LaneColumns, LaneParked, LaneState, Turn
+from trawlnet.engine.turn import LaneParked, Turn
 
 __all__ = ["Gate", "LaneColumns", "LaneParked", "LaneState"]
 
