@@ -16,12 +16,16 @@ from pathlib import Path
 import pytest
 from nursery import Nursery, nursery_of
 
+from fleet_run import Processes
 from ids_world import busiest_second
 from servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
 from trawlnet.crawlers.ids.marks import mark_of
 from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.crawlers.ids.words import Mark
-from trawlnet.fleet.standby import Holders, holders
+from trawlnet.fleet.ids import Pair as Kept
+from trawlnet.fleet.ids import keep
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.standby import Holders, Office, holders
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.ids import Traffic, World, serve_ids
 from trawlnet.sink.queue import QueueOptions, open_queue
@@ -224,6 +228,41 @@ def test_one_that_was_frozen_wakes_and_neither_settles_nor_publishes(
             return await pair.published(), pair.marks()
 
     assert lost(*asyncio.run(main())) == []
+
+
+def test_a_fleet_keeps_one_active_and_one_on_standby_until_it_is_told_to_end(
+    redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
+) -> None:
+    seen: list[Holders] = []
+
+    async def main() -> Word:
+        async with pair_over(redis, rabbit, tmp_path) as pair:
+            given = json.loads((tmp_path / "config.json").read_text())
+            job = ShardJob(0, "ids", given, redis.url, {}, 1.5, 0.0, str(tmp_path))
+            with closing(Processes(job, tmp_path)) as runtime:
+                office = Office(redis.url, KEYS, 1.5)
+                kept = Kept(office, runtime, SystemClock(), seen.append)
+                keeping = asyncio.create_task(keep(kept))
+                for _ in range(2):
+
+                    async def both() -> int:
+                        found = await pair.holders()
+                        return found.active["pid"] if found.active and found.standbys else 0
+
+                    pid = await until(both, "one works, one waits")
+                    await pair.asked(20)
+                    os.kill(pid, signal.SIGKILL)
+
+                    async def another(dead: int = pid) -> bool:
+                        found = (await pair.holders()).active
+                        return found is not None and found["pid"] != dead
+
+                    await until(another, "the other takes over")
+                await pair.tell(Word.DRAIN)
+                return await asyncio.wait_for(keeping, PATIENCE)
+
+    assert asyncio.run(main()) is Word.DRAIN
+    assert len({one.active["pid"] for one in seen if one.active}) >= 3
 
 
 def test_the_check_sees_a_member_that_settles_before_it_publishes(

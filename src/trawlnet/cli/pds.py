@@ -17,6 +17,7 @@ from trawlnet.cli.pds_serve import add_serve_verb
 from trawlnet.cli.report import add_pds_report
 from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
+from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
@@ -115,6 +116,14 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
     }
 
 
+def _fleet(config: PdsConfig, workspace: Workspace, as_json: bool) -> int | None:
+    if not config.fleet:
+        return None
+    from trawlnet.cli.pds_fleet import run_nodes  # Heavy, and not always installed.
+
+    return run_nodes(config, workspace, as_json)
+
+
 PDS = Crawler(
     name="pds",
     config=PdsConfig,
@@ -130,6 +139,7 @@ PDS = Crawler(
     live=frozenset(("concurrency", "requests_per_minute")),
     ready=_ready,
     facts=_facts,
+    fleet=_fleet,
 )
 add_discovery_verbs(app)
 add_list_verb(app)

@@ -17,6 +17,10 @@ async def run_job(job: ShardJob) -> None:
         from trawlnet.fleet.ids import run_member
 
         await run_member(job, clock)
+    elif job.crawler == "pds":
+        from trawlnet.fleet.pds import run_node
+
+        await run_node(job, clock)
     else:
         await run_shard(job, _OPENERS[job.crawler](job, clock), clock)
 

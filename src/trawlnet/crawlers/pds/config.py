@@ -67,6 +67,12 @@ class PdsConfig(BaseModel):
     once: bool = Field(
         False, description="Look for PDSes, scan all that are due without pauses, and end."
     )
+    fleet: str = Field(
+        "",
+        description="Crawl with many processes on one PostgreSQL registry: local, or the address "
+        "of a Ray cluster (ray://HOST:10001, or HOST:6379 on one of its nodes).",
+    )
+    shards: int = Field(2, ge=1, le=512, description="How many processes a fleet has.")
     clickhouse_address: str = Field(
         "", description="ClickHouse server with a mirror of the directory (HOST:PORT or URL)."
     )

@@ -1,0 +1,136 @@
+"""A pds crawl on a fleet: every process runs the same schedule over one registry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.pds.build import LEXICONS, open_parts, opened_registry
+from trawlnet.crawlers.pds.config import PdsConfig, lease, limits
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import crawl
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.supervise import Runtime
+from trawlnet.observe.metrics import Metrics
+from trawlnet.store.redis_fleet import Word
+from trawlnet.tables.errors import TablesUnreachable
+from trawlnet.tables.registry import Registry
+
+log = structlog.get_logger()
+
+_NOTE: Final = "fleet"  # In the registry: what its processes are told.
+_PAUSE: Final = 1.0  # Seconds after the server has gone away.
+_LOOK_EVERY: Final = 1.0
+
+
+def check_shareable(config: PdsConfig) -> None:
+    """Raises NotReady for a registry that only one machine can reach."""
+    if not config.registry.startswith(("postgresql://", "postgres://")):
+        raise NotReady(
+            "a fleet needs a registry that all of it can reach",
+            "name one: --registry postgresql://USER:PASSWORD@HOST/NAME",
+        )
+
+
+async def run_node(job: ShardJob, clock: Clock) -> None:
+    """Returns when there is nothing left to do, or when told. What servers do is waited out; a
+    mistake in the config is raised."""
+    config = PdsConfig.model_validate(job.config)
+    folder = _folder(job)
+    while True:
+        try:
+            async with opened_registry(config, folder) as registry:
+                if await _told(registry) is Word.RUN:
+                    ending = await _crawl(config, folder, registry, clock)
+                    if ending is not Ending.DRAINED:
+                        await tell(registry, Word.DONE if ending is Ending.DONE else Word.LIMIT)
+                return
+        except TablesUnreachable as trouble:
+            log.warning("node begins anew", node=job.shard, error=trouble.message)
+            await clock.sleep(_PAUSE)
+
+
+async def _crawl(config: PdsConfig, folder: Path, registry: Registry, clock: Clock) -> Ending:
+    async def heed(control: Control) -> None:
+        while await _told(registry) is Word.RUN:
+            await clock.sleep(_LOOK_EVERY)
+        control.drain()
+
+    async with open_parts(config, folder, clock, Metrics("pds", clock)) as parts:
+        parts = replace(parts, companions=[*parts.companions, heed])
+        return await crawl(parts, limits(config), Control(config.concurrency))
+
+
+def _folder(job: ShardJob) -> Path:
+    """Of this process alone; the workspace that the fleet was started from is above `scratch`."""
+    folder, scratch = Path(job.scratch) / f"node-{job.shard}", Path(job.scratch)
+    folder.mkdir(parents=True, exist_ok=True)
+    own = scratch.parents[2] / LEXICONS
+    if own.is_dir() and not (folder / LEXICONS).exists():
+        (folder / LEXICONS).symlink_to(own)
+    return folder
+
+
+async def tell(registry: Registry, word: Word) -> None:
+    await registry.notes.put(_NOTE, str(word))
+
+
+async def _told(registry: Registry) -> Word:
+    return Word(await registry.notes.get(_NOTE) or Word.RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What whoever keeps the processes alive works with."""
+
+    config: PdsConfig
+    registry: Registry
+    runtime: Runtime
+    clock: Clock
+    show: Callable[[dict[str, int]], None]  # Told how many PDSes each process has claimed.
+
+
+async def keep(watch: Watch, stop: asyncio.Event) -> Word:
+    """Until there is nothing left, or they are told to end, and have; at once if `stop` is set."""
+    while (word := await _patiently(watch)) is Word.RUN and not stop.is_set():
+        for shard in range(watch.config.shards):
+            watch.runtime.ensure(shard)
+        await watch.clock.sleep(_LOOK_EVERY)
+    # What is claimed is being finished; of whoever died it runs out.
+    until = watch.clock.now() + lease(watch.config)
+    while not stop.is_set() and watch.clock.now() < until and await _claimed(watch):
+        await watch.clock.sleep(_LOOK_EVERY)
+    return word
+
+
+async def _patiently(watch: Watch) -> Word:
+    """What was told; while the registry is away, to go on."""
+    try:
+        await _claimed(watch)
+        return await _told(watch.registry)
+    except TablesUnreachable as trouble:
+        log.warning("fleet waits", error=trouble.message)
+        return Word.RUN
+
+
+async def _claimed(watch: Watch) -> bool:
+    claims = await watch.registry.claims(watch.clock.now())
+    watch.show(claims)
+    return bool(claims)
+
+
+@asynccontextmanager
+async def opened_watch(
+    config: PdsConfig, folder: Path, runtime: Runtime, clock: Clock, show: Callable[..., None]
+) -> AsyncIterator[Watch]:
+    async with opened_registry(config, folder) as registry:
+        await tell(registry, Word.RUN)
+        yield Watch(config, registry, runtime, clock, show)
