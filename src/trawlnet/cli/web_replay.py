@@ -105,9 +105,11 @@ def archived_at(place: str) -> Objects:
     from trawlnet.sink.capture_archive import MANIFEST
     from trawlnet.sink.objects import open_objects
 
-    if not place.startswith(SCHEME) and not (Path(place) / MANIFEST).is_dir():
-        raise CliError(
-            f"there is no archive of a fleet in {place}",
-            "name what the crawl was given as --archive; it is there once a part is listed",
-        )
-    return open_objects(place, s3_options(os.environ))
+    if place.startswith(SCHEME) or Path(place).is_dir():
+        objects = open_objects(place, s3_options(os.environ))
+        if objects.sizes(MANIFEST):
+            return objects
+    raise CliError(
+        f"no captures of a fleet are listed in {place}",
+        "name what the crawl was given as --archive; the manifest begins when it ends, or before",
+    )
