@@ -45,8 +45,17 @@ from trawlnet.sim.web.world import serve_web
 _PAGES = 40  # Of a host.
 _LATENCY = 0.25  # Seconds: with the crew below, about a hundred pages a second, all the time.
 _CREW = 40
+CRAWL = (
+    *("--allow-private-hosts", "--user-agent", "Bot/1.0 (+https://a.example)"),
+    *("--set", f"limits.global_concurrency={_CREW}", "--set", "limits.req_per_sec=10"),
+)
 _BEGINS = 3.0  # Seconds until a viewer has been sent everything once.
 _REST = 5.0  # Seconds after which a crawl that was paused does nothing any more.
+
+
+def let_many_connect() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def serve(hosts: int, folder: Path, ready: Connection) -> None:
@@ -151,8 +160,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--window", type=float, default=10.0)
     given = parser.parse_args()
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    let_many_connect()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         ours, theirs = multiprocessing.Pipe()
@@ -165,12 +173,8 @@ def main() -> None:
         workspace = folder / "net"
         workspace.mkdir()
         (folder / "seeds.txt").rename(workspace / "seeds.txt")
-        flags = ("--allow-private-hosts", "--user-agent", "Bot/1.0 (+https://a.example)")
-        pace = (f"limits.global_concurrency={_CREW}", "limits.req_per_sec=10")
-        sets = [part for one in pace for part in ("--set", one)]
-        with started(
-            "web", "crawl", "-w", workspace, *flags, *sets, folder=folder / "talk"
-        ) as crawl:
+        command = ("web", "crawl", "-w", workspace, *CRAWL)
+        with started(*command, folder=folder / "talk") as crawl:
             crawl.says("running 30s")
             crawl.says("running 1m00s")
             report("a crawl that is busy", measure(crawl, workspace, given.rounds, given.window))
