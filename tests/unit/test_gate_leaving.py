@@ -47,6 +47,35 @@ def test_the_pace_is_made_up_for_once_connections_are_quick() -> None:
     assert left[-1] <= 21 / 5 + 1e-3
 
 
+def test_a_crowd_that_waits_to_leave_is_not_woken_for_each_of_it() -> None:
+    naps = 0
+
+    class Counting(SimClock):
+        async def sleep(self, seconds: float) -> None:
+            nonlocal naps
+            naps += 1
+            await super().sleep(seconds)
+
+    async def main() -> None:
+        clock = Counting()
+        gate = Gate(clock, Manners(rate=100.0, concurrency=100))
+        ready = asyncio.Event()
+
+        async def one() -> None:
+            async with gate.turn("host") as turn:
+                await ready.wait()
+                await turn.leave()
+
+        tasks = [asyncio.create_task(one()) for _ in range(100)]
+        await asyncio.sleep(2.0)
+        before = naps
+        ready.set()
+        await asyncio.gather(*tasks)
+        assert naps - before <= 100
+
+    run_sim(main())
+
+
 def test_hosts_at_one_address_leave_one_after_the_other() -> None:
     left = left_at(Manners(rate=5.0, concurrency=4), [0.19, 0.0, 0.0], common="192.0.2.1")
     assert all(b - a >= 0.2 - 1e-5 for a, b in itertools.pairwise(left))

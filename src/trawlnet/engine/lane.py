@@ -55,6 +55,7 @@ class Lane:
         "gone",
         "in_flight",
         "last_failure",
+        "leaving",
         "manners",
         "members",
         "pace",
@@ -69,6 +70,7 @@ class Lane:
         self.pace = Pace()
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
         self.gone = -math.inf  # The same for what has left, which is later than its start.
+        self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
         self.in_flight = 0
         self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
         self.parked = 0.0

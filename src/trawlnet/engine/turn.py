@@ -55,13 +55,12 @@ class Turn:
         """To be called when the connection stands, immediately before the first byte. To make one
         takes a while, and not always the same: without a second look two requests that started
         well apart could reach the host together."""
-        lanes = (self._lane,) if self._common is None else (self._lane, self._common)
-        while (wait := max(lane.leaves_at() for lane in lanes) - self._clock.now()) > INSTANT:
-            await self._clock.sleep(wait)
-        # Asked last: however long the waits above took, what leaves is allowed now.
-        self._refuse_if_barred()
-        for lane in lanes:
-            lane.left(self._clock.now())
+        async with self._lane.leaving:
+            if self._common is None:
+                await self._leave(self._lane)
+            else:
+                async with self._common.leaving:
+                    await self._leave(self._lane, self._common)
 
     async def __aexit__(
         self,
@@ -73,6 +72,14 @@ class Turn:
         if self._common is not None:
             self._common.ended(now)
         self._lane.ended(now)
+
+    async def _leave(self, *lanes: Lane) -> None:
+        while (wait := max([lane.leaves_at() for lane in lanes]) - self._clock.now()) > INSTANT:
+            await self._clock.sleep(wait)
+        # Asked last: however long the waits above took, what leaves is allowed now.
+        self._refuse_if_barred()
+        for lane in lanes:
+            lane.left(self._clock.now())
 
     async def _enter_common(self, common: Lane) -> None:
         """Always after the lane's own, so that no two turns wait for each other."""
