@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -280,3 +281,54 @@ def test_a_turn_that_is_refused_gives_the_gates_own_back(redis: RedisServer) -> 
 
     shared(redis, use)
     assert left == ["a.example"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_place_is_lost_or_given_twice_whatever_happens(redis: RedisServer, seed: int) -> None:
+    """Leases, places, settlements and take-overs in any order, beside a model of them."""
+    dice, most = random.Random(seed), 9
+    want = Want("pages", most)
+
+    async def use(place: Place) -> None:
+        plan = await place.plan(2)
+        shards = [await place.shard(plan, number) for number in range(2)]
+        held: list[dict[str, Task]] = [{}, {}]
+        taken: set[str] = set()
+        kept = 0
+        for number, shard in enumerate(shards):
+            await shard.store.feed(tasks_on(lane_of_shard(number), 20))
+        for _ in range(150):
+            number = dice.randrange(2)
+            shard, mine = shards[number], held[number]
+            what = dice.choice(["lease", "take", "take", "settle", "settle", "replace"])
+            if what == "lease":
+                mine |= {task.key: task for task in await shard.leased(lane_of_shard(number), 3)}
+            elif what == "replace" and dice.random() < 0.2:
+                shards[number] = await place.shard(plan, number, past=(shard.fleet.token,))
+                taken -= mine.keys()
+                mine.clear()
+            elif what == "take" and mine:
+                key = dice.choice(sorted(mine))
+                answer = (await shard.keys.take(key, [want])).answer
+                if kept >= most and key not in taken:
+                    assert answer is Answer.FULL
+                elif key in taken or kept + len(taken) < most:
+                    assert answer is Answer.TAKEN
+                    taken.add(key)
+                else:
+                    assert answer is Answer.BUSY
+            elif what == "settle" and mine:
+                task = mine.pop(dice.choice(sorted(mine)))
+                good = task.key in taken and dice.random() < 0.5
+                kept += good
+                taken.discard(task.key)
+                again = None if good else task.retried(0.0)
+                reason = Reason.OK if good else Reason.TIMEOUT
+                news = Tally({"pages": 1} if good else {})
+                await shard.store.settle([Receipt(task, reason, next=again, at=NOW, news=news)])
+            under_way = await shards[0].store.ask("HGET", "under_way", "pages")
+            assert int(under_way or 0) == len(taken)
+            assert await shards[0].fleet.tallies(["pages"]) == [kept]
+            assert kept + len(taken) <= most
+
+    shared(redis, use)
