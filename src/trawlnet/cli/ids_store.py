@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,17 +15,14 @@ from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
 from trawlnet.cli.sections import load_section
-from trawlnet.cli.talk import emit, say, without_passwords
+from trawlnet.cli.talk import emit, now_and_then, say, without_passwords
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
 
 if TYPE_CHECKING:  # Only a run pays for the import.
     from trawlnet.crawlers.ids.storing import Tally
-    from trawlnet.engine.ports import Clock
 
 _KEYS = ("preset", "queue", "store", *CLICKHOUSE)
-_TELL_EVERY = 30.0  # Seconds; on a terminal more often.
-_TELL_EVERY_LIVE = 2.0
 _MOST_UNKNOWN = 20  # Hashes that are named at the end.
 _LOOKED_AT = 10_000  # Of them all, to tell which are new.
 
@@ -78,8 +74,9 @@ def store(
 
 async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_json: bool) -> int:
     from trawlnet.crawlers.ids.kinds import ITEM, REPORT
-    from trawlnet.crawlers.ids.places import instances_place, queue_place, raw_place
+    from trawlnet.crawlers.ids.places import instances_place, queue_place
     from trawlnet.crawlers.ids.storing import StoreLimits, Storing
+    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.net.clock import SystemClock
     from trawlnet.sink.queue import open_queue
     from trawlnet.tables.instances import opened_instances, unknown_hashes
@@ -91,7 +88,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
     source, target = queue_place(config, path), instances_place(config, path)
     async with (
         opened_instances(target) as db,
-        opened(raw_place(config, path)) as tables,
+        opened(tables_place(config, path)) as tables,
     ):
         known = set(await unknown_hashes(db, _LOOKED_AT))
         queue = await open_queue(source, kind.queue)
@@ -99,7 +96,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
             with stopped_by_signals() as stop:
                 say(f"storing {kind.queue} of {_shown(source)} in {_shown(target)}")
                 job = Storing(db, tables, clock, stop, StoreLimits(workers=workers), kind)
-                await job.run(queue, drain=drain, tell=_teller(clock))
+                await job.run(queue, drain=drain, tell=now_and_then(clock, _line))
             put_aside = (await queue.counts()).poisoned
         finally:
             await queue.close()
@@ -141,19 +138,9 @@ def _say(ended: _Ended) -> None:
         say(f"hint: {ended.put_aside:,} messages are no {ended.what}; see the queue's poison")
 
 
-def _teller(clock: Clock) -> Callable[[Tally], None]:
-    every = _TELL_EVERY_LIVE if sys.stderr.isatty() else _TELL_EVERY
-    begun = told = clock.now()
-
-    def tell(tally: Tally) -> None:
-        nonlocal told
-        now = clock.now()
-        if now - told >= every:
-            told = now
-            rate = (tally.stored + tally.repeated) / (now - begun)
-            say(f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} put aside")
-
-    return tell
+def _line(tally: Tally, seconds: float) -> str:
+    rate = (tally.stored + tally.repeated) / seconds
+    return f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} put aside"
 
 
 def _shown(place: str | Path) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ import typer
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.sections import load_section
-from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.talk import emit, listed, now_and_then, say
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.repos.config import ReposConfig
@@ -23,7 +22,6 @@ from trawlnet.crawlers.repos.config import ReposConfig
 if TYPE_CHECKING:  # Only a mirror that runs pays for the import.
     from trawlnet.crawlers.atproto.mirror import PlcMirror
     from trawlnet.crawlers.atproto.reader import Tally
-    from trawlnet.engine.ports import Clock
     from trawlnet.tables.ports import Tables
 
 CLICKHOUSE = (
@@ -33,8 +31,6 @@ CLICKHOUSE = (
     "clickhouse_database",
 )
 _KEYS = ("plc_url", "plc_rps", *CLICKHOUSE, "allow_private_hosts", "contact")
-_TELL_EVERY = 30.0  # Seconds; on a terminal more often.
-_TELL_EVERY_LIVE = 2.0
 
 Follow = Annotated[
     bool,
@@ -65,7 +61,8 @@ def plc(
 
 async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) -> int:
     from trawlnet.crawlers.atproto.mirror import PlcMirror
-    from trawlnet.crawlers.repos.tabled import open_directory, tables_place
+    from trawlnet.crawlers.repos.tabled import open_directory
+    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.net.clock import SystemClock
     from trawlnet.tables.open import opened
 
@@ -77,7 +74,7 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
         with stopped_by_signals() as stop:
             say(f"mirroring {directory.url} into {_where(config, path)}")
             mirror = PlcMirror(directory, tables, stop, follow=follow)
-            await mirror.run(_teller(clock))
+            await mirror.run(now_and_then(clock, _line))
         code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
         await _sum_up(mirror, tables, code, as_json)
     if code is Exit.INTERRUPTED:
@@ -107,27 +104,16 @@ def stopped_by_signals() -> Iterator[asyncio.Event]:
 
 
 def _where(config: ReposConfig, path: Path) -> str:
-    from trawlnet.crawlers.repos.tabled import TABLES
+    from trawlnet.crawlers.tables_place import TABLES
 
     return config.clickhouse_address or shown(path / TABLES)
 
 
-def _teller(clock: Clock) -> Callable[[Tally], None]:
-    every = _TELL_EVERY_LIVE if sys.stderr.isatty() else _TELL_EVERY
-    begun = told = clock.now()
-
-    def tell(tally: Tally) -> None:
-        nonlocal told
-        now = clock.now()
-        if now - told >= every:
-            told = now
-            rate = tally.operations / (now - begun)
-            say(
-                f"plc: {tally.operations:,} operations, {rate:,.0f}/s, "
-                f"{tally.form} {tally.position}{', up to date' if tally.caught_up else ''}"
-            )
-
-    return tell
+def _line(tally: Tally, seconds: float) -> str:
+    return (
+        f"plc: {tally.operations:,} operations, {tally.operations / seconds:,.0f}/s, "
+        f"{tally.form} {tally.position}{', up to date' if tally.caught_up else ''}"
+    )
 
 
 async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) -> None:

@@ -144,7 +144,7 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
         yield _Crew(workers or _WORKERS)
         return
     from trawlnet.archive.objects import s3_options
-    from trawlnet.crawlers.repos.tabled import tables_place
+    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.fleet.ray import ray_tasks
     from trawlnet.fleet.replay import FleetReplay
     from trawlnet.tables.server import Server
@@ -163,7 +163,7 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
 async def _replay(asked: _Asked, crew: _Crew) -> int:
     from trawlnet.crawlers.repos.replay import Replay
     from trawlnet.crawlers.repos.replay_read import Filter
-    from trawlnet.crawlers.repos.tabled import tables_place
+    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.net.clock import SystemClock
     from trawlnet.tables.open import opened
     from trawlnet.tables.records import forget_records
@@ -224,7 +224,7 @@ def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str
 
 
 async def _query(config: ReposConfig, workspace: Path, sql: str, layout: str) -> None:
-    from trawlnet.crawlers.repos.tabled import tables_place
+    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.tables.open import opened
 
     async with opened(tables_place(config, workspace)) as tables:

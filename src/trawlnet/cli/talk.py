@@ -7,9 +7,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
+
+from trawlnet.engine.ports import Clock
+
+T = TypeVar("T")
 
 
 def say(text: str) -> None:
@@ -18,6 +22,25 @@ def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
     except OSError:
         pass
+
+
+def now_and_then(clock: Clock, line: Callable[[T, float], str]) -> Callable[[T], None]:
+    """Say how something goes, given that and the seconds it has gone on: twice a minute, on a
+    terminal more often."""
+    every = _EVERY_LIVE if sys.stderr.isatty() else _EVERY
+    begun = told = clock.now()
+
+    def tell(state: T) -> None:
+        nonlocal told
+        now = clock.now()
+        if now - told >= every:
+            told = now
+            say(line(state, now - begun))
+
+    return tell
+
+
+_EVERY, _EVERY_LIVE = 30.0, 2.0  # Seconds.
 
 
 def emit(row: Mapping[str, Any]) -> None:

@@ -15,12 +15,13 @@ _REMEMBERED = 1 << 14
 @lru_cache(maxsize=_REMEMBERED)
 def registrable_domain(host: str) -> str:
     """Lower-case ASCII in. Empty for an address, a name of one label, and a public suffix."""
-    if _is_address(host):
+    if is_address(host):
         return ""
     return _suffixes().privatesuffix(host.rstrip(".")) or ""
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """With or without the brackets of a URL."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:

@@ -18,6 +18,7 @@ from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_batch import Batch
 from trawlnet.store.lmdb_leases import Leases
+from trawlnet.store.lmdb_room import with_room
 from trawlnet.store.lmdb_rows import failed_prefix
 from trawlnet.store.lmdb_tables import Tables, open_environment, open_tables
 from trawlnet.store.lmdb_view import Chunk, View
@@ -145,22 +146,11 @@ class LmdbStore:
     async def _call(self, run: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, lambda: self._with_room(run))
+            return await loop.run_in_executor(
+                self._thread, lambda: with_room(self._environment, run)
+            )
         except lmdb.Error as error:
             raise _trouble(error, self._path) from error
-
-    def _with_room(self, run: Callable[[], T]) -> T:
-        """Run a transaction, and again with a larger map for as long as the map is too small."""
-        while True:
-            try:
-                return run()
-            except lmdb.MapFullError:
-                # A reader that was killed may keep old pages from being used again.
-                self._environment.reader_check()
-                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
-            except lmdb.MapResizedError:
-                # Another process has let the map grow; zero takes over the size on disk.
-                self._environment.set_mapsize(0)
 
     def _open(self, map_size: int) -> None:
         if self._environment is None:

@@ -12,6 +12,7 @@ import lmdb
 import msgspec
 
 from trawlnet.store.errors import StoreError
+from trawlnet.store.lmdb_room import with_room
 from trawlnet.store.spans import Span, gathered, overlay
 
 T = TypeVar("T")
@@ -106,15 +107,7 @@ class SpanFile:
     def _with_room(self, run: Callable[[], T]) -> T:
         """Again with a larger map for as long as the map is too small."""
         with self._in_words():
-            while True:
-                try:
-                    return run()
-                except lmdb.MapFullError:
-                    # A reader that was killed may keep old pages from being used again.
-                    self._environment.reader_check()
-                    self._environment.set_mapsize(2 * self._environment.info()["map_size"])
-                except lmdb.MapResizedError:
-                    self._environment.set_mapsize(0)  # Another process has let it grow.
+            return with_room(self._environment, run)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

@@ -6,10 +6,11 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 
 import orjson
+
+from trawlnet.formats.domain import is_address
 
 PAGE_BYTES = 4 << 20  # A full page takes a tenth of this.
 _CURSOR_CHARS = 2000
@@ -74,13 +75,5 @@ def host_url(name: str, *, allow_private: bool) -> str | None:
     if match is None or int(match["port"] or 1) not in range(1, 65536):
         return None
     # Private worlds have no certificates.
-    plain = allow_private and (_is_address(match["host"]) or match["host"] == "localhost")
+    plain = allow_private and (is_address(match["host"]) or match["host"] == "localhost")
     return f"{'http' if plain else 'https'}://{name.lower()}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return True

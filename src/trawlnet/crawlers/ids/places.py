@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from trawlnet.crawlers.ids.config import IdsConfig
-from trawlnet.tables.server import Server
 
 KEYS = "ids:"  # What every key in Redis begins with.
 _SPOOL = "spool"
 _DATABASE = Path("state", "ids", "instances.db")
-_TABLES = "tables"
 
 
 def queue_place(config: IdsConfig, workspace: Path) -> str | Path:
@@ -20,15 +18,3 @@ def queue_place(config: IdsConfig, workspace: Path) -> str | Path:
 def instances_place(config: IdsConfig, workspace: Path) -> str | Path:
     """SQLite in a file, or a PostgreSQL server."""
     return config.store or workspace / _DATABASE
-
-
-def raw_place(config: IdsConfig, workspace: Path) -> Path | Server:
-    """ClickHouse in a folder, or a server."""
-    if not config.clickhouse_address:
-        return workspace / _TABLES
-    return Server(
-        config.clickhouse_address,
-        config.clickhouse_username,
-        config.clickhouse_password,
-        config.clickhouse_database,
-    )

@@ -14,11 +14,10 @@ from trawlnet.crawlers.pds.enumerate_plc import from_plc
 from trawlnet.crawlers.pds.finding import Finder, Tally
 from trawlnet.crawlers.pds.mentions import from_dids
 from trawlnet.crawlers.pds.relay import from_relay, relay_url
+from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.formats.origin import canonical_origin
 from trawlnet.tables.registry import Source
 from trawlnet.tables.server import Server
-
-TABLES = "tables"  # Folder of the workspace, where `repos plc` leaves its mirror.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +54,8 @@ def wanted(config: PdsConfig, workspace: Path) -> Wanted:
     if dids is not None:
         check_dids(dids)
     relays = [relay_url(relay, allow_private=private) for relay in config.relay]
-    return Wanted(directory.url, config.enumerates_plc, _mirror(config, workspace), relays, dids)
-
-
-def _mirror(config: PdsConfig, workspace: Path) -> Path | Server:
-    if not config.clickhouse_address:
-        return workspace / TABLES
-    return Server(
-        config.clickhouse_address,
-        config.clickhouse_username,
-        config.clickhouse_password,
-        config.clickhouse_database,
-    )
+    mirror = tables_place(config, workspace)  # Where `repos plc` leaves it.
+    return Wanted(directory.url, config.enumerates_plc, mirror, relays, dids)
 
 
 async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:

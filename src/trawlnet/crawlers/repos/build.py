@@ -200,7 +200,7 @@ async def open_mirror(
     """None where nothing was mirrored: then directories are asked. With buckets it pages through
     accounts on lanes of these only."""
     from trawlnet.crawlers.repos.mirror import TableMirror  # Heavy, and not always needed.
-    from trawlnet.crawlers.repos.tabled import tables_place
+    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.tables.open import opened
 
     where = tables_place(config, workspace)

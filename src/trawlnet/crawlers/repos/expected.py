@@ -16,7 +16,7 @@ async def expected(config: ReposConfig, workspace: Path) -> Counter[int]:
     """By the mirror, if that is the source; whom a relay knows is not known before it is asked."""
     if config.chosen_source is not SourceKind.PLC:
         return Counter()
-    from trawlnet.crawlers.repos.tabled import tables_place  # Heavy, and not always needed.
+    from trawlnet.crawlers.tables_place import tables_place  # Heavy, and not always needed.
     from trawlnet.tables.open import opened
 
     async with opened(tables_place(config, workspace)) as tables:

@@ -11,7 +11,7 @@ from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind
 from trawlnet.crawlers.repos.listing import HostRules
-from trawlnet.crawlers.repos.tabled import tables_place
+from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.net.lane import lane_of
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.contact import agent_for
@@ -16,22 +15,8 @@ from trawlnet.engine.rules import Manners
 from trawlnet.formats.origin import canonical_origin
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.tables.server import Server
 
-TABLES = "tables"  # Folder of the workspace.
 _NEVER = 1 << 30  # Failures; the mirror itself decides when to give up.
-
-
-def tables_place(config: ReposConfig, workspace: Path) -> Path | Server:
-    """Where the tables are: in the workspace, unless a server is named."""
-    if not config.clickhouse_address:
-        return workspace / TABLES
-    return Server(
-        config.clickhouse_address,
-        config.clickhouse_username,
-        config.clickhouse_password,
-        config.clickhouse_database,
-    )
 
 
 @asynccontextmanager
