@@ -22,7 +22,8 @@ from trawlnet.cli.whole import app
 from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.observe.catalogue import CATALOGUE
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+PROJECT = Path(__file__).parents[1]
+REFERENCE = PROJECT / "docs" / "reference"
 
 
 def commands(command: Any, path: str = "trawlnet") -> Iterator[tuple[str, Any]]:
@@ -163,11 +164,52 @@ def test_every_reason_is_documented() -> None:
     assert all(f"| `{reason}` |" in text for reason in Reason)
 
 
-def test_every_page_that_is_linked_to_is_there() -> None:
-    docs = REFERENCE.parent
-    for page in docs.rglob("*.md"):
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.relative_to(docs)}: {target}"
+PAGES = [*sorted(PROJECT.glob("*.md")), *sorted((PROJECT / "docs").rglob("*.md"))]
+
+
+def prose(page: Path) -> str:
+    """Without what stands in fences: there a `#` begins a comment."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+def test_every_place_that_is_linked_to_is_there() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)]+)\)", prose(page)):
+            path, _, anchor = target.partition("#")
+            found = page.parent / path if path else page
+            where = f"{page.relative_to(PROJECT)}: {target}"
+            assert found.exists(), where
+            assert not anchor or anchor in anchors(found), where
+
+
+def test_the_index_lists_every_page() -> None:
+    docs = PROJECT / "docs"
+    index = (docs / "README.md").read_text()
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")} - {"README.md"}
+    assert [page for page in sorted(pages) if page not in index and "decisions/" not in page] == []
+
+
+NAMED = re.compile(r"`((?:bench|tests|scripts|examples|deploy|src)/[\w./-]+)`")
+GUARD = re.compile(r"`((?:contract|crash|sim|unit)/test_\w+\.py)`")  # As below tests/.
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    for page in PAGES:
+        text = prose(page)
+        named = NAMED.findall(text) + [f"tests/{name}" for name in GUARD.findall(text)]
+        for name in named:
+            assert (PROJECT / name).exists(), f"{page.relative_to(PROJECT)}: {name}"
+
+
+def test_every_room_is_described() -> None:
+    text = (PROJECT / "ARCHITECTURE.md").read_text()
+    rooms = [path.parent.name for path in (PROJECT / "src" / "trawlnet").glob("*/__init__.py")]
+    assert [room for room in rooms if f"| `{room}/` |" not in text] == []
 
 
 def write() -> None:
