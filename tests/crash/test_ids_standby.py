@@ -18,6 +18,7 @@ from nursery import Nursery, nursery_of
 
 from fleet_run import Processes
 from ids_world import busiest_second
+from program import Ran, at_once, started, wait_until
 from servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
 from trawlnet.crawlers.ids.marks import mark_of
 from trawlnet.crawlers.ids.places import KEYS
@@ -263,6 +264,55 @@ def test_a_fleet_keeps_one_active_and_one_on_standby_until_it_is_told_to_end(
 
     assert asyncio.run(main()) is Word.DRAIN
     assert len({one.active["pid"] for one in seen if one.active}) >= 3
+
+
+def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
+    redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
+) -> None:
+    place = ("--store", redis.url)
+
+    def told(*words: object) -> Ran:
+        return at_once(*words, "-w", tmp_path / "elsewhere", *place, "--json")
+
+    def run(url: str) -> None:
+        crawl = ("ids", "crawl", "--base-url", url, "--target", FIRST, "--buffer", 0, *place)
+        crawl = (*crawl, "--max-rps", 50, "--allow-private-hosts", "--shard-timeout", 2)
+        refused = at_once(*crawl, "-w", tmp_path / "a")
+        assert refused.code == 2 and "--queue amqp://" in refused.err
+        crawl = (*crawl, "--queue", rabbit.url)
+        with (
+            started(*crawl, "-w", tmp_path / "a", folder=tmp_path / "a.out") as first,
+            started(*crawl, "-w", tmp_path / "b", folder=tmp_path / "b.out") as second,
+        ):
+            wait_until(lambda: bool(told("ids", "status").rows[0]["standby"]), "one stands by")
+            status = told("ids", "status").rows[0]
+            pids = {first.pid: (first, second), second.pid: (second, first)}
+            active, other = pids[status["active"]["pid"]]
+            assert status["standby"] == [{"node": status["active"]["node"], "pid": other.pid}]
+            assert "standing by: " in other.err and "standing by: " not in active.err
+            active.tell(signal.SIGSTOP)
+            other.says("active from now on")
+            active.tell(signal.SIGCONT)
+            active.says("standing by: ")
+            assert told("fleet", "status", "--ids").rows[0]["active"]["pid"] == other.pid
+            (tmp_path / "elsewhere" / "state" / "ids").mkdir(parents=True)
+            refused = told("ids", "retry")
+            assert refused.code == 11 and "fleet drain --ids" in refused.error["hint"]
+            assert told("fleet", "drain", "--ids").code == 0
+            assert [one.ended().code for one in (active, other)] == [130, 130]
+        assert told("ids", "retry").rows == [{"put_back": 0}]
+        assert told("ids", "status").rows[0]["active"] is None
+
+    async def main() -> None:
+        world = await serve_ids(
+            6, manifest=tmp_path / "m.json", clock=SystemClock(), traffic=STEADY, age=60.0
+        )
+        try:
+            await asyncio.to_thread(run, world.base_url)
+        finally:
+            await world.close()
+
+    asyncio.run(main())
 
 
 def test_the_check_sees_a_member_that_settles_before_it_publishes(

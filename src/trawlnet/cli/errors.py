@@ -52,6 +52,12 @@ class InUse(CliError):
     code = Exit.IN_USE
 
 
+class Interrupted(CliError):
+    """Somebody said so; everything is saved."""
+
+    code = Exit.INTERRUPTED
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     message: str

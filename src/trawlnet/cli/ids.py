@@ -93,8 +93,10 @@ async def _alone(config: IdsConfig) -> AsyncIterator[str]:
 
 def _ready(config: IdsConfig, workspace: Path) -> None:
     from trawlnet.crawlers.ids.build import server_of
+    from trawlnet.crawlers.ids.kept import check_shareable
 
     server_of(config)
+    check_shareable(config)
     agent_for(config.contact, allow_private=config.allow_private_hosts)
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from trawlnet.cli.errors import InUse
+from trawlnet.cli.errors import Interrupted, InUse
 from trawlnet.cli.talk import say
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig
@@ -17,7 +17,7 @@ from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.ids import office_of, with_term
-from trawlnet.fleet.standby import holders, in_office
+from trawlnet.fleet.standby import Dismissed, holders, in_office
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
 
@@ -30,10 +30,13 @@ async def open_in_turn(
 ) -> AsyncIterator[Parts]:
     """The parts of a crawl, as soon as nobody else is at it."""
     check_shareable(config)
-    async with in_office(office_of(config), clock, _say_waiting) as term:
-        say(f"nobody else crawls these ids: active from now on, as {term.tenure.token}")
-        async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
-            yield with_term(parts, term)
+    try:
+        async with in_office(office_of(config), clock, _say_waiting) as term:
+            say(f"nobody else crawls these ids: active from now on, as {term.tenure.token}")
+            async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
+                yield with_term(parts, term)
+    except Dismissed as told:
+        raise Interrupted(told.message, told.hint) from None
 
 
 def _say_waiting(active: Mapping[str, Any]) -> None:

@@ -95,13 +95,15 @@ async def _forget(config: PdsConfig) -> None:
 
 async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
     from trawlnet.crawlers.pds.build import opened_registry, registry_place
+    from trawlnet.crawlers.pds.figures import by_process
     from trawlnet.net.clock import SystemClock
 
     place = registry_place(config, workspace)
     if isinstance(place, Path) and not place.exists():
         return {}
     async with opened_registry(config, workspace) as registry:
-        stats = await registry.stats(SystemClock().now())
+        now = SystemClock().now()
+        stats, claims = await registry.stats(now), await registry.claims(now)
     return {
         "total": stats.total,
         "due": stats.due,
@@ -113,6 +115,7 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
         "by_status": {str(name): count for name, count in stats.by_status.items()},
         "by_source": {str(name): count for name, count in stats.by_source.items()},
         "failures": {str(name): count for name, count in stats.failures.items()},
+        "scanning": by_process(claims),
     }
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import signal
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.build import LEXICONS
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.discover import wanted
+from trawlnet.crawlers.pds.figures import by_process
 from trawlnet.fleet.pds import Watch, check_shareable, keep, opened_watch, tell
 from trawlnet.fleet.ray import LOCAL, ray_runtime
 from trawlnet.fleet.shard import ShardJob
@@ -121,12 +121,3 @@ class _Show:
             emit({"event": "progress", "scanning": by_process(claims)})
         else:
             say(f"scanning: {listed(by_process(claims)) or 'nothing just now'}")
-
-
-def by_process(claims: Mapping[str, int]) -> dict[str, int]:
-    """PDSes by the machine and the process that have them."""
-    held: Counter[str] = Counter()
-    for owner, count in claims.items():
-        process = owner.rpartition("/")[0] or owner
-        held[process.rpartition(" ")[2].rpartition(":")[0]] += count
-    return dict(held)

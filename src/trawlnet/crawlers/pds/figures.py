@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure
@@ -45,3 +46,12 @@ def _failure(row: PdsRow) -> Failure:
         attempt=row.consecutive_failures,
         at=row.last_try_at or 0.0,
     )
+
+
+def by_process(claims: Mapping[str, int]) -> dict[str, int]:
+    """PDSes by the machine and the process that have them."""
+    held: Counter[str] = Counter()
+    for owner, count in claims.items():
+        process = owner.rpartition("/")[0] or owner
+        held[process.rpartition(" ")[2].rpartition(":")[0]] += count
+    return dict(held)
