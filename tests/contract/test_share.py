@@ -13,6 +13,7 @@ import pytest
 from tests.servers import RedisServer
 
 from trawlnet.crawlers.web.shared_turns import SharedTurns
+from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import bucket_of, share_of
 from trawlnet.engine.ports import Page
@@ -253,7 +254,8 @@ def test_hosts_of_two_shards_at_one_address_are_asked_one_after_the_other(
         assert begun - end >= gap
 
 
-def test_a_turn_that_is_refused_gives_the_gates_own_back(redis: RedisServer) -> None:
+def test_a_turn_that_cannot_be_had_gives_the_gates_own_back(redis: RedisServer) -> None:
+    """Not with a shard that was replaced, nor within a long gap that it has left behind."""
     left = list[str]()
 
     class Noting:
@@ -267,20 +269,25 @@ def test_a_turn_that_is_refused_gives_the_gates_own_back(redis: RedisServer) -> 
     async def use(place: Place) -> None:
         plan, clock = await place.plan(1), SystemClock()
         dead = await place.shard(plan, 0)
-        await place.shard(plan, 0, past=(dead.fleet.token,))
 
         async def nowhere(lane: str) -> str:
             return ""
 
-        turns = SharedTurns(
-            Noting(), dead.keys, clock, lambda lane: 1.0, nowhere, 1.0, LONG, lambda lane: True
-        )
-        with pytest.raises(Fenced):
-            async with turns.turn("a.example"):
-                pytest.fail("it is not ours any more")
+        def turns_of(keys: ShareKeys) -> SharedTurns:
+            return SharedTurns(
+                Noting(), keys, clock, lambda lane: 30.0, nowhere, 1.0, LONG, lambda lane: True
+            )
+
+        async with turns_of(dead.keys).turn("a.example"):
+            assert left == []
+        heir = await place.shard(plan, 0, past=(dead.fleet.token,))
+        for keys, trouble in ((dead.keys, Fenced), (heir.keys, LaneParked)):
+            with pytest.raises(trouble):
+                async with turns_of(keys).turn("a.example"):
+                    pytest.fail("nobody may ask now")
 
     shared(redis, use)
-    assert left == ["a.example"]
+    assert left == ["a.example"] * 3
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -8,11 +8,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
 
+from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.net.http import Leaving, Turns
 from trawlnet.store.redis_share import ShareKeys
 
 _LEAST = 0.001  # Seconds; less cannot be told from nothing.
+_WORTH_WAITING = 5.0  # Seconds; beyond, the worker is given back.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +79,8 @@ class _SharedTurn:
         gaps = await shared.gaps(lane)
         fenced = lane if shared.owns(lane) else None
         while gaps and (wait := await shared.keys.turn(gaps, shared.longest, fenced)):
+            # Longer than an address keeps anybody: the host has a gap left from another owner.
+            if wait > shared.address_gap + _WORTH_WAITING:
+                raise LaneParked(lane, shared.clock.now() + wait)
             await shared.clock.sleep(wait)
         self._gaps = gaps
