@@ -98,7 +98,10 @@ def test_asking_changes_nothing(site: Dashboard, workspace: Path) -> None:
     assert not list(workspace.glob("stop*"))
 
 
-@pytest.mark.parametrize("path", ["/ask?crawler=web&do=erase", "/ask?crawler=no&do=pause"])
+@pytest.mark.parametrize(
+    "path",
+    ["/ask?crawler=web&do=erase", "/ask?crawler=no&do=pause", "/ask?crawler=web&do=stop"],
+)
 def test_what_cannot_be_done_is_not_asked(site: Dashboard, path: str) -> None:
     assert site.ask("GET", path).status == 400
 

@@ -54,6 +54,7 @@ class FleetPlace:
 
     def __init__(self, url: str, crawler: str, clock: Clock) -> None:
         self.crawler = crawler
+        self.can = frozenset(Deed)
         self._clock = clock
         self._trouble = ""
         self._silent_until = 0.0

@@ -87,7 +87,8 @@ def _named(config: ReposConfig) -> dict[str, str]:
         return {crawler: url}
     raise CliError(
         f"no fleet has begun in {without_passwords(url)}",
-        "start one: trawlnet repos crawl --fleet local --store URL; or look elsewhere",
+        "start one: trawlnet repos crawl --fleet local --store URL; "
+        "of ids: trawlnet fleet status --ids --store URL",
     )
 
 

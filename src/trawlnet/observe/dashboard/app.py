@@ -98,7 +98,8 @@ class _Pages:
     def _order(self, fields: Mapping[str, str]) -> Order:
         crawler = fields.get("crawler", "")
         order = order_of(crawler, fields.get("do", ""), fields.get("reason", ""))
-        if order is None or crawler not in self.crawlers:
+        place = self.site.board.places.get(crawler)
+        if order is None or place is None or order.deed not in place.can:
             raise HTTPException(400, "There is no such thing to do.")
         return order
 

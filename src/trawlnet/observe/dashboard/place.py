@@ -114,6 +114,7 @@ class Place(Protocol):
     """Where a crawl is. All of it may be slow, and only `obey` and `sweep` change anything."""
 
     crawler: str
+    can: frozenset[Deed]  # All that it can ever be told.
 
     async def look(self, now: float) -> Look:
         """Tells the crawl, too, that somebody watches. Raises Unreadable."""

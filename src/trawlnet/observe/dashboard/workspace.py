@@ -45,6 +45,7 @@ class Asked:
 class WorkspacePlace:
     def __init__(self, asked: Asked, clock: Clock) -> None:
         self.crawler = asked.crawler
+        self.can = frozenset(Deed) - {Deed.STOP}  # To drain it is to stop it, and loses nothing.
         self._asked = asked
         self._clock = clock
         self._files: Files | None = None
