@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from trawlnet.cli.ending import given_up_on
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.fleet_show import fleet_line, fleet_row
-from trawlnet.cli.run import given_up_on
 from trawlnet.cli.status import status_row
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.engine.ports import Counts

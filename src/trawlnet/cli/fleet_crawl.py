@@ -13,8 +13,8 @@ from trawlnet.archive.objects import s3_options
 from trawlnet.cli.alerting import begun as alert_of_beginning
 from trawlnet.cli.alerting import ended as alert_of_end
 from trawlnet.cli.alerting import refuse_bad_webhook, telling
+from trawlnet.cli.ending import given_up_on
 from trawlnet.cli.fleet_command import Ended, Show, servers, steered_by_signals, sum_up
-from trawlnet.cli.run import given_up_on
 from trawlnet.cli.talk import say, showable
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.repos.config import ReposConfig

@@ -20,17 +20,18 @@ from pydantic import BaseModel
 from trawlnet.cli.alerting import begun, ended, refuse_bad_webhook, telling
 from trawlnet.cli.crawler import C, Crawler, Plan
 from trawlnet.cli.dashboard_child import variables_for, with_dashboard
+from trawlnet.cli.ending import Ended, emit_summary, given_up_on, sum_up
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import Lasting, emit, listed, mute_stdout, say, showable
+from trawlnet.cli.talk import Lasting, say, showable
 from trawlnet.cli.tracing import tracing
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
-from trawlnet.engine.ports import Counts, Ledger
+from trawlnet.engine.ports import Ledger
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.alert_shapes import Alert
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
@@ -38,7 +39,7 @@ from trawlnet.observe.live import Live
 from trawlnet.observe.logs import logging_to
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.progress import Progress, shown_counts
-from trawlnet.observe.render import duration, plain_line
+from trawlnet.observe.render import plain_line
 from trawlnet.observe.trace import traced
 from trawlnet.observe.tries import LoggedTries
 from trawlnet.observe.troubles import OVER
@@ -145,10 +146,13 @@ class _Run(Generic[C]):
                 ending = await self.crawl(parts, asked, files)
                 counts = await shown_counts(parts)
                 await self.snapshot(parts)
-        code = exit_code(ending, counts)
-        self.sum_up(ending, counts, code)
-        log.info("crawl ended", extra={"ending": ending, "exit_code": int(code)})
-        return code
+        seconds = self.clock.now() - self.begun
+        told = Ended(job.workspace, ending, counts, control, seconds)
+        given_up = given_up_on(counts)
+        self.tell(ended(job.crawler.name, told.story, given_up, self.clock.now()))
+        (emit_summary if job.as_json else sum_up)(told)
+        log.info("crawl ended", extra={"ending": ending, "exit_code": int(told.code)})
+        return told.code
 
     async def crawl(self, parts: Parts, asked: asyncio.Event, files: ControlFiles) -> Ending:
         metrics = self.metrics
@@ -241,53 +245,6 @@ class _Run(Generic[C]):
                 self.parts.gate.retune(plan.manners)
             self.config = self.config.model_copy(update={key: getattr(fresh, key) for key in live})
         say(_reloaded(live, sorted(changed.keys() - live.keys())))
-
-    def sum_up(self, ending: Ending, counts: Counts, code: Exit) -> None:
-        control, seconds = self.control, self.clock.now() - self.begun
-        given_up = given_up_on(counts)
-        story = f"{_ENDINGS[ending]} after {duration(seconds)}: {listed(control.settled)}"
-        self.tell(ended(self.job.crawler.name, story, given_up, self.clock.now()))
-        if self.job.as_json:
-            row = {"event": "summary", "ending": ending, "exit_code": code}
-            row |= {"seconds": round(seconds, 3), "given_up": given_up, "fed": control.fed}
-            row |= {"run": {"attempts": control.tally, "settled": control.settled}}
-            try:
-                emit(row | status_row(self.job.crawler.name, counts))
-            except BrokenPipeError:
-                mute_stdout()  # How the crawl went does not depend on who was listening.
-            return
-        what, where = self.job.crawler.name, shown(self.job.workspace.path)
-        say(story)
-        left = counts.open - counts.blocked
-        if left and ending is not Ending.DONE:
-            again = f"trawlnet {what} crawl -w {where}, with the same flags"
-            say(f"hint: {left:,} left; go on: {again}")
-        if given_up:
-            say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")
-
-
-_ENDINGS = {
-    Ending.DONE: "done",
-    Ending.LIMIT: "stopped at a limit",
-    Ending.DRAINED: "interrupted, saved,",
-}
-
-
-def exit_code(ending: Ending, counts: Counts) -> Exit:
-    match ending:
-        case Ending.DRAINED:
-            return Exit.INTERRUPTED
-        case Ending.LIMIT:
-            return Exit.LIMIT
-        case _:
-            return Exit.GIVEN_UP if given_up_on(counts) else Exit.DONE
-
-
-def given_up_on(counts: Counts) -> int:
-    """Keys without an answer that nobody will ask for again until somebody says so."""
-    return counts.blocked + sum(
-        count for reason, count in counts.settled.items() if not reason.answer
-    )
 
 
 def _style(as_json: bool) -> Style:

@@ -14,7 +14,7 @@ from pathlib import Path
 from aiohttp import web
 
 from trawlnet.engine.ports import Clock
-from trawlnet.sim.habits import Severed
+from trawlnet.sim.spoiling import Severed
 
 LOOPBACK = "127.0.0.1"
 _HOSTS_PER_BLOCK = 250

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from trawlnet.crawlers.ids.askers import Asked, Askers
 from trawlnet.crawlers.ids.marks import DONE, Miss, mark_of, reason_of, span_of, word_of
+from trawlnet.crawlers.ids.missing import failure_of, missed_changes, put_back_for
 from trawlnet.crawlers.ids.position import Position, position_of
 from trawlnet.crawlers.ids.words import Entry, Mark
 from trawlnet.engine.outcome import Reason, Receipt
@@ -141,7 +142,8 @@ class IdsLedger:
     async def settle(self, receipts: Sequence[Receipt]) -> None:
         entries = [(receipt, entry) for receipt in receipts for entry in self._entries(receipt)]
         attempts = self._attempts + Counter(str(receipt.reason) for receipt in receipts)
-        came, went = self._missed_changes(entries)
+        changes = missed_changes(self.misses, entries)
+        came, went = changes.came, changes.went
         notes: dict[str, Any] = {"attempts": dict(attempts), "lane": self.lane}
         notes |= {f"{_MISS}{number}": miss.packed() for number, miss in came.items()}
         notes |= {f"{_MISS}{number}": None for number in went}
@@ -184,7 +186,7 @@ class IdsLedger:
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         """Ids that were missed, are withheld, or are holes; gaps are listed as ranges elsewhere."""
         for span in await self._call(lambda: list(self._file.spans())):
-            word = _failure_of(span)
+            word = failure_of(span)
             if word is None or reason not in (None, word):
                 continue
             for number in range(span.start, span.end):
@@ -194,7 +196,7 @@ class IdsLedger:
 
     async def retry(self, reason: Reason | None = None) -> int:
         def run() -> int:
-            again = [s for s in self._file.spans() if _failure_of(s) in _wanted(reason)]
+            again = [s for s in self._file.spans() if failure_of(s) is put_back_for(reason)]
             if not again:
                 return 0
             spans = [Span(s.start, s.end, word_of(Mark.PENDING, "retry")) for s in again]
@@ -264,47 +266,5 @@ class IdsLedger:
                 return
             self.watermark = span.end
 
-    def _missed_changes(
-        self, entries: Sequence[tuple[Receipt, Entry]]
-    ) -> tuple[dict[int, Miss], set[int]]:
-        """Ids that are missed now, and those that no longer are."""
-        came: dict[int, Miss] = {}
-        went: set[int] = set()
-        for receipt, entry in entries:
-            if entry.mark is Mark.MISSED:
-                for number in range(entry.start, entry.end):
-                    rounds = self.misses[number].rounds + 1 if number in self.misses else 0
-                    attempt = receipt.task.payload.ask.attempt
-                    came[number] = Miss(rounds, receipt.at, attempt, receipt.detail)
-                    went.discard(number)
-            else:
-                for number in self._missed_within(entry, came):
-                    came.pop(number, None)
-                    went.add(number)
-        return came, went
-
-    def _missed_within(self, entry: Entry, came: Mapping[int, Miss]) -> list[int]:
-        missed = (self.misses, came)
-        if entry.end - entry.start == 1:
-            return [entry.start] if any(entry.start in some for some in missed) else []
-        return [n for some in missed for n in some if entry.start <= n < entry.end]
-
     async def _call(self, run: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
-
-
-def _failure_of(span: Span) -> Reason | None:
-    match mark_of(span.word):
-        case Mark.MISSED:
-            return Reason.HTTP_ERROR
-        case Mark.HOLE:
-            return Reason.NOT_FOUND
-        case Mark.EMBARGOED:
-            return Reason.EMBARGOED
-        case _:
-            return None
-
-
-def _wanted(reason: Reason | None) -> tuple[Reason | None, ...]:
-    # What is withheld is asked for again by itself; holes are answers.
-    return (Reason.HTTP_ERROR,) if reason is None else (reason,)

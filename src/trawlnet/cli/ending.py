@@ -1,0 +1,77 @@
+"""How a crawl ended: its exit code, and the last words about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.status import status_row
+from trawlnet.cli.talk import emit, listed, mute_stdout, say
+from trawlnet.cli.workspace import Workspace, shown
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.ports import Counts
+from trawlnet.observe.render import duration
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """All that there is to say about a crawl on one machine."""
+
+    workspace: Workspace
+    ending: Ending
+    counts: Counts  # Over all runs.
+    control: Control  # Of this run.
+    seconds: float
+
+    @property
+    def code(self) -> Exit:
+        match self.ending:
+            case Ending.DRAINED:
+                return Exit.INTERRUPTED
+            case Ending.LIMIT:
+                return Exit.LIMIT
+            case _:
+                return Exit.GIVEN_UP if given_up_on(self.counts) else Exit.DONE
+
+    @property
+    def story(self) -> str:
+        took = duration(self.seconds)
+        return f"{_ENDINGS[self.ending]} after {took}: {listed(self.control.settled)}"
+
+
+_ENDINGS = {
+    Ending.DONE: "done",
+    Ending.LIMIT: "stopped at a limit",
+    Ending.DRAINED: "interrupted, saved,",
+}
+
+
+def given_up_on(counts: Counts) -> int:
+    """Keys without an answer that nobody will ask for again until somebody says so."""
+    return counts.blocked + sum(
+        count for reason, count in counts.settled.items() if not reason.answer
+    )
+
+
+def sum_up(ended: Ended) -> None:
+    """For people: the story, and what to type next."""
+    say(ended.story)
+    what, where = ended.workspace.crawler, shown(ended.workspace.path)
+    left = ended.counts.open - ended.counts.blocked
+    if left and ended.ending is not Ending.DONE:
+        again = f"trawlnet {what} crawl -w {where}, with the same flags"
+        say(f"hint: {left:,} left; go on: {again}")
+    if given_up := given_up_on(ended.counts):
+        say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")
+
+
+def emit_summary(ended: Ended) -> None:
+    """For programs: one object."""
+    control, crawler = ended.control, ended.workspace.crawler
+    row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}
+    row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
+    row |= {"fed": control.fed, "run": {"attempts": control.tally, "settled": control.settled}}
+    try:
+        emit(row | status_row(crawler, ended.counts))
+    except BrokenPipeError:
+        mute_stdout()  # How the crawl went does not depend on who was listening.
