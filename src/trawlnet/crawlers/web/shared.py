@@ -191,7 +191,7 @@ def _turns(
         turns if limits.per_address else gate,
         keys,
         clock,
-        gate.interval,
+        gate,
         turns.address_of,
         _gap(manners_of(config)) if limits.per_address else 0.0,
         limits.request_timeout + _SLACK,

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Protocol
 
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
@@ -17,6 +18,14 @@ _LEAST = 0.001  # Seconds; less cannot be told from nothing.
 _WORTH_WAITING = 5.0  # Seconds; beyond, the worker is given back.
 
 
+class PacingGate(Protocol):
+    """What is needed of the gate."""
+
+    def interval(self, lane: str) -> float: ...
+
+    def park(self, lane: str, until: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class SharedTurns:
     """The gate's own turn comes first, so that in each shard one worker at most waits here for a
@@ -25,7 +34,7 @@ class SharedTurns:
     turns: Turns
     keys: ShareKeys
     clock: Clock
-    interval: Callable[[str], float]  # Of a lane, by the gate, in seconds.
+    gate: PacingGate
     address_of: Callable[[str], Awaitable[str]]
     address_gap: float  # Between two requests to one address; 0: addresses do not matter.
     longest: float  # Seconds that a request takes at most.
@@ -36,7 +45,7 @@ class SharedTurns:
 
     async def gaps(self, lane: str) -> dict[str, float]:
         """By name what a request on this lane keeps others from."""
-        found = {lane: self.interval(lane)}
+        found = {lane: self.gate.interval(lane)}
         if self.address_gap and (address := await self.address_of(lane)):
             found[f"@{address}"] = self.address_gap
         return {name: gap for name, gap in found.items() if gap >= _LEAST}
@@ -81,6 +90,8 @@ class _SharedTurn:
         while gaps and (wait := await shared.keys.turn(gaps, shared.longest, fenced)):
             # Longer than an address keeps anybody: the host has a gap left from another owner.
             if wait > shared.address_gap + _WORTH_WAITING:
-                raise LaneParked(lane, shared.clock.now() + wait)
+                until = shared.clock.now() + wait
+                shared.gate.park(lane, until)
+                raise LaneParked(lane, until)
             await shared.clock.sleep(wait)
         self._gaps = gaps
