@@ -9,7 +9,6 @@ from hashlib import sha256
 from trawlnet.formats.cborjson import Dropped, record_json
 from trawlnet.formats.cborread import (
     ARRAY,
-    BYTES,
     MAP,
     SHA256_LINK,
     TEXT,
@@ -20,6 +19,7 @@ from trawlnet.formats.cborread import (
 )
 from trawlnet.formats.cid import read_cid
 from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.plaincommit import read_commit
 from trawlnet.formats.plaintree import StoredBlock, walk
 from trawlnet.formats.repocontent import (
     COLLECTION_COST,
@@ -32,10 +32,8 @@ from trawlnet.formats.repocontent import (
     RepoError,
     RepoErrorKind,
 )
-from trawlnet.formats.syntax import is_did, is_nsid, is_record_key, is_tid
+from trawlnet.formats.syntax import is_nsid, is_record_key
 
-_MAX_COMMIT_FIELDS = 23
-_SIGNATURE = 64
 _SHA_256 = b"\x12\x20"
 
 
@@ -72,7 +70,7 @@ class _Extraction:
 def extract(car: bytes | bytearray | memoryview, options: ExtractOptions) -> RepoContent:
     x = _Extraction(bytes(car), options, _any_of(options.collections))
     root = _load_car(x)
-    commit = _load_commit(x, root)
+    commit = read_commit(x.blocks.get(root))
     for key, block in walk(x.blocks, commit.data):
         _add_record(x, key, block)
     full = sorted((run for run in x.runs if run.records), key=lambda run: run.name)
@@ -183,78 +181,6 @@ def _verify_hashes(hashed: list[tuple[bytes, StoredBlock]]) -> None:
     for digest, block in hashed:
         if sha256(block.data).digest() != digest:
             raise RepoError(RepoErrorKind.HASH_MISMATCH, "bytes do not hash to the CID", block.at)
-
-
-# The commit.
-
-
-@dataclass(frozen=True, slots=True)
-class _CommitFields:
-    did: str
-    rev: str
-    data: bytes
-    signature: bytes
-    unsigned: bytes
-
-
-def _load_commit(x: _Extraction, root: bytes) -> _CommitFields:
-    block = x.blocks.get(root)
-    if block is None:
-        raise RepoError(RepoErrorKind.MISSING_BLOCK, "the commit is not in the CAR", 0)
-    try:
-        fields, unsigned = _commit_fields(block.data)
-    except Malformed as error:
-        raise RepoError(RepoErrorKind.BAD_COMMIT, str(error), block.at) from None
-    if "version" not in fields:
-        raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit has no version", block.at)
-    if fields["version"] != 3:
-        raise RepoError(RepoErrorKind.UNSUPPORTED_VERSION, "not version 3", block.at)
-    match fields:
-        case {"did": str(did), "rev": str(rev), "data": bytes(data), "sig": bytes(signature)}:
-            return _CommitFields(did, rev, data, signature, unsigned)
-    raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit lacks a field", block.at)
-
-
-def _commit_fields(data: bytes) -> tuple[dict[str, object], bytes]:
-    head = read_head(data, 0)
-    if head.major != MAP or head.argument > _MAX_COMMIT_FIELDS:
-        raise Malformed("the commit is no small map")
-    fields: dict[str, object] = {}
-    unsigned = [bytes((MAP << 5 | max(head.argument - 1, 0),))]
-    at = head.end
-    for _ in range(head.argument):
-        start = at
-        raw, value = read_span(data, at, TEXT)
-        at = skip(data, value, 1)
-        name = raw.decode("latin-1")
-        if name in ("did", "rev", "sig", "data", "version"):
-            if name in fields:
-                raise Malformed(f"the commit has {name} twice")
-            fields[name] = _commit_field(name, data, value)
-        if name != "sig":
-            unsigned.append(data[start:at])
-    if at != len(data):
-        raise Malformed("bytes follow the commit")
-    return fields, b"".join(unsigned)
-
-
-def _commit_field(name: str, data: bytes, at: int) -> object:
-    if name == "version":
-        head = read_head(data, at)
-        if head.major != 0:
-            raise Malformed("the commit's version is no number")
-        return head.argument
-    if name == "data":
-        return read_sha256_link(data, at)[0]
-    if name == "sig":
-        signature, _ = read_span(data, at, BYTES)
-        if len(signature) != _SIGNATURE:
-            raise Malformed("the signature does not have 64 bytes")
-        return signature
-    text = read_span(data, at, TEXT)[0].decode("latin-1")
-    if not (is_did(text) if name == "did" else is_tid(text)):
-        raise Malformed(f"the commit's {name} is malformed")
-    return text
 
 
 # The records.
