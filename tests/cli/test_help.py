@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from program import at_once, environment, trawlnet
+from trawlnet.cli.main import run
 from trawlnet.cli.whole import app
 
 
@@ -53,6 +54,16 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
     command = ALL[path]
     assert command.help
     assert f"Example: trawlnet {path[0]}" in command.epilog
+
+
+def test_a_command_read_alone_leaves_the_others_in_place(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["web", "check", "--help"]) == 0
+    assert run(["web", "--help"]) == 0
+    alone, whole = capsys.readouterr().out.split("Usage: trawlnet web [OPTIONS]")
+    assert "--workspace" in alone
+    assert "canonical" in whole and "crawl" in whole
 
 
 def test_only_crawlers_that_exist_have_a_group() -> None:

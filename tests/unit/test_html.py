@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
@@ -105,6 +106,21 @@ def test_nofollow_holds_only_where_no_other_link_leads_there() -> None:
     assert not link.nofollow
     (link,) = page("<a href=/a>one</a><a rel=nofollow href=/a>two</a>").links
     assert not link.nofollow and link.text == "one"
+
+
+def test_a_page_that_was_read_is_let_go_of_at_once() -> None:
+    body = (
+        b"<base href=/x><meta name=robots content=none><link rel=next href=/n>"
+        + b"<a href=/a>a" * 9
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        read_page(body, "https://a.example/", LinkChoice())
+        left = gc.collect()
+    finally:
+        gc.enable()
+    assert left == 0
 
 
 def test_an_anchor_keeps_its_words_and_a_few_around_them() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from trawlnet.engine.control import Control
@@ -22,7 +23,8 @@ from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe import catalogue as names
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
-from trawlnet.observe.metrics import Metrics, Scrape, StatusClass
+from trawlnet.observe.families import Tally, histogram
+from trawlnet.observe.metrics import DURATION_BUCKETS, Metrics, Scrape, StatusClass
 from trawlnet.store.memory import MemoryStore
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -185,6 +187,18 @@ def test_http_figures_are_the_meter_s() -> None:
     for kind, count in {"wire": 15, "inflated": 105}.items():
         labels = frozenset({("crawler", "toy"), ("kind", kind)})
         assert found[("trawlnet_http_bytes_total", labels)] == count
+
+
+def test_a_tally_reads_like_the_library_s_histogram() -> None:
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    tally = Tally(names.TASK_DURATION, ["web"], DURATION_BUCKETS)
+    ours.register(tally)
+    library = histogram(names.TASK_DURATION, DURATION_BUCKETS, theirs).labels("web")
+    for seconds in (0.0, 0.005, 0.0051, 1.0, 300.0, 1e6):
+        tally.observe(seconds)
+        library.observe(seconds)
+    expected = [line for line in generate_latest(theirs).splitlines() if b"_created" not in line]
+    assert generate_latest(ours).splitlines() == expected
 
 
 def test_every_series_that_all_crawlers_share_is_exported() -> None:

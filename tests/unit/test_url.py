@@ -122,6 +122,13 @@ def test_a_site_says_which_paths_are_one_page() -> None:
     assert keys.key("https://x.example/o/r/blob/masters") == "https://x.example/o/r/blob/masters"
 
 
+@pytest.mark.parametrize("odd", ["https://a.example/?b=1&a=2", "https://a.example/%7ex", ""])
+def test_keys_of_many_are_the_keys_of_each(odd: str) -> None:
+    urls = ["https://a.example./x", "https://a.example/x.", odd or "https://a.example/y"]
+    for some in (urls, urls[1:]):
+        assert Keys().keys(some) == [Keys().key(url) for url in some]
+
+
 def test_rules_that_never_settle_leave_the_key_alone() -> None:
     swap = Keys(rewrites=[Rewrite("/(a+)$", r"/\1a")])
     assert swap.key("http://x.example/a") == "http://x.example/a"

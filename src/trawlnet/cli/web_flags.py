@@ -21,7 +21,8 @@ from trawlnet.crawlers.web.presets import beneath
 class WebFlags(BaseModel):
     """Each stands for the key of trawlnet.yaml in `PLACES`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Nobody validates it: the keys behind the flags are validated.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     user_agent: str = Field("", description="Who we say we are: 'Bot/1.0 (+https://...)'.")
     allowed_host: tuple[str, ...] = Field((), description="Host to stay on, without its port.")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, UnknownMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    UnknownMetricFamily,
+)
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from trawlnet.observe.catalogue import LISTED, Kind
 
@@ -43,6 +51,30 @@ def alone(name: str, figure: float) -> Metric:
 def histogram(name: str, buckets: Sequence[float], registry: CollectorRegistry) -> Histogram:
     listed = LISTED[name]
     return Histogram(name, listed.text, listed.labels, buckets=buckets, registry=registry)
+
+
+class Tally(Collector):
+    """A histogram with one set of labels for one thread: without the library's locks, a figure
+    costs a tenth."""
+
+    def __init__(self, name: str, labels: Sequence[str], buckets: Sequence[float]) -> None:
+        self._name = name
+        self._labels = labels
+        self._bounds = list(buckets)
+        self._counts = [0] * (len(self._bounds) + 1)  # The last is for what is beyond them all.
+        self._sum = 0.0
+
+    def observe(self, figure: float) -> None:
+        self._counts[bisect_left(self._bounds, figure)] += 1
+        self._sum += figure
+
+    def collect(self) -> Iterable[Metric]:
+        listed = LISTED[self._name]
+        made = HistogramMetricFamily(self._name, listed.text, labels=listed.labels)
+        bounds = [*map(str, self._bounds), "+Inf"]
+        counts = zip(bounds, accumulate(self._counts), strict=True)
+        made.add_metric(self._labels, list(counts), self._sum)
+        yield made
 
 
 def counter(name: str, registry: CollectorRegistry) -> Counter:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -20,7 +20,7 @@ from trawlnet.engine.ports import Clock, Counts, Handler, Sink
 from trawlnet.engine.task import Task
 from trawlnet.observe import catalogue as names
 from trawlnet.observe.alerts import Alerts, LoggedAlerts
-from trawlnet.observe.families import family, histogram
+from trawlnet.observe.families import Tally, family
 from trawlnet.observe.lanes import LaneCondition, condition
 
 if TYPE_CHECKING:  # Traces know the network; figures do not.
@@ -88,9 +88,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._scrape: Scrape | None = None
-        self._duration = histogram(names.TASK_DURATION, DURATION_BUCKETS, self.registry).labels(
-            crawler
-        )
+        self._duration = Tally(names.TASK_DURATION, [crawler], DURATION_BUCKETS)
+        self.registry.register(self._duration)
         ProcessCollector(registry=self.registry)
 
     def timed(self, handler: Handler) -> Timed:
@@ -120,7 +119,7 @@ class Metrics:
 class Timed:
     """A handler with a stopwatch, which also knows what is being worked on now."""
 
-    def __init__(self, handler: Handler, clock: Clock, duration: Histogram) -> None:
+    def __init__(self, handler: Handler, clock: Clock, duration: Tally) -> None:
         self._handler = handler
         self._clock = clock
         self._duration = duration
