@@ -12,8 +12,12 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.servers import RedisServer
 
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.ids import kept
 from trawlnet.crawlers.ids.askers import Asked, Askers
+from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger import IdsLedger
 from trawlnet.crawlers.ids.marks import Miss
 from trawlnet.crawlers.ids.notes import MissedLog
@@ -247,3 +251,25 @@ def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
     assert use(place, lambda ledger: ledger.retry(Reason.NOT_FOUND)) == 1
     assert use(place, whereabouts) == (20, 99, [(20, 22)])
     assert use(place, lambda ledger: ledger.retry(Reason.TIMEOUT)) == 0
+
+
+def test_a_workspace_with_a_ledger_of_its_own_does_not_begin_anew_in_redis(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "KEYS", f"{tmp_path.name}:")
+    config = IdsConfig(store=redis.url, queue="amqp://rabbit.example/")
+
+    async def main() -> None:
+        alone = await kept.ledger_to_write(IdsConfig(), tmp_path, "api")
+        await alone.begin(7)
+        await alone.close()
+        await owned(redis.url, f"{tmp_path.name}:")
+        with pytest.raises(NotReady, match="ledger of its own"):
+            await kept.ledger_to_write(config, tmp_path, "api", TOKEN)
+        shared = await kept.ledger_to_write(config, tmp_path / "other", "api", TOKEN)
+        await shared.begin(9)
+        await shared.close()
+        async with kept.looked_at(config, tmp_path) as seen:
+            assert seen is not None and seen.first == 9
+
+    asyncio.run(main())

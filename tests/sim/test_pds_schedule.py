@@ -388,6 +388,33 @@ def test_of_those_that_begin_together_one_discovers_and_the_others_wait_for_it(
     in_hall(tmp_path, body)
 
 
+def test_whoever_was_replaced_while_discovering_stops_and_leaves_the_note_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(hall: Hall) -> None:
+        sources = Wanted("https://plc.directory", True, tmp_path / "tables")
+        finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
+        ended: list[float] = []
+
+        async def long(finder: Finder, sources: Wanted) -> dict[Source, Any]:
+            try:
+                await hall.clock.sleep(HOUR)
+            finally:
+                ended.append(hall.clock.now())
+            return {}
+
+        monkeypatch.setattr(discovery, "discover", long)
+        first = asyncio.ensure_future(Rounds(finder, sources, DAY, asyncio.Event()).once())
+        await hall.clock.sleep(10.0)
+        note = f"{hall.clock.now() + 120.0} another"  # As if the first had been frozen meanwhile.
+        await hall.registry.notes.put(sources.name, note)
+        await first
+        assert ended == [40.0], "it is noticed at the next beat"
+        assert await hall.registry.notes.get(sources.name) == note
+
+    in_hall(tmp_path, body)
+
+
 def test_a_discovery_that_was_cut_off_is_taken_up_soon_and_never_twice_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:  # Only a scan that runs pays for the import.
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags", "batch"),
-    *("concurrency", "requests_per_minute", "scan_timeout", "max_records_per_pds"),
+    *("concurrency", "requests_per_minute", "scan_timeout", "claim_timeout"),
+    "max_records_per_pds",
     *("allow_private_hosts", "contact"),
 )
 _DETAIL_CHARS = 200

@@ -24,14 +24,21 @@ async def ledger_to_write(
     config: IdsConfig, state: Path, lane: str = "", token: str = ""
 ) -> IdsLedger:
     """For the one process that may; in Redis it is known by its token."""
-    if config.redis_address:
-        return await IdsLedger.over(partial(_keys, config, lane, token), lane)
-    return await IdsLedger.open(state / _LEDGER, lane)
+    if not config.redis_address:
+        return await IdsLedger.open(state / _LEDGER, lane)
+    ledger = await IdsLedger.over(partial(_keys, config, lane, token), lane)
+    if ledger.first is None and _file_of(state).exists():
+        await ledger.close()
+        raise NotReady(
+            "this workspace has a ledger of its own, and the one in Redis is empty",
+            "name another workspace with -w to begin anew, or go on without --store",
+        )
+    return ledger
 
 
 def is_begun(config: IdsConfig, state: Path) -> bool:
     """False: there is no ledger. On a server it must be asked for."""
-    return bool(config.redis_address) or (state / _LEDGER / "data.mdb").exists()
+    return bool(config.redis_address) or _file_of(state).exists()
 
 
 @asynccontextmanager
@@ -59,6 +66,10 @@ def check_shareable(config: IdsConfig) -> None:
         )
     if config.fleet and not config.redis_address:
         raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
+
+
+def _file_of(state: Path) -> Path:
+    return state / _LEDGER / "data.mdb"
 
 
 def _keys(config: IdsConfig, lane: str = "", token: str = "") -> SpanKeys:

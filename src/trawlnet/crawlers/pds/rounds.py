@@ -57,6 +57,7 @@ class Rounds:
         self._sources = sources
         self._interval = interval
         self._discovered = discovered  # Set after each round.
+        self._note = ""  # What we wrote last while at work.
         self._me = f"{socket.gethostname()}:{os.getpid()}:{id(self)}"
 
     async def run(self, control: Control) -> None:
@@ -96,11 +97,10 @@ class Rounds:
 
     async def _round(self, before: _Told) -> bool:
         """False if another process was faster."""
-        mine = self._at_work()
-        if not await self._put(before.text, mine):
+        if not await self._put(before.text, self._at_work()):
             return False
         working = asyncio.ensure_future(discover(self._finder, self._sources))
-        beating = asyncio.ensure_future(self._beat(mine))
+        beating = asyncio.ensure_future(self._beat())
         try:
             await asyncio.wait((working, beating), return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -110,31 +110,33 @@ class Rounds:
             tallies = working.result()
         except BaseException:
             # Nobody need wait until our time is over.
-            await self._finder.registry.notes.put(self._sources.name, before.text or "0 nobody")
+            await self._put(self._note, before.text or "0 nobody")
             raise
         finally:
             for task in (working, beating):
                 task.cancel()
             await asyncio.gather(working, beating, return_exceptions=True)
-        await self._finder.registry.notes.put(self._sources.name, f"{self._finder.clock.now()}")
+        await self._put(self._note, f"{self._finder.clock.now()}")
         for source, tally in tallies.items():
             log.info("discovered", extra={"source": source, **tally.row()})
         self._discovered.set()
         return True
 
-    async def _beat(self, mine: str) -> None:
+    async def _beat(self) -> None:
         """Ends when another process has taken it over: we were frozen, or cut off."""
-        while True:
+        is_ours = True
+        while is_ours:
             await self._finder.clock.sleep(_UNFINISHED / 3)
-            mine, before = self._at_work(), mine
-            if not await self._put(before, mine):
-                return
+            is_ours = await self._put(self._note, self._at_work())
 
     def _at_work(self) -> str:
         return f"{self._finder.clock.now() + _UNFINISHED} {self._me}"
 
     async def _put(self, before: str | None, note: str) -> bool:
-        return await self._finder.registry.notes.swap(self._sources.name, before, note)
+        is_put = await self._finder.registry.notes.swap(self._sources.name, before, note)
+        if is_put:
+            self._note = note
+        return is_put
 
     async def _told(self) -> _Told:
         return _Told.read(await self._finder.registry.notes.get(self._sources.name))
