@@ -3,7 +3,7 @@
     .venv/bin/python bench/pds.py [--pdses 3000] [--repos 8] [--lanes 64] [--by-collection 0.03]
 
 A world in a process of its own: each PDS on a loopback address, a few repos with records of the
-preset in each. Brute force is what the spec describes: list the repos, then ask each of them for
+preset in each. Brute force is what one would write first: list the repos, then ask each of them for
 each of the five collections. It goes through the same Http with as many PDSes at a time, checks
 nothing and stores nothing, so that its time is flattered; ours writes to SQLite with a synced
 commit per page. No rate is kept, or it would all be waiting: what ten requests a minute mean is

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import RedisServer, redis_server
+from tests.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from trawlnet.engine.ports import Ledger
 from trawlnet.store.open import open_store
@@ -48,3 +48,18 @@ def maker(request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
 @pytest.fixture(params=DURABLE_STORES)
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> StoreMaker:
     return make(request.param, request, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """A relational database: a file that is not there yet, or a server."""
+    if request.param == "sqlite":
+        return tmp_path / "deep" / "tables.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.url

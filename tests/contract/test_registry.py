@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.servers import PostgresServer, postgres_server
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry import (
@@ -30,20 +29,6 @@ NOW = 1_800_000_000.0
 LEASE = 60.0
 PUBLIC = Terms()
 A, B, C = (f"https://{name}.pds-world.net" for name in "abc")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    if request.param == "sqlite":
-        return tmp_path / "registry.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.url
 
 
 def on(

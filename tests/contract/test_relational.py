@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.servers import PostgresServer, free_port, postgres_server
+from tests.servers import free_port
 
 from trawlnet.tables.errors import TablesError, TablesRefused, TablesUnreachable
 from trawlnet.tables.relational import (
@@ -24,20 +24,6 @@ DROP = Statement("drop", "DROP TABLE IF EXISTS t")
 ADD = Statement("add", "INSERT INTO t (k, n) VALUES (:k, :n) ON CONFLICT (k) DO NOTHING")
 ALL = Statement("all", "SELECT k, n FROM t ORDER BY k")
 LIKE = Statement("like", "SELECT k FROM t WHERE k LIKE '50%' AND n >= :n")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    if request.param == "sqlite":
-        return tmp_path / "deep" / "t.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.url
 
 
 @asynccontextmanager

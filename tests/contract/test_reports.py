@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.ids_sets import raids
 from tests.registry_rows import fill_registry
-from tests.servers import PostgresServer, postgres_server
 
 from trawlnet.crawlers.ids.processor import process
 from trawlnet.crawlers.pds.report import as_json
@@ -23,20 +21,6 @@ from trawlnet.tables.scanned import Scanned
 from trawlnet.tables.scanned_rows import ListedRepo, Progress, Reading, Record, Table
 
 NOW = 1_700_000_000.0
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    if request.param == "sqlite":
-        return tmp_path / "t.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.url
 
 
 def test_instances_are_counted_by_activity_hour_and_kind(where: Path | str):

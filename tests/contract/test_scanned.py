@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.pds_scan import COMMENT, EPRINT, TAG, bench, pdses_on, rkey, write
-from tests.servers import PostgresServer, postgres_server
+from tests.servers import PostgresServer
 
 from trawlnet.tables.relational import Relational, Statement, open_relational
 from trawlnet.tables.scanned import Scanned
@@ -19,12 +19,6 @@ from trawlnet.tables.scanned_rows import Listed, ListedRepo, Progress, Reading, 
 PDS = "https://pds.example.net"
 NOW = 1_790_000_000.0
 ALICE, BOB, CAROL = (f"did:plc:{name:a<24}" for name in ("alice", "bob", "carol"))
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

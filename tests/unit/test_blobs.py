@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import hashlib
 import os
 import signal
@@ -12,12 +11,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from full_disk import FullDisk
 from trawlnet.engine.task import Task
 from trawlnet.sink import blobs
 from trawlnet.sink.blobs import BlobStore
@@ -169,21 +168,6 @@ def test_a_large_batch_is_synced_with_its_file_system_before_and_after_it_gets_i
     assert named_at_sync == [0, 100]
     assert all(blob.path.read_bytes() == b"body %d" % n for n, blob in enumerate(stored))
     store.close()
-
-
-class FullDisk:
-    """os.write that takes so many bytes and then says that the disk is full."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._write = os.write
-
-    def __call__(self, fd: int, data: Any) -> int:
-        if self._room <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken = self._write(fd, data[: self._room])
-        self._room -= taken
-        return taken
 
 
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half(

@@ -67,7 +67,14 @@ def test_a_shard_is_shown_as_what_was_last_heard_of_it(
 
 
 def test_figures_of_a_shard_that_is_not_heard_of_are_not_shown() -> None:
-    assert shard_row(0, Heard(ROW, 9.0))[:6] == ("shard\N{NO-BREAK SPACE}0", "reading", "n", "7", "3.5", "2")
+    assert shard_row(0, Heard(ROW, 9.0))[:6] == (
+        "shard\N{NO-BREAK SPACE}0",
+        "reading",
+        "n",
+        "7",
+        "3.5",
+        "2",
+    )
     assert shard_row(1, Heard(ROW, -2.0))[4:6] == ("\N{EN DASH}", "\N{EN DASH}")
     assert shard_row(1, Heard(ROW, -2.0))[-1] == "12s ago"
     assert shard_row(1, Heard(ROW, -1.7e9))[-1] == "long ago"

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from full_disk import FullDisk
 from made_segments import NOW, dids_in, make_block, write, writer_of
 from trawlnet.archive.entries import Entry, EntryLog
 from trawlnet.archive.segment import find_segments, open_segment
@@ -405,21 +406,6 @@ def test_a_crash_at_any_step_loses_nothing_that_was_acknowledged(
             assert len(kept) == len(set(kept))
             assert_sound(folder)
     assert acknowledged and steps > 40, "the whole scenario was tried"
-
-
-class FullDisk:
-    """os.write that takes so many bytes and then says that the disk is full."""
-
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._write = os.write
-
-    def __call__(self, fd: int, data: Any) -> int:
-        if self._room <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        taken = self._write(fd, data[: self._room])
-        self._room -= taken
-        return taken
 
 
 @pytest.mark.parametrize("room", [0, 10, 300])

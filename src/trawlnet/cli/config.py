@@ -22,7 +22,7 @@ def show(*, crawler: Section = None, workspace: Folder, json: Json = False) -> i
     """Show every config key: its value, and where it came from."""
     if crawler is not None and crawler not in SECTIONS:
         raise UsageTrouble(f"unknown crawler {crawler}", suggestion(crawler, SECTIONS, "crawlers"))
-    _look_for(workspace)
+    _look_for(workspace, crawler or next(iter(SECTIONS)))
     for name in [crawler] if crawler else SECTIONS:
         rows = _rows(name, workspace)
         if json:
@@ -33,10 +33,10 @@ def show(*, crawler: Section = None, workspace: Folder, json: Json = False) -> i
     return 0
 
 
-def _look_for(path: Path) -> None:
+def _look_for(path: Path, crawler: str) -> None:
     """The defaults are worth seeing before there is a workspace; a wrong -w is not."""
     if path.exists() or path != default_workspace():
-        find(path, next(iter(SECTIONS)))
+        find(path, crawler)
     else:
         say(f"there is no workspace {shown(path)} yet: this is what a new one would use")
 

@@ -21,7 +21,7 @@ _REACH = 20_000_000
 
 
 class GapChecker:
-    """The spec's halving finds a block only if it happens to step into it. Here a comb, dense
+    """Halving finds a block only if it happens to step into it. Here a comb, dense
     enough for the ids that must have come since, finds any block within reach; if there is none
     it was a stall, and the crawl stays where it is."""
 

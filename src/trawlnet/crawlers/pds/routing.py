@@ -31,7 +31,7 @@ _TABLES: Mapping[str, Table] = {
 
 
 class Fate(StrEnum):
-    """The spec's words for what became of a record."""
+    """What became of a record, in the words that users of the tables know."""
 
     INDEXED = "success"
     SKIPPED = "skipped"  # Kept, and not indexed until asked for.
