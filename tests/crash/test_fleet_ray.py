@@ -81,7 +81,7 @@ class Killer:
             what = self._left.pop()
             os.kill(elsewhere[0] if what == "shard" else raylet_of(elsewhere[0]), signal.SIGKILL)
             self.killed.append(what)
-            self._next = sum(seen.counts.settled.values()) + 30
+            self._next = sum(seen.counts.settled.values()) + 1
 
 
 def _pids(seen: Seen) -> list[int]:
