@@ -24,7 +24,7 @@ def default_workspace() -> Path:
     return Path(os.environ.get("TRAWLNET_WORKSPACE") or "workspace")
 
 
-# Each may also be set as TRAWLNET_<CRAWLER>_<FLAG>: see `variables`.
+# A variable can stand for each of them: see `variables`.
 Folder = Annotated[
     Path,
     typer.Option(

@@ -49,7 +49,7 @@ async def _settle_later(floor: Floor, batch: Sequence[Done]) -> None:
 
 
 async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
-    # Results are durable before the store forgets the work.
+    # The sink has synced them before the store lets go of their tasks.
     await _write(floor, batch)
     await _record_all(floor, batch)
 
