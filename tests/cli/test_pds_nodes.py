@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from fleet_run import Processes, gaps_in, world_process
-from program import PATIENCE, Started, at_once, started, wait_until
+from fleet_run import gaps_in, world_process
+from program import Started, at_once, started, wait_until
 from servers import PostgresServer, postgres_server
-from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.fleet.pds import keep, opened_watch
-from trawlnet.fleet.shard import ShardJob
-from trawlnet.net.clock import SystemClock
-from trawlnet.store.redis_fleet import Word
 
 POSTS, LIKES = "app.bsky.feed.post", "app.bsky.feed.like"
 NODES = 3
@@ -77,7 +71,7 @@ def test_nodes_share_the_hosts_and_take_over_from_one_that_is_killed(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     registry, log = postgres.url, tmp_path / "requests.jsonl"
-    with world_process(3, 60, 6, log, latency=0.01) as world, ExitStack() as stack:
+    with world_process(3, 42, 6, log, latency=0.01) as world, ExitStack() as stack:
         nodes = [
             stack.enter_context(
                 started(*command(world, registry, tmp_path / f"{n}"), folder=tmp_path / f"out{n}")
@@ -123,48 +117,6 @@ def test_nodes_share_the_hosts_and_take_over_from_one_that_is_killed(
 
     gaps = [one.most for one in gaps_in(log)]
     assert len(gaps) > 50 and min(gaps) > 1.0 / RATE - ROUNDING, sorted(gaps)[:9]
-
-
-def test_a_fleet_starts_its_processes_again_and_ends_when_all_is_scanned(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE fleet")
-    registry = postgres.url.rpartition("/")[0] + "/fleet"
-    claims: list[dict[str, int]] = []
-
-    async def main(world: dict[str, Any]) -> Word:
-        config = PdsConfig(
-            registry=registry,
-            once=True,
-            collections=(POSTS,),
-            allow_private_hosts=True,
-            relay=(world["relay"],),
-            plc_url=world["plc"],
-            requests_per_minute=60 * RATE,
-            scan_timeout=8.0,
-            claim_timeout=4.0,
-            shards=2,
-        )
-        scratch = tmp_path / "net" / "state" / "pds" / "fleet"
-        given = config.model_dump(mode="json")
-        job = ShardJob(0, "pds", given, "", {}, 4.0, 0.0, str(scratch))
-        with closing(Processes(job, tmp_path)) as runtime:
-            opened = opened_watch(config, tmp_path, runtime, SystemClock(), claims.append)
-            async with opened as watch:
-                keeping = asyncio.create_task(keep(watch, asyncio.Event()))
-                while await asyncio.to_thread(repos_read, registry) < 4:
-                    await asyncio.sleep(0.05)
-                runtime.kill(0)
-                word = await asyncio.wait_for(keeping, PATIENCE)
-            assert runtime.started > config.shards, "the one that was killed began again"
-            return word
-
-    with world_process(4, 40, 4, tmp_path / "log.jsonl", latency=0.01) as world:
-        assert asyncio.run(main(world)) is Word.DONE
-    status = rows(registry, "SELECT status, COUNT(*) FROM pds_registry GROUP BY 1")
-    assert dict(status) == {"active": 4}
-    assert any(claims)
 
 
 def host_of(url: str) -> str:
