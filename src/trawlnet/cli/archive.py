@@ -71,7 +71,7 @@ def inspect(file: OneFile, json: Json = False) -> int:
     from trawlnet.archive.tally import inspect as look
     from trawlnet.formats.rca import RcaError
 
-    with reading(file):
+    with reading(file, "name one segment, such as archive/segment_0001.rca"):
         try:
             with progress_bar("unpacking", total_size(file)) as progress:
                 segment, counts = look(file, progress)
