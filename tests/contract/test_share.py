@@ -173,6 +173,8 @@ def test_links_found_for_anothers_lane_are_that_shards_to_lease(redis: RedisServ
         assert (await other.store.counts()).open == 1
         assert [work.lane for work in await other.store.lanes(None, 9)] == [there]
         assert await one.store.lanes(None, 9) == []
+        assert await other.fleet.woken(9) == [there] and await other.fleet.woken(9) == []
+        assert await one.fleet.woken(9) == [], "of its own lanes a shard knows"
         with pytest.raises(Fenced):
             await one.leased(there)
         await one.store.feed(Page([Task("seed", here)], "2"))

@@ -28,7 +28,8 @@ log = structlog.get_logger()
 
 _PAUSE: Final = 1.0  # Seconds after a server has gone away.
 _BEATS: Final = 5  # In the time that a shard stands without one.
-_LOOK_EVERY: Final = 2.0  # Seconds between two looks for lanes that others have given us.
+_WAKE_EVERY: Final = 1.0  # Seconds between two looks at the lanes that others have given us.
+_LOOK_EVERY: Final = 30.0  # Seconds between two looks at all lanes: a word may get lost.
 _LANES: Final = 1000  # In one look.
 
 OpenShard = Callable[[Share], AbstractAsyncContextManager[Opened]]
@@ -124,7 +125,7 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> None:
         companions = (
             *opened.parts.companions,
             lambda control: _beating(term, opened, control),
-            lambda control: _looking(opened.parts, control, term.clock),
+            lambda control: _looking(term, opened.parts, control),
             lambda control: term.teller.run(opened.parts.gate, control),
         )
         parts = replace(opened.parts, companions=companions)
@@ -188,13 +189,23 @@ def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
     }
 
 
-async def _looking(parts: Parts, control: Control, clock: Clock) -> None:
+async def _looking(term: _Term, parts: Parts, control: Control) -> None:
     """Others find work for our lanes: wake those that the schedule may not know of."""
+    clock = term.clock
     while True:
-        await clock.sleep(_LOOK_EVERY)
-        after: str | None = None
-        while lanes := await parts.store.lanes(after, _LANES):
-            for work in lanes:
-                if work.due <= clock.now() and work.held <= clock.now():
-                    control.wake(work.lane)
-            after = lanes[-1].lane
+        whole = clock.now() + _LOOK_EVERY
+        while clock.now() < whole:
+            await clock.sleep(_WAKE_EVERY)
+            while lanes := await term.tenure.woken(_LANES):
+                for lane in lanes:
+                    control.wake(lane)
+        await _wake_all(parts, control, clock)
+
+
+async def _wake_all(parts: Parts, control: Control, clock: Clock) -> None:
+    after: str | None = None
+    while lanes := await parts.store.lanes(after, _LANES):
+        for work in lanes:
+            if work.due <= clock.now() and work.held <= clock.now():
+                control.wake(work.lane)
+        after = lanes[-1].lane

@@ -51,6 +51,10 @@ class Tenure:
         self._extend(asked)
         return beat
 
+    async def woken(self, most: int) -> Sequence[str]:
+        """Lanes of ours for which others have found work."""
+        return await self._keys.woken(most)
+
     def barred_until(self) -> float:
         """For the gate: 0 while we stand; else some time from now, for others to find out."""
         now = self._clock.now()

@@ -113,6 +113,11 @@ class FleetKeys:
         """Whoever claims our buckets need not wait."""
         await self._scripts.ask("HDEL", "alive", self.token)
 
+    async def woken(self, most: int) -> list[str]:
+        """Lanes of ours for which others have found work since we last asked, some at a time."""
+        found = await self._scripts.ask("SPOP", f"woken:{self.token}", most)
+        return [lane.decode() for lane in found]
+
     async def plan(self) -> Plan:
         return _plan(await self._scripts.ask("HGETALL", "plan"))
 

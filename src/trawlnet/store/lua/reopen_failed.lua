@@ -13,6 +13,7 @@ for _, key in ipairs(keys) do
   local again = as_new(row)
   save(key, again)
   queue(key, again)
+  wake(row[LANE])
   if redis.call('HGET', name('holds'), row[LANE]) == 'inf' then
     redis.call('HDEL', name('holds'), row[LANE])
   end

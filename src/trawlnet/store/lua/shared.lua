@@ -36,6 +36,7 @@
 --   tallies           hash    counter -> what settlements have added to it
 --   taken             hash    leased key -> counters in which it has taken a place
 --   under_way         hash    counter -> places taken by leased keys
+--   woken:<token>     set     lanes of that shard for which others have found work
 --   turn:<name>       string  token of who asks that host or address; lives until the next may
 local prefix = KEYS[1]
 local args = cmsgpack.unpack(ARGV[1])
@@ -204,11 +205,20 @@ local function is_known(key)
     or redis.call('HEXISTS', name('tasks'), key) == 1
 end
 
+-- Whoever owns a lane need not look for the work that others have found for it.
+local function wake(lane)
+  local owner = redis.call('HGET', name('fences'), bucket_of(lane))
+  if owner and owner ~= token then
+    redis.call('SADD', name('woken:', owner), lane)
+  end
+end
+
 local function add(task)
   local arrival = redis.call('HINCRBY', name('counters'), 'arrivals', 1)
   local row = row_of(task, nil, string.format('%016d', arrival), '', '0.0')
   save(task[1], row)
   queue(task[1], row)
+  wake(row[LANE])
 end
 
 -- The result of this writer's write if it was applied before, or nil.
