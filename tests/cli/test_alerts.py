@@ -118,9 +118,10 @@ def test_a_host_that_is_given_up_on_is_named(tmp_path: Path) -> None:
 
 def test_a_crawl_that_cannot_begin_is_told(tmp_path: Path) -> None:
     with receiving() as receiver:
-        words = ("repos", "crawl", "-w", tmp_path, "--plc-url", "http://127.0.0.1:1")
-        ran = trawlnet(*words, TRAWLNET_WEBHOOK=receiver.url)
-    assert ran.code == 2 and "--contact" in ran.err
+        words = ("repos", "crawl", "-w", tmp_path, "--relay", "http://127.0.0.1:1")
+        more = ("--redis-address", "127.0.0.1:1", "--allow-private-hosts")
+        ran = trawlnet(*words, *more, TRAWLNET_WEBHOOK=receiver.url)
+    assert ran.code == 12 and "127.0.0.1:1" in ran.err
     assert ran.err.count("error") == 1  # People are told once.
     (alert,) = receiver.alerts
     assert (alert["title"], alert["level"]) == ("crawl failed", "error")

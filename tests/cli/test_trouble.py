@@ -94,6 +94,8 @@ def test_a_crawl_that_cannot_start_says_why(
         "repos crawl",
         "repos crawl --contact a@b.example",
         "repos crawl --contact a@b.example --relay x",
+        "repos crawl --contact a@b.example --relay http://r.example --metrics-address x",
+        "pds crawl --contact a@b.example --webhook x",
         "repos plc",
         "pds crawl",
         "pds discover --plc",

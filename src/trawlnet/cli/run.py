@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Generic, TextIO, cast
 
 import uvloop
@@ -62,12 +63,18 @@ class Job(Generic[C]):
     dashboard: str = ""  # Where to serve one, as HOST:PORT; empty for nowhere.
 
 
-def run_crawl(job: Job[C]) -> int:
-    """Start or continue the crawl of a workspace; returns the exit code."""
-    plan = job.crawler.plan(job.settings.config)
+def check_ready(crawler: Crawler[C], config: C, path: Path) -> None:
+    """Raises what is wrong with the config, while there is no workspace yet."""
+    plan = crawler.plan(config)
     if plan.metrics_address:
         _check_address(plan.metrics_address)
     refuse_bad_webhook(plan.webhook)
+    crawler.ready(config, path)
+
+
+def run_crawl(job: Job[C]) -> int:
+    """Start or continue the crawl of a workspace; returns the exit code."""
+    plan = job.crawler.plan(job.settings.config)
     name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with (
         # Around the lock: what it cleans up after the crawl, it does when the lock is free.

@@ -126,14 +126,19 @@ def _seen(crawler: Crawler[C], path: Path, flags: Flags) -> Workspace:
 
 
 def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboard: str) -> int:
-    from trawlnet.cli.run import Job, run_crawl, run_fleet  # Heavy: only a crawl pays for it.
+    from trawlnet.cli.run import (  # Heavy: only a crawl pays for it.
+        Job,
+        check_ready,
+        run_crawl,
+        run_fleet,
+    )
 
     def reload() -> Settings[C]:
         return load_section(Workspace(path, crawler.name), crawler.config, flags)
 
     # The config is read first: a mistake in it creates no workspace.
     settings = reload()
-    crawler.ready(settings.config, path)
+    check_ready(crawler, settings.config, path)
     workspace = create(path, crawler.name)
     job = Job(crawler, workspace, settings, reload, as_json, dashboard)
     if (code := run_fleet(job)) is not None:

@@ -166,11 +166,11 @@ def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> i
 def _run(
     crawler: Crawler[WebConfig], path: Path, ask: Ask, flags: Mapping[str, Any], role: str
 ) -> int:
-    from trawlnet.cli.run import Job, run_crawl  # Heavy: only a crawl pays for it.
+    from trawlnet.cli.run import Job, check_ready, run_crawl  # Heavy: only a crawl pays for it.
 
     # The config is read first: a mistake in it creates no workspace.
     settings = load_web(path, flags)
-    crawler.ready(settings.config, path)
+    check_ready(crawler, settings.config, path)
     say(_manners(settings.config))
     workspace = replace(create(path, crawler.name), also=(role,))
 
