@@ -86,7 +86,7 @@ async def crawl(
 ) -> None:
     url = f"{s3.make_bucket('archive')}/all"
     options = s3.options | {"endpoint": f"http://127.0.0.1:{front.port}"}
-    config = fleet_config(told, redis.url, url, workers=4, attempts=12, shard_timeout=3)
+    config = fleet_config(told, redis.url, url, workers=2, attempts=12, shard_timeout=3)
     runtime = RayRuntime(ray, job_of(config, folder, options))
     killer = Killer(seed, redis, front, cluster)
     killing = asyncio.create_task(killer.kill())
@@ -111,7 +111,7 @@ def main() -> None:
             redis_server() as redis,
             s3_server() as s3,
             killable(s3) as front,
-            world_process(19, 900, 20, folder / "log", latency=0.1) as told,
+            world_process(19, 2500, 20, folder / "log", latency=0.1) as told,
             ray_cluster(2) as cluster,
         ):
             asyncio.run(crawl(seed, folder, told, redis, s3, front, cluster))
