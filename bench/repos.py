@@ -185,9 +185,11 @@ def timed(commands: list[list[str]]) -> Run:
 
 def ours(base: str, dids: Path, folder: Path) -> Run:
     flags = [
-        *("--source", "file", "--dids", str(dids), "--plc-url", base, "--allow-private-hosts"),
+        *("--source", "file", "--dids", str(dids), "--allow-private-hosts"),
+        # The directory is a host of its own, as in life.
+        *("--plc-url", base.replace("127.0.0.1", "localhost")),
         *("--plc-rps", "1000", "--default-pds-rps", "1000", "--small-pds-rps", "1000"),
-        *("--large-pds-rps", "1000", "--pds-concurrency", "16"),
+        *("--large-pds-rps", "1000", "--pds-concurrency", "8"),
     ]
     workspace = str(folder / "ours")
     return timed([[sys.executable, "-m", "trawlnet", "repos", "crawl", "-w", workspace, *flags]])
