@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
 from tests.interop.test_registry_browser import WIDE, show
 
@@ -55,11 +54,13 @@ def hosts(browser: webdriver.Chrome) -> list[list[str]]:
 
 def follow(browser: webdriver.Chrome, selector: str) -> None:
     """Press Enter on something that leads to another page, and wait until it is there."""
-    old = browser.find_element(By.TAG_NAME, "html")
     target = browser.find_element(By.CSS_SELECTOR, selector)
-    browser.execute_script("arguments[0].focus()", target)
+    browser.execute_script("window.isOld = true; arguments[0].focus()", target)
     ActionChains(browser).send_keys(Keys.ENTER).perform()
-    WebDriverWait(browser, PATIENCE).until(expected_conditions.staleness_of(old))
+    # While a page goes the driver has several names for what is no longer there.
+    waiting = WebDriverWait(browser, PATIENCE, 0.1, [WebDriverException])
+    there = "return !window.isOld && document.readyState === 'complete'"
+    waiting.until(lambda _: browser.execute_script(there), f"waited for what {selector} leads to")
 
 
 def picture(browser: webdriver.Chrome, name: str, size: tuple[int, int], dark: bool) -> None:

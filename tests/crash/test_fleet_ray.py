@@ -106,7 +106,7 @@ def test_shards_outlive_their_processes_and_nodes(tmp_path: Path, cluster: Any) 
     log = tmp_path / "requests.jsonl"
     with (
         redis_server() as server,
-        world_process(13, 200, 12, log, latency=0.05) as told,
+        world_process(13, 200, 12, log, latency=0.2) as told,
     ):
         asyncio.run(main(server.url, told))
     assert files_of_ray_with(SECRET, cluster) == []
