@@ -6,18 +6,13 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from certificates import self_signed
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, hostile
 from trawlnet.engine.outcome import Reason
@@ -294,25 +289,7 @@ def info(address: str) -> tuple[object, ...]:
 @pytest.fixture
 def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A certificate for 127.0.0.1 that this test trusts."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    start = datetime(2020, 1, 1, tzinfo=UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=36_500))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), False
-        )
-        .sign(key, SHA256())
-    )
-    file = tmp_path / "server.pem"
-    plain = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(key.private_bytes(*plain) + certificate.public_bytes(Encoding.PEM))
+    file = self_signed(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     return file
 

@@ -9,7 +9,6 @@ import socket
 import ssl
 import time
 import tracemalloc
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,8 @@ import brotli
 import pytest
 import uvloop
 import zstandard
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from certificates import self_signed
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, Script
 from trawlnet.engine.outcome import Reason
@@ -496,23 +492,3 @@ def test_an_untrusted_certificate_is_a_connection_error(tmp_path: Path) -> None:
     answer = asyncio.run(run())
     assert answer.reason is Reason.CONNECTION_ERROR
     assert "certificate" in answer.detail
-
-
-def self_signed(folder: Path) -> Path:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    start = datetime(2020, 1, 1, tzinfo=UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(start)
-        .not_valid_after(start + timedelta(days=36_500))
-        .sign(key, SHA256())
-    )
-    file = folder / "server.pem"
-    plain = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    file.write_bytes(key.private_bytes(*plain) + certificate.public_bytes(Encoding.PEM))
-    return file

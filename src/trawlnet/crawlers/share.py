@@ -6,9 +6,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.crawl import Limits, Parts
 from trawlnet.engine.partition import bucket_of
 from trawlnet.engine.ports import Page, Source
+
+
+def check_places(redis_address: str, archive: str) -> None:
+    """Raises NotReady where a fleet has nowhere to keep what all of it shares."""
+    if not redis_address:
+        raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
+    if not archive:
+        raise NotReady(
+            "a fleet needs an archive that all of it can reach",
+            "name one: --archive s3://BUCKET/FOLDER, or a folder of a shared file system",
+        )
 
 
 async def _always() -> None:

@@ -16,7 +16,7 @@ from trawlnet.crawlers.repos.given import Given, given_by
 from trawlnet.crawlers.repos.rates import note_sizes
 from trawlnet.crawlers.repos.sizes import SharedSizes
 from trawlnet.crawlers.repos.visit import Fetched
-from trawlnet.crawlers.share import Opened, Share, ShareSource
+from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
@@ -115,13 +115,7 @@ async def open_shard(
 
 def check_shareable(config: ReposConfig) -> None:
     """Raises NotReady for what a fleet cannot do."""
-    if not config.redis_address:
-        raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
-    if not config.archive:
-        raise NotReady(
-            "a fleet needs an archive that all of it can reach",
-            "name one: --archive s3://BUCKET/FOLDER, or a folder of a shared file system",
-        )
+    check_places(config.redis_address, config.archive)
     if config.update:
         raise NotReady(
             "--update compares with the revisions in an archive beside the crawl, and a fleet has "

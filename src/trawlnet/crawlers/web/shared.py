@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.share import Opened, Share
+from trawlnet.crawlers.share import Opened, Share, check_places
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.build import about_of, hosts_of, redis_url
 from trawlnet.crawlers.web.config import WebConfig
@@ -140,13 +140,7 @@ async def open_shard(
 
 def check_shareable(config: WebConfig) -> None:
     """Raises NotReady for what a fleet cannot do."""
-    if not config.redis_address:
-        raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
-    if not config.archive:
-        raise NotReady(
-            "a fleet needs an archive that all of it can reach",
-            "name one: --archive s3://BUCKET/FOLDER, or a folder of a shared file system",
-        )
+    check_places(config.redis_address, config.archive)
     if config.revisit.enabled:
         raise NotReady(
             "revisit.enabled needs the page index beside the crawl: a fleet visits a page once",
