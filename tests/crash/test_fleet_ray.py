@@ -258,6 +258,30 @@ def test_the_command_is_killed_and_run_again(tmp_path: Path, cluster: Any) -> No
         assert asyncio.run(rows_in(direct)) == expected
 
 
+def test_a_dead_process_leaves_standard_output_to_rows(tmp_path: Path, cluster: Any) -> None:
+    code = f"""
+import asyncio, os, sys, time
+import structlog
+from trawlnet.fleet.ray import ProcessDied, ray_tasks
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+
+async def main(tasks):
+    try:
+        await tasks.run(lambda code: os._exit(code), 1)
+    except ProcessDied:
+        print("died", flush=True)
+
+with ray_tasks("{cluster.address}") as tasks:
+    asyncio.run(main(tasks))
+    time.sleep(3)  # Ray tells of it a little later.
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment()
+    )
+    assert told.stdout == "died\n", told.stderr
+    assert "died or was killed" in told.stderr
+
+
 def test_a_fleet_needs_a_server_for_its_tables(tmp_path: Path) -> None:
     ran = trawlnet("repos", "replay", "-w", tmp_path, "--input-dir", tmp_path, "--fleet", "local")
     assert ran.code == 2 and "--clickhouse-address" in ran.err

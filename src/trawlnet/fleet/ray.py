@@ -8,8 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import structlog
+
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.shard import ShardJob
+
+log = structlog.get_logger()
 
 LOCAL = "local"
 
@@ -115,6 +119,9 @@ def ray_tasks(address: str) -> Iterator[RayTasks]:
 def _connected(address: str) -> Iterator[Any]:
     """On this machine alone for `local`, else on the cluster of that address."""
     ray = _imported()
+    # Ray prints word of dead processes and nodes to standard output, whatever it is told:
+    # there are rows for another program there.
+    ray._private.worker.print_to_stdstream = _log
     quiet = {"log_to_driver": False, "configure_logging": False, "namespace": "trawlnet"}
     try:
         if address == LOCAL:
@@ -130,6 +137,11 @@ def _connected(address: str) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _log(told: dict[str, Any], ignore_prefix: bool = True) -> None:
+    for line in told["lines"]:
+        log.warning("ray", message=line)
 
 
 def _imported() -> Any:
