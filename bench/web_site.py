@@ -127,7 +127,7 @@ http {{
     fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
     sendfile on; tcp_nodelay on; gzip off; keepalive_requests 1000000;
-    open_file_cache max=100000; etag on;
+    open_file_cache max=500; etag on;
     server {{ listen 127.0.0.1:{port} backlog=1024; root {site.root}; }}
 }}
 """
