@@ -57,6 +57,9 @@ def test_a_fleet_is_looked_at_scaled_and_drained(redis: RedisServer) -> None:
     assert trawlnet("fleet", "stop", *where).rows[0]["word"] == "stop"
 
 
-def test_a_fleet_without_a_redis_is_not_found(tmp_path: Path) -> None:
-    ran = trawlnet("fleet", "status", "-w", tmp_path, "--json")
-    assert ran.code == 1 and "--store" in ran.error["hint"]
+@pytest.mark.parametrize("words", [("status",), ("scale", 2), ("drain", "--ids")])
+def test_a_fleet_without_a_redis_is_asked_for_one(
+    words: tuple[object, ...], tmp_path: Path
+) -> None:
+    ran = trawlnet("fleet", *words, "-w", tmp_path, "--json")
+    assert ran.code == 2 and "--store" in ran.error["hint"]

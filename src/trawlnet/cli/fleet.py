@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from trawlnet.cli.errors import CliError
+from trawlnet.cli.errors import CliError, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.fleet_plan import plan
 from trawlnet.cli.sections import load_section
@@ -110,7 +110,7 @@ def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
     )
     address = config.redis_address or ("" if ids else _of_web(workspace))
     if not address:
-        raise CliError(
+        raise UsageTrouble(
             "a fleet is found by its Redis, and none is named",
             "name it: --store redis://HOST:PORT/0, or in trawlnet.yaml",
         )
