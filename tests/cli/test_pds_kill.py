@@ -1,4 +1,4 @@
-"""SIGKILL of a real `pds crawl`, again and again: nothing is lost, and nothing is there twice."""
+"""SIGKILL of a real `pds crawl` or `pds scan`: nothing is lost, and nothing is there twice."""
 
 from __future__ import annotations
 
@@ -53,3 +53,26 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(network: Any, tmp_
         if row["archivable"] and row["records"].get(name)
     }
     assert all(count == different for *_, count, different in found)
+
+
+def test_a_scan_that_is_killed_leaves_nothing_to_wait_for(network: Any, tmp_path: Path) -> None:
+    pds = max(network.ready["pds"], key=lambda url: _accounts(network, url))
+    places = ("--plc-url", network.ready["plc"], "--allow-private-hosts", "--collections", POSTS)
+    words = ("pds", "scan", "-w", tmp_path, pds, *places)
+    state = tmp_path / "state/pds/registry.db"
+    claim = "SELECT 1 FROM pds_registry WHERE lease_owner IS NOT NULL"
+    # So slow that it is still at it, however long the other one takes to start.
+    with started(*words, "--requests-per-minute", 1, folder=tmp_path / "out") as scan:
+        wait_until(lambda: told(state, claim), "a claim")
+        beside = trawlnet(*words, "--json")
+        assert (beside.code, beside.rows[0]["result"]) == (3, "refused"), "it is alive"
+        scan.process.kill()
+        scan.process.wait()
+    assert told(state, claim), "nobody could give it back"
+    ran = trawlnet(*words, "--requests-per-minute", 60_000, "--json")
+    assert (ran.code, ran.rows[0]["result"]) == (0, "complete"), ran.err
+    assert list((tmp_path / "state/pds/scans").iterdir()) == []
+
+
+def _accounts(network: Any, pds: str) -> int:
+    return sum(row["pds"] == pds for row in network.manifest["dids"].values())

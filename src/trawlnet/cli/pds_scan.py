@@ -121,8 +121,9 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
 
 
 async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], None]) -> None:
-    from trawlnet.crawlers.pds.build import owner, scan_parts, scanning
+    from trawlnet.crawlers.pds.build import owner, scan_parts, scanning, state_folder
     from trawlnet.crawlers.pds.claimed import Bench, scan_batch, scan_each
+    from trawlnet.crawlers.pds.presence import present, release_dead
     from trawlnet.crawlers.pds.scan import scan_did
 
     parts, config, clock = await scan_parts(kit), kit.config, kit.clock
@@ -146,10 +147,13 @@ async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], N
         wish.one_slice,
         _teller(clock),
     )
-    if urls:
-        await scan_each(bench, urls, config.concurrency, tell)
-    else:
-        await scan_batch(bench, config.batch, config.concurrency, tell)
+    state = state_folder(kit.workspace)
+    await release_dead(kit.registry, state, clock.now())
+    with present(state, name):
+        if urls:
+            await scan_each(bench, urls, config.concurrency, tell)
+        else:
+            await scan_batch(bench, config.batch, config.concurrency, tell)
 
 
 def _teller(clock: Clock) -> Callable[[str, ScanResult], None]:

@@ -19,6 +19,7 @@ from trawlnet.crawlers.pds.config import PdsConfig, gap, lease, manners
 from trawlnet.crawlers.pds.discover import wanted
 from trawlnet.crawlers.pds.finding import Finder
 from trawlnet.crawlers.pds.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.presence import release_dead
 from trawlnet.crawlers.pds.rounds import Rounds
 from trawlnet.crawlers.pds.routing import Routes
 from trawlnet.crawlers.pds.scan import scan_pds
@@ -51,7 +52,11 @@ def registry_place(config: PdsConfig, workspace: Path) -> Path | str:
         return config.registry
     if config.registry:
         return Path(config.registry)
-    return workspace / "state" / "pds" / REGISTRY
+    return state_folder(workspace) / REGISTRY
+
+
+def state_folder(workspace: Path) -> Path:
+    return workspace / "state" / "pds"
 
 
 @asynccontextmanager
@@ -133,6 +138,7 @@ async def open_parts(
         # We have the workspace to ourselves: whoever claimed something in its name is dead.
         name = _name(workspace, clock)
         await kit.registry.release_all(name, clock.now())
+        await release_dead(kit.registry, state_folder(workspace), clock.now())
         store = RegistryStore(
             kit.registry,
             clock,
@@ -175,7 +181,7 @@ async def _nothing() -> None:
 
 def _name(workspace: Path, clock: Clock) -> str:
     """Of all crawls in this workspace on this machine, and of no other: not of those in a copy."""
-    file = workspace / "state" / "pds" / _NAME
+    file = state_folder(workspace) / _NAME
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(".new")
