@@ -9,7 +9,7 @@ from itertools import islice
 from trawlnet.engine.lane import Lane, LaneColumns, LaneState
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock
-from trawlnet.engine.rules import Manners, Pace, parked_until
+from trawlnet.engine.rules import WELL, Manners, parked_until
 from trawlnet.engine.turn import LaneParked, Turn
 
 __all__ = ["Gate", "LaneColumns", "LaneParked", "LaneState"]
@@ -71,10 +71,12 @@ class Gate:
     def observe(self, lane: str, outcome: Outcome) -> float:
         """Learn from one outcome. Returns until when the lane is parked, 0 if it is not."""
         state = self._lane(lane)
-        before, state.pace = state.pace, state.pace.after(outcome.reason)
-        if (state.pace.failures, state.pace.throttled) > (before.failures, before.throttled):
+        before, pace = state.pace, state.pace.after(outcome.reason)
+        if pace is not before:
+            state.fare(state.manners, pace)
+        if (pace.failures, pace.throttled) > (before.failures, before.throttled):
             state.last_failure = outcome.reason
-        until = parked_until(state.pace, outcome, state.manners, self._clock.now())
+        until = parked_until(pace, outcome, state.manners, self._clock.now())
         if until > 0.0:
             state.parked = max(state.parked, until)
             state.why = outcome.reason
@@ -85,7 +87,7 @@ class Gate:
         state = self._lane(lane)
         state.parked = until
         if until <= 0.0:
-            state.pace = Pace()
+            state.fare(state.manners, WELL)
 
     def treat(self, lane: str, manners: Manners) -> None:
         """Give one lane manners of its own (its size, its Crawl-delay)."""
@@ -105,7 +107,7 @@ class Gate:
         """New manners for all lanes, except those that have been given their own."""
         for state in (*self._lanes.values(), *self._commons.values()):
             if state.manners == self._manners:
-                state.manners = manners
+                state.fare(manners, state.pace)
         self._manners = manners
 
     def manners(self, lane: str) -> Manners:

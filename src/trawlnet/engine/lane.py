@@ -7,7 +7,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from trawlnet.engine.rules import Manners, Pace
+from trawlnet.engine.rules import WELL, Manners, Pace
 
 
 class LaneState:
@@ -52,8 +52,10 @@ class Lane:
     __slots__ = (
         "book",
         "common",
+        "concurrency",
         "gone",
         "in_flight",
+        "interval",
         "last_failure",
         "leaving",
         "manners",
@@ -66,8 +68,7 @@ class Lane:
     )
 
     def __init__(self, manners: Manners) -> None:
-        self.manners = manners
-        self.pace = Pace()
+        self.fare(manners, WELL)
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
         self.gone = -math.inf  # The same for what has left, which is later than its start.
         self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
@@ -93,18 +94,18 @@ class Lane:
             common.members += 1
             common.promised += self.promised
 
-    @property
-    def interval(self) -> float:
-        rate = self.pace.rate(self.manners)
-        return 1.0 / rate if rate > 0.0 else math.inf
-
-    @property
-    def concurrency(self) -> int:
-        return self.pace.concurrency(self.manners)
+    def fare(self, manners: Manners, pace: Pace) -> None:
+        """From now on it is treated like this, and has been doing so. What that comes to is asked
+        for several times in each request, and seldom changes."""
+        self.manners = manners
+        self.pace = pace
+        rate = pace.rate(manners)
+        self.interval = 1.0 / rate if rate > 0.0 else math.inf  # Seconds between two starts.
+        self.concurrency = pace.concurrency(manners)
 
     def treat(self, manners: Manners) -> None:
         before = self.interval
-        self.manners = manners
+        self.fare(manners, self.pace)
         if self.interval > before:
             # The next gap is a long one already: what was asked last counts, too.
             self.book += self.interval - before
@@ -133,18 +134,30 @@ class Lane:
         start = max(self.next_start(), now - (self.manners.burst - 1) * interval)
         return max(0, math.floor((now - start) / interval + _ROUNDING) + 1)
 
+    def enters(self, now: float) -> bool:
+        """Take a place and start, if neither has to be waited for."""
+        if self.in_flight >= self.concurrency or self.start(now):
+            return False
+        self.in_flight += 1
+        return True
+
     def start(self, now: float) -> float:
         """Start now if that is allowed; returns the instant to come back at, 0 for gone."""
         when = max(self.next_start(), self.parked)
         if when > now + INSTANT:
             return when
-        self.promised = max(0, self.promised - 1)
+        if self.promised:
+            self.promised -= 1
         # From the actual start, not the planned one: a late riser pushes the next one back.
         self.book = max(self.book, now) + self.interval
         return 0.0
 
     def leaves_at(self) -> float:
         return self.gone - (self.manners.burst - 1) * self.interval
+
+    def may_leave(self, now: float) -> bool:
+        """Whether nobody waits to leave, and this one need not, either."""
+        return not self.leaving.locked() and self.leaves_at() <= now + INSTANT
 
     def left(self, now: float) -> None:
         self.gone = max(self.gone, now) + self.interval
@@ -153,7 +166,8 @@ class Lane:
         self.in_flight -= 1
         if self.manners.gap_from_end:
             self.book = max(self.book, now + self.interval)
-        self.pass_on()
+        if self.waiters:
+            self.pass_on()
 
     def pass_on(self) -> None:
         """Let the next one who waits for room look again."""
@@ -170,7 +184,7 @@ class Lane:
             and not self.promised
             and self.parked <= now
             and max(self.book, self.gone) <= now
-            and self.pace == Pace()
+            and self.pace == WELL
             and self.manners == usual
         )
 

@@ -84,7 +84,7 @@ class Pace:
             case Blame.LANE:
                 return replace(self, failures=self.failures + 1)
             case Blame.TASK | Blame.NOBODY if reason is not Reason.PARKED:
-                return Pace()
+                return WELL
             case _:
                 return self
 
@@ -108,6 +108,7 @@ class Pace:
         return self.failures >= manners.block_at and not manners.steered
 
 
+WELL = Pace()
 _UNLIMITED_IN_TROUBLE = 64.0  # Requests per second.
 
 

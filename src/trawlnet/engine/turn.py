@@ -41,9 +41,16 @@ class Turn:
         self._barred_until = barred_until
 
     async def __aenter__(self) -> Turn:
-        await self._enter(self._lane)
-        if self._lane.common is not None:
-            await self._enter_common(self._lane.common)
+        lane, now = self._lane, self._clock.now()
+        if not lane.enters(now):
+            await self._enter(lane)
+            now = self._clock.now()
+        # Always after the lane's own, so that no two turns wait for each other.
+        if (common := lane.common) is not None:
+            if common.enters(now):
+                self._common = common
+            else:
+                await self._enter_common(common)
         try:
             self._refuse_if_barred()
         except LaneParked:
@@ -55,12 +62,19 @@ class Turn:
         """To be called when the connection stands, immediately before the first byte. To make one
         takes a while, and not always the same: without a second look two requests that started
         well apart could reach the host together."""
-        async with self._lane.leaving:
-            if self._common is None:
-                await self._leave(self._lane)
+        lane, common, now = self._lane, self._common, self._clock.now()
+        if lane.may_leave(now) and (common is None or common.may_leave(now)):
+            self._refuse_if_barred()
+            lane.left(now)
+            if common is not None:
+                common.left(now)
+            return
+        async with lane.leaving:
+            if common is None:
+                await self._leave(lane)
             else:
-                async with self._common.leaving:
-                    await self._leave(self._lane, self._common)
+                async with common.leaving:
+                    await self._leave(lane, common)
 
     async def __aexit__(
         self,
@@ -82,7 +96,6 @@ class Turn:
             lane.left(self._clock.now())
 
     async def _enter_common(self, common: Lane) -> None:
-        """Always after the lane's own, so that no two turns wait for each other."""
         lane = self._lane
         try:
             await self._enter(common)
@@ -124,7 +137,7 @@ class Turn:
             self._refuse_if_parked(lane)
 
     def _refuse_if_barred(self) -> None:
-        if (until := self._barred_until()) > self._clock.now():
+        if (until := self._barred_until()) and until > self._clock.now():
             raise LaneParked(self._name, until)
 
     def _refuse_if_parked(self, lane: Lane) -> None:
