@@ -148,21 +148,24 @@ def peer_block(
     if verify:
         peer_verify(car)
     commit = blocks[header["roots"][0]]
-    collections: dict[str, list[bytes]] = {}
-    for key, cid in peer_walk(blocks, commit["data"]):
-        collection, rkey = key.split(b"/", 1)
+    records: list[tuple[bytes, bytes]] = []
+    peer_walk(blocks, commit["data"], records)
+    collections: dict[bytes, list[bytes]] = {}
+    last, run = b"", []
+    for key, cid in records:
+        collection, _, rkey = key.partition(b"/")
+        if collection != last:
+            last, run = collection, collections.setdefault(collection, [])
         record = blocks[cid]
         if not keep_cids:
             peer_strip(record)
-        json = orjson.dumps(record, default=peer_default)
-        run = collections.setdefault(collection.decode(), [])
-        run += (struct.pack("<H", len(rkey)), rkey, struct.pack("<I", len(json)), json)
+        json = orjson.dumps(record, peer_default)
+        run += (U16(len(rkey)), rkey, U32(len(json)), json)
     toc, data = [], []
     for name in sorted(collections):
         packed = compressor.compress(b"".join(collections[name]))
-        toc.append(
-            packed_string(name) + struct.pack("<II", len(collections[name]) // 4, len(packed))
-        )
+        count = len(collections[name]) // 4
+        toc.append(packed_string(name.decode()) + struct.pack("<II", count, len(packed)))
         data.append(packed)
     body = b"".join(toc + data)
     names = packed_string(commit["did"]) + packed_string(PDS) + packed_string(commit["rev"])
@@ -170,17 +173,17 @@ def peer_block(
     return struct.pack("<I", 4 + len(head) + len(body)) + head + body
 
 
+U16, U32 = struct.Struct("<H").pack, struct.Struct("<I").pack
+
+
 def peer_strip(value: Any) -> None:
-    if isinstance(value, dict):
+    if type(value) is dict:
         if "cid" in value and "uri" in value:
             del value["cid"]
-        for item in value.values():
-            if isinstance(item, dict | list):
-                peer_strip(item)
-    else:
-        for item in value:
-            if isinstance(item, dict | list):
-                peer_strip(item)
+        value = value.values()
+    for item in value:
+        if type(item) is dict or type(item) is list:
+            peer_strip(item)
 
 
 def peer_verify(car: bytes) -> None:
@@ -202,16 +205,16 @@ def peer_verify(car: bytes) -> None:
         at += size
 
 
-def peer_walk(blocks: dict[bytes, Any], root: bytes) -> Any:
+def peer_walk(blocks: dict[bytes, Any], root: bytes, found: list[tuple[bytes, bytes]]) -> None:
     node = blocks[root]
     if node["l"] is not None:
-        yield from peer_walk(blocks, node["l"])
+        peer_walk(blocks, node["l"], found)
     key = b""
     for entry in node["e"]:
         key = key[: entry["p"]] + entry["k"]
-        yield key, entry["v"]
+        found.append((key, entry["v"]))
         if entry["t"] is not None:
-            yield from peer_walk(blocks, entry["t"])
+            peer_walk(blocks, entry["t"], found)
 
 
 def peer_default(value: Any) -> Any:

@@ -96,7 +96,7 @@ def nginx(site: Site, folder: Path, core: int) -> Iterator[tuple[str, Hits]]:
     binary = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if binary is None:
         raise SystemExit("nginx is missing: apt-get install nginx-light")
-    port, log = _free_port(), folder / "access.log"
+    port, log = free_port(), folder / "access.log"
     config = folder / "nginx.conf"
     config.write_text(_config(site, folder, log, port))
     log.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ def nginx(site: Site, folder: Path, core: int) -> Iterator[tuple[str, Hits]]:
     server = subprocess.Popen([*command, "-e", str(folder / "error.log")])
     hits = Hits()
     try:
-        _await_port(port)
+        await_port(port)
         yield f"http://127.0.0.1:{port}", hits
     finally:
         server.send_signal(signal.SIGTERM)
@@ -133,13 +133,13 @@ http {{
 """
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
-def _await_port(port: int) -> None:
+def await_port(port: int) -> None:
     end = time.monotonic() + _START
     while True:
         with socket.socket() as probe:
