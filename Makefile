@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(READY): pyproject.toml setup.py $(wildcard src/trawlnet/formats/native/*.c src/trawlnet/formats/native/*.h)
+$(READY): pyproject.toml setup.py $(wildcard $(addprefix src/trawlnet/formats/native/,*.c *.h page/*.c page/*.h))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "error: $(PYTHON) is older than 3.11; hint: make PYTHON=python3.12 …"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \

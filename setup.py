@@ -6,8 +6,8 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 NATIVE = Path("src/trawlnet/formats/native")
-SOURCES = sorted(str(path) for path in NATIVE.glob("*.c"))
-HEADERS = sorted(str(path) for path in NATIVE.glob("*.h"))
+# The folder of each extension's sources.
+EXTENSIONS = {"_native": NATIVE, "_page": NATIVE / "page"}
 
 # CI sets TRAWLNET_NATIVE=require, so that a broken build fails there instead of falling back.
 REQUIRED = os.environ.get("TRAWLNET_NATIVE") == "require"
@@ -23,13 +23,17 @@ SANITIZERS = [
 SANITIZE = SANITIZERS if os.environ.get("TRAWLNET_SANITIZE") == "1" else []
 PORTABLE = ["-DTRAWLNET_PORTABLE"] if os.environ.get("TRAWLNET_PORTABLE") == "1" else []
 
-native = Extension(
-    "trawlnet.formats._native",
-    sources=SOURCES,
-    depends=HEADERS,
-    extra_compile_args=FLAGS + SANITIZE + PORTABLE,
-    extra_link_args=SANITIZE,
-    optional=not REQUIRED,
-)
 
-setup(ext_modules=[] if os.environ.get("TRAWLNET_NATIVE") == "0" else [native])
+def extension(name: str, folder: Path) -> Extension:
+    return Extension(
+        f"trawlnet.formats.{name}",
+        sources=sorted(str(path) for path in folder.glob("*.c")),
+        depends=sorted(str(path) for path in folder.glob("*.h")),
+        extra_compile_args=FLAGS + SANITIZE + PORTABLE,
+        extra_link_args=SANITIZE,
+        optional=not REQUIRED,
+    )
+
+
+WANTED = os.environ.get("TRAWLNET_NATIVE") != "0"
+setup(ext_modules=[extension(*one) for one in EXTENSIONS.items()] if WANTED else [])

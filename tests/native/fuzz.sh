@@ -13,7 +13,7 @@ python=${PYTHON:-$here/../../.venv/bin/python}
 "$python" "$here/corpus.py" "$build/corpus"
 flags="-std=gnu11 -O1 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all ${FUZZ_CFLAGS:-} -I$native"
 # shellcheck disable=SC2086  # Flags and sources are meant to split.
-(cd "$build" && ${CC:-cc} $flags -c "$here/fuzz_driver.c" $(find "$native" -name '*.c' ! -name 'module*.c'))
+(cd "$build" && ${CC:-cc} $flags -c "$here/fuzz_driver.c" $(find "$native" -maxdepth 1 -name '*.c' ! -name 'module*.c'))
 for target in ${*:-extract records}; do
     # shellcheck disable=SC2086
     ${CC:-cc} $flags -o "$build/$target" "$here/fuzz_$target.c" "$build"/*.o -lm -Wl,--wrap=malloc,--wrap=realloc

@@ -20,8 +20,9 @@ from trawlnet import __version__
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, size
+from trawlnet.formats.accelerator import page_reader
 
-_NATIVE = "trawlnet.formats._native"
+_NATIVE = ("trawlnet.formats._native", "trawlnet.formats._page")
 _LIBRARIES = (
     "aiohttp",
     "httptools",
@@ -98,14 +99,20 @@ def _python() -> Finding:
 
 
 def _native() -> Finding:
-    if importlib.util.find_spec(_NATIVE) is None:
+    if any(importlib.util.find_spec(module) is None for module in _NATIVE):
         detail = "not compiled; plain Python does its work, more slowly"
         hint = "install a C compiler (apt install gcc python3-dev), then: pip install ."
         return Finding("native code", Mark.MISSING, detail, hint)
     try:
-        importlib.import_module(_NATIVE)
+        for module in _NATIVE:
+            importlib.import_module(module)
     except ImportError as error:
         return Finding("native code", Mark.BAD, f"does not load: {error}", "pip install . again")
+    if page_reader() is None:
+        detail = (
+            "compiled; pages are read in plain Python: this selectolax does not show its Lexbor"
+        )
+        return Finding("native code", Mark.OK, detail)
     return Finding("native code", Mark.OK, "compiled")
 
 

@@ -6,18 +6,33 @@ import importlib
 import os
 from types import ModuleType
 
+_LEXBOR = 3  # The major version whose functions `_page` knows.
 
-def _load() -> ModuleType | None:
+
+def _load(name: str) -> ModuleType | None:
     """None where nothing was compiled; TRAWLNET_NATIVE=0 asks for that, =require forbids it."""
     wish = os.environ.get("TRAWLNET_NATIVE")
     if wish == "0":
         return None
     try:
-        return importlib.import_module("trawlnet.formats._native")
+        return importlib.import_module(f"trawlnet.formats.{name}")
     except ImportError:
         if wish == "require":
             raise
         return None
 
 
-native = _load()
+def page_reader() -> ModuleType | None:
+    """The reader of pages, on top of the Lexbor that selectolax brings along."""
+    found = _load("_page")
+    if found is None:
+        return None
+    lexbor = importlib.import_module("selectolax.lexbor")
+    version = getattr(lexbor, "LEXBOR_VERSION_MAJOR", None)
+    missing = found.load(lexbor.__file__) if version == _LEXBOR else f"Lexbor {_LEXBOR}"
+    if missing and os.environ.get("TRAWLNET_NATIVE") == "require":
+        raise ImportError(f"the compiled reader of pages finds no {missing}")
+    return None if missing else found
+
+
+native = _load("_native")

@@ -6,16 +6,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser
 
 from trawlnet.formats.charset import as_utf8, codec_of
 from trawlnet.formats.htmlcost import affordable
+from trawlnet.formats.htmllinks import Link, elements, merged
+from trawlnet.formats.htmllinks_plain import OTHERS, WITHOUT_EVENTS, Attributes, Other, Raw
 from trawlnet.formats.robotstag import NO_WORDS, RobotsWords, words_for
 from trawlnet.formats.url import MAX_URL, resolve
 
-_WITHOUT_EVENTS = LexborDocumentOptions.WO_EVENTS.value  # Mirroring <option>s is quadratic.
+__all__ = ["Link", "LinkChoice", "Page", "read_page"]
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,9 @@ class LinkChoice:
     agent: str = ""  # Product token, for <meta name=that>.
 
     @cached_property
-    def selector(self) -> str:
-        named = {"a": "a[href]", "area": "area[href]", "iframe": "iframe[src],frame[src]"}
-        chosen = [named[tag] for tag in self.tags if tag in named]
-        return ",".join([*chosen, "link[rel][href]", "base[href]", "meta[content]"])
-
-
-class Link(NamedTuple):
-    url: str  # A request URL.
-    tag: str
-    nofollow: bool = False
-    text: str = ""
-    context: str = ""  # The anchor text with a few words before and after it.
+    def elements(self) -> tuple[str, ...]:
+        framed = ("iframe", "frame") if "iframe" in self.tags else ()
+        return (*(tag for tag in ("a", "area") if tag in self.tags), *framed, *OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,65 +61,63 @@ def read_page(
     codec = codec_of(body, content_type)
     page = as_utf8(body, codec)
     whole = affordable(page)
-    document = LexborHTMLParser(whole, options=_WITHOUT_EVENTS)
-    found = _Found(choice)
-    found.take_all(document.css(choice.selector))
+    links, others = elements(
+        whole, choice.elements, choice.most, words=choice.words, around=choice.around
+    )
+    found = _Found(choice, links)
+    found.take_all(others)
     for header in link_headers:
         found.take_header(header)
     base = _base(found.base, url, choice.most_url)
-    links, canonical = _resolved(found, base, choice)
-    text = _text(document) if with_text else ""
-    return Page(links, base, found.robots, canonical, codec, len(whole) < len(page), text)
-
-
-# As it stands there: href, tag, nofollow, and the anchor that may have words.
-_Raw = tuple[str, str, bool, LexborNode | None]
+    canonical = resolve(base, [found.canonical], choice.most_url)[0] if found.canonical else None
+    return Page(
+        merged(found.links, base, choice.most_url),
+        base,
+        found.robots,
+        canonical,
+        codec,
+        len(whole) < len(page),
+        _text(whole) if with_text else "",
+    )
 
 
 class _Found:
-    """What one pass over the chosen elements has seen."""
+    """The links of a page, and what its other elements say of them."""
 
-    def __init__(self, choice: LinkChoice) -> None:
+    def __init__(self, choice: LinkChoice, links: list[Raw]) -> None:
         self._choice = choice
         self._links_wanted = "link" in choice.tags
-        self.raw: list[_Raw] = []
+        self.links = links
         self.base = ""
         self.canonical = ""
         self.robots = NO_WORDS
 
-    def take_all(self, nodes: Iterable[LexborNode]) -> None:
-        raw, most, words = self.raw, self._choice.most, self._choice.words
-        for node in nodes:
-            tag = node.tag or ""
-            attributes = node.attributes
-            if tag in _OTHERS:
-                self._take_other(tag, attributes)
-                continue
-            href = attributes.get("href") or attributes.get("src")
-            # A link into the same page says nothing new.
-            if not href or href[0] == "#" or len(raw) >= most:
-                continue
-            rel = attributes.get("rel")
-            nofollow = rel is not None and "nofollow" in rel.lower().split()
-            raw.append((href, tag, nofollow, node if words and tag == "a" else None))
+    def take_all(self, others: Iterable[Other]) -> None:
+        """In the order of the page, with those among the links that are links."""
+        most, more = self._choice.most, 0
+        for before, tag, attributes in others:
+            link = self._taken(tag, attributes)
+            if link is not None and more < most:
+                self.links.insert(before + more, link)
+                more += 1
+        del self.links[most:]
 
-    def _take_other(self, tag: str, attributes: dict[str, str | None]) -> None:
+    def _taken(self, tag: str, attributes: Attributes) -> Raw | None:
         if tag == "meta":
-            self._take_meta(attributes)
-        elif tag == "base":
-            self.base = self.base or attributes.get("href") or ""
-        else:
+            return self._taken_meta(attributes)
+        if tag == "link":
             rels = (attributes.get("rel") or "").lower().split()
-            self._take_related(attributes.get("href") or "", rels)
+            return self._related(attributes.get("href") or "", rels)
+        self.base = self.base or attributes.get("href") or ""
+        return None
 
-    def _take_related(self, href: str, rels: list[str]) -> None:
+    def _related(self, href: str, rels: list[str]) -> Raw | None:
         if "canonical" in rels:
             self.canonical = self.canonical or href
         wanted = self._links_wanted and any(rel in self._choice.rels for rel in rels)
-        if wanted and href and len(self.raw) < self._choice.most:
-            self.raw.append((href, "link", "nofollow" in rels, None))
+        return (href, "link", "nofollow" in rels, "", "") if wanted and href else None
 
-    def _take_meta(self, attributes: dict[str, str | None]) -> None:
+    def _taken_meta(self, attributes: Attributes) -> Raw | None:
         content = attributes.get("content") or ""
         name = (attributes.get("name") or "").strip().lower()
         if name == "robots" or (name and name == self._choice.agent):
@@ -135,16 +125,17 @@ class _Found:
         elif (attributes.get("http-equiv") or "").strip().lower() == "refresh":
             target = _REFRESH.match(content[: self._choice.most_url + 100])
             if target and "refresh" in self._choice.tags:
-                self.raw.append((target[1].rstrip("\"' "), "refresh", False, None))
+                return (target[1].rstrip("\"' "), "refresh", False, "", "")
+        return None
 
     def take_header(self, header: str) -> None:
         for match in _LINK_HEADER.finditer(header[:_HEADER_MAX]):
             rel = _REL.search(match[2])
-            if rel:
-                self._take_related(match[1].strip(), (rel[1] or rel[2]).lower().split())
+            link = rel and self._related(match[1].strip(), (rel[1] or rel[2]).lower().split())
+            if link and len(self.links) < self._choice.most:
+                self.links.append(link)
 
 
-_OTHERS = frozenset(("base", "link", "meta"))
 _HEADER_MAX = 16 << 10  # Characters of one header.
 
 _REFRESH = re.compile(r"\s*[\d.]*\s*[;,\s]\s*(?:url\s*=\s*)?[\"']?\s*(\S.*)", re.I | re.S)
@@ -156,68 +147,11 @@ def _base(href: str, url: str, most: int) -> str:
     return (resolve(url, [href], most)[0] if href else None) or url
 
 
-def _resolved(found: _Found, base: str, choice: LinkChoice) -> tuple[list[Link], str | None]:
-    urls = resolve(base, [raw[0] for raw in found.raw], choice.most_url)
-    words = _Words(choice.around)
-    links: dict[str, Link] = {}
-    for url, (_, tag, nofollow, anchor) in zip(urls, found.raw, strict=True):
-        if url is None:
-            continue
-        known = links.get(url)
-        if known is None:
-            text, context = words.of(anchor) if anchor is not None else _NO_WORDS
-            links[url] = _link(Link, (url, tag, nofollow, text, context))
-        # One link that may be followed is enough; the first one with words names it.
-        elif not known.text or (known.nofollow and not nofollow):
-            text, context = words.of(anchor) if anchor is not None else _NO_WORDS
-            if text or (known.nofollow and not nofollow):
-                links[url] = Link(url, tag, nofollow and known.nofollow, text, context)
-    canonical = resolve(base, [found.canonical], choice.most_url)[0] if found.canonical else None
-    return list(links.values()), canonical
-
-
-_link = tuple.__new__  # A third of the time that the class takes.
-_NO_WORDS = ("", "")
-
-
-class _Words:
-    """Anchors can be nested so that one text is in thousands of them: there is a budget."""
-
-    def __init__(self, around: bool) -> None:
-        self._around = around
-        self._budget = _WORDS_BUDGET
-
-    def of(self, anchor: LexborNode) -> tuple[str, str]:
-        """Its text, and that with what stands beside it."""
-        if self._budget <= 0:
-            return _NO_WORDS
-        whole = anchor.text()
-        # Of what is white space, only the space is printable.
-        if whole.isprintable() and "  " not in whole and len(whole) < _TEXT_MAX:
-            text = whole.strip()
-        else:
-            text = " ".join(whole[:_SLACK].split())[:_TEXT_MAX]
-        if not self._around:
-            self._budget -= len(whole) + 1
-            return text, ""
-        before, after = anchor.prev, anchor.next
-        near = (before.text_content or "") if before is not None else ""
-        far = (after.text_content or "") if after is not None else ""
-        self._budget -= len(whole) + len(near) + len(far) + 1
-        around = f"{near[-_SIDE_MAX:]}{text}{far[:_SIDE_MAX]}"
-        # Line ends and tabs are not printable; most text between two tags has neither.
-        return text, around.strip() if around.isprintable() else " ".join(around.split())
-
-
-_WORDS_BUDGET = 4 << 20  # Characters.
-_SLACK = 2000  # Characters of raw text that are looked at for one anchor.
-_TEXT_MAX = 200  # Characters.
-_SIDE_MAX = 60  # Characters of context on each side.
-
 _NOT_TEXT = ["script", "style", "noscript", "template", "svg", "iframe"]
 
 
-def _text(document: LexborHTMLParser) -> str:
-    """The words that a reader sees; the document is of no use for links afterwards."""
+def _text(page: bytes) -> str:
+    """The words that a reader sees."""
+    document = LexborHTMLParser(page, options=WITHOUT_EVENTS)
     document.strip_tags(_NOT_TEXT, recursive=True)
     return document.body.text(separator=" ") if document.body is not None else ""
