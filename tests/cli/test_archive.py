@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from made_segments import make_block, write, writer_of
 from program import Ran, environment, trawlnet
@@ -42,7 +41,6 @@ def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     yield call
-    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -261,9 +261,7 @@ def test_the_command_is_killed_and_run_again(tmp_path: Path, cluster: Any) -> No
 def test_a_dead_process_leaves_standard_output_to_rows(tmp_path: Path, cluster: Any) -> None:
     code = f"""
 import asyncio, os, sys, time
-import structlog
 from trawlnet.fleet.ray import ProcessDied, ray_tasks
-structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 async def main(tasks):
     try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Limits, Parts, crawl
@@ -20,7 +21,7 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.logs import LogLimits, logging_to
+from trawlnet.observe.logs import LogLimits, logging_to, warnings_to
 from trawlnet.store.memory import MemoryStore
 
 HOSTILE = "\x1b[2J\r\n{}%s\u202e\ud800" + "z" * 100_000
@@ -35,9 +36,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_both_ways_of_logging_end_in_the_same_file(tmp_path: Path, said: list[str]) -> None:
+def test_what_all_rooms_log_ends_in_one_file(tmp_path: Path, said: list[str]) -> None:
     with logging_to(tmp_path / "logs", "toy-1", said.append) as path:
-        structlog.get_logger("ours").info("page listed", lane="a", count=3)
+        logging.getLogger("ours").info("page listed", extra={"lane": "a", "count": 3})
         logging.getLogger("trawlnet.engine").warning(
             "lane %s held", "b", extra={"lane": "b", "until": 2.5}
         )
@@ -94,9 +95,16 @@ def test_a_bug_in_a_handler_leaves_its_trace_in_the_file_and_one_line_on_the_ter
 
 def test_a_line_is_bounded_whatever_it_is_given(tmp_path: Path, said: list[str]) -> None:
     with logging_to(tmp_path, "toy-1", said.append) as path:
-        log = structlog.get_logger()
-        log.warning(HOSTILE, **{f"field{n}": HOSTILE for n in range(100)}, lane=HOSTILE)
-        log.info("odd", big=10**5000, nan=float("nan"), nested={"a": [HOSTILE] * 50}, key=b"\xff")
+        log = logging.getLogger("trawlnet.x")
+        many = {f"field{n}": HOSTILE for n in range(100)}
+        log.warning(HOSTILE, extra={"lane": HOSTILE, **many})
+        odd = {
+            "big": 10**5000,
+            "nan": float("nan"),
+            "nested": {"a": [HOSTILE] * 50},
+            "key": b"\xff",
+        }
+        log.info("odd", extra=odd)
         logging.getLogger("lib").error("%d items", "not a number")
     assert all(len(line) < 100_000 for line in path.read_bytes().splitlines())
     assert all(text.isprintable() and len(text) < 1000 for text in said)
@@ -106,9 +114,9 @@ def test_a_line_is_bounded_whatever_it_is_given(tmp_path: Path, said: list[str])
 def test_an_event_that_repeats_is_counted_instead_of_told(tmp_path: Path, said: list[str]) -> None:
     limits = LogLimits(per_kind=3)
     with logging_to(tmp_path, "toy-1", said.append, limits) as path:
-        log = structlog.get_logger("trawlnet.x")
+        log = logging.getLogger("trawlnet.x")
         for n in range(50):
-            log.warning("host lies", lane=f"host{n}")
+            log.warning("host lies", extra={"lane": f"host{n}"})
         log.info("something else")
     told = lines(path)
     assert [line["event"] for line in told] == ["host lies"] * 3 + ["something else", "suppressed"]
@@ -130,7 +138,7 @@ def test_a_new_minute_tells_again(tmp_path: Path, said: list[str]) -> None:
 def test_events_without_end_of_kinds_share_one_allowance(tmp_path: Path, said: list[str]) -> None:
     with logging_to(tmp_path, "toy-1", said.append, LogLimits(per_kind=2)) as path:
         for n in range(5000):
-            structlog.get_logger("x").info(f"kind {n}")
+            logging.getLogger("x").info(f"kind {n}")
     told = lines(path)
     assert len(told) <= 210
     assert (told[-1]["kind"], told[-1]["event"]) == ("other events", "suppressed")
@@ -141,7 +149,7 @@ def test_files_are_rotated_and_old_runs_forgotten(tmp_path: Path, said: list[str
     for run in range(5):
         with logging_to(tmp_path, f"toy-{run}", said.append, limits):
             for _ in range(100):
-                structlog.get_logger().info("page", text="x" * 100)
+                logging.getLogger("x").info("page", extra={"text": "x" * 100})
     (tmp_path / "other-1.log").touch()
     names = sorted(path.name for path in tmp_path.glob("toy-*"))
     assert names == [
@@ -154,7 +162,7 @@ def test_a_log_that_cannot_be_written_is_said_once(tmp_path: Path, said: list[st
     (tmp_path / "toy-1.log").mkdir()
     with logging_to(tmp_path, "toy-1", said.append):
         for _ in range(3):
-            structlog.get_logger().info("page")
+            logging.getLogger("x").info("page")
     assert len(said) == 1
     assert said[0].startswith("warning: cannot write the log")
 
@@ -164,3 +172,37 @@ def test_afterwards_logging_is_as_it_was_before(tmp_path: Path, said: list[str])
     with logging_to(tmp_path, "toy-1", said.append):
         pass
     assert (logging.getLogger().handlers, logging.getLogger().level) == before
+
+
+def test_a_command_without_a_log_tells_warnings_in_short_lines(said: list[str]) -> None:
+    with warnings_to(said.append):
+        log = logging.getLogger("trawlnet.sink.x")
+        log.info("segment finalised", extra={"path": "a"})
+        log.warning("segment damaged", extra={"path": "a@64", "error": "cut off"})
+        logging.getLogger("lib").warning("of no interest")
+    assert said == ["warning: segment damaged path=a@64 error=cut off"]
+
+
+def test_a_process_without_a_workspace_logs_the_same_lines_to_stderr() -> None:
+    code = """
+import logging
+from trawlnet.observe.logs import log_to_stderr
+log_to_stderr()
+logging.getLogger("trawlnet.x").info("shard owns", extra={"shard": 3})
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    line = json.loads(ran.stderr)
+    assert (line["event"], line["level"], line["shard"]) == ("shard owns", "info", 3)
+
+
+def test_a_trace_stands_in_its_line_and_the_words_of_the_record_itself_do_not(
+    tmp_path: Path, said: list[str]
+) -> None:
+    with logging_to(tmp_path, "toy-1", said.append) as path:
+        try:
+            raise ValueError("why")
+        except ValueError:
+            logging.getLogger("x").exception("it broke", extra={"key": "k"})
+    (line,) = lines(path)
+    assert list(line) == ["event", "logger", "level", "key", "at", "exception"]
+    assert line["exception"].endswith("ValueError: why")

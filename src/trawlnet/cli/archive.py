@@ -204,10 +204,10 @@ def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     from trawlnet.crawlers.repos.compact import compact as act
     from trawlnet.crawlers.repos.compact import plan_compaction
     from trawlnet.net.clock import SystemClock
+    from trawlnet.observe.logs import warnings_to
 
-    _only_warnings()
     _refuse_of_fleet(folder)
-    with reading(folder):
+    with warnings_to(say), reading(folder):
         if dry_run:
             done = plan_compaction(folder)
         else:
@@ -226,18 +226,6 @@ def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
 
 
 _TRY_VERIFY = "see all that is wrong: trawlnet repos verify"
-
-
-def _only_warnings() -> None:
-    """There is no workspace with a log; stdout is for data."""
-    import logging
-
-    import structlog
-
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def _damage(counts: Any) -> dict[str, Any]:

@@ -147,6 +147,7 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
     from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.fleet.ray import ray_tasks
     from trawlnet.fleet.replay import FleetReplay
+    from trawlnet.observe.logs import warnings_to
     from trawlnet.tables.server import Server
 
     server = tables_place(asked.config, asked.workspace)
@@ -155,7 +156,7 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
             "a fleet replays into a ClickHouse server, and none is named",
             "name it: --clickhouse-address HOST:PORT",
         )
-    with ray_tasks(fleet) as tasks:
+    with warnings_to(say), ray_tasks(fleet) as tasks:
         elsewhere = FleetReplay(tasks, asked.globs, server, s3_options(os.environ))
         yield _Crew(workers or tasks.cpus, elsewhere)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import structlog
 
 from trawlnet.archive.segment import MANIFEST, segment_name
 from trawlnet.engine.ports import Clock
@@ -17,7 +16,7 @@ from trawlnet.sink.objects import Objects
 from trawlnet.sink.part import FOLDER, Kept, kept_of, path_of, segment_pieces
 from trawlnet.store.redis_fleet import FleetKeys
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,8 @@ class Composer:
             await asyncio.to_thread(self.objects.delete, [line["segment"]])
             return 0
         await asyncio.to_thread(self._list, line)
-        log.info("segment composed", segment=line["segment"], repos=line["repos"])
+        told = {"segment": line["segment"], "repos": line["repos"]}
+        log.info("segment composed", extra=told)
         return 1
 
     def _put_segment(self, name: str, kept: Sequence[Kept]) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-
-import structlog
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.compose import groups
@@ -17,7 +16,7 @@ from trawlnet.sink.capture_part import PART_SUFFIX, PARTS, WARC, ComposedLog, pa
 from trawlnet.sink.objects import Objects
 from trawlnet.store.redis_fleet import FleetKeys
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 LOG_BYTES: Final = 8 << 20  # Of parts that are composed into one log, compressed.
 
@@ -85,7 +84,8 @@ class CaptureComposer:
             await asyncio.to_thread(self.objects.delete, [f"{LOGS}/{name}"])
             return 0
         await asyncio.to_thread(self._list, line)
-        log.info("captures listed", log=name, captures=made.captures, parts=len(parts))
+        told = {"log": name, "captures": made.captures, "parts": len(parts)}
+        log.info("captures listed", extra=told)
         return 1
 
     def _list(self, line: Listed) -> None:

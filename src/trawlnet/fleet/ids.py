@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
-
-import structlog
 
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
@@ -26,7 +25,7 @@ from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import Fenced, StoreUnreachable
 from trawlnet.store.redis_fleet import FleetKeys, Word
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 MEMBERS: Final = 2  # One crawls, one waits.
 _PAUSE: Final = 1.0  # Seconds after a server has gone away.
@@ -59,7 +58,8 @@ async def run_member(job: ShardJob, clock: Clock) -> None:
         except Dismissed:
             return
         except (StoreUnreachable, SinkUnreachable, Fenced) as trouble:
-            log.warning("member begins anew", member=job.shard, error=trouble.message)
+            told = {"member": job.shard, "error": trouble.message}
+            log.warning("member begins anew", extra=told)
             await clock.sleep(_PAUSE)
 
 
@@ -117,7 +117,7 @@ def _keep_one(pair: Pair, member: int, seen: Holders | None, heard: dict[int, fl
     if seen is None or any(one["member"] == member for one in here):
         heard[member] = now
     if now - heard.setdefault(member, now + _BEGINS) > _SILENT * pair.office.stands:
-        log.warning("member replaced", member=member)
+        log.warning("member replaced", extra={"member": member})
         heard[member] = now + _BEGINS
         pair.runtime.replace(member)
     pair.runtime.ensure(member)
@@ -128,5 +128,5 @@ async def _look(pair: Pair) -> Holders | None:
     try:
         return await holders(pair.office.store, pair.office.prefix)
     except StoreUnreachable as trouble:
-        log.warning("fleet waits", error=trouble.message)
+        log.warning("fleet waits", extra={"error": trouble.message})
         return None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-
-import structlog
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.build import LEXICONS, open_parts, opened_registry
@@ -24,7 +23,7 @@ from trawlnet.store.redis_fleet import Word
 from trawlnet.tables.errors import TablesUnreachable
 from trawlnet.tables.registry import Registry
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 _NOTE: Final = "fleet"  # In the registry: what its processes are told.
 _PAUSE: Final = 1.0  # Seconds after the server has gone away.
@@ -54,7 +53,8 @@ async def run_node(job: ShardJob, clock: Clock) -> None:
                         await tell(registry, Word.DONE if ending is Ending.DONE else Word.LIMIT)
                 return
         except TablesUnreachable as trouble:
-            log.warning("node begins anew", node=job.shard, error=trouble.message)
+            told = {"node": job.shard, "error": trouble.message}
+            log.warning("node begins anew", extra=told)
             await clock.sleep(_PAUSE)
 
 
@@ -117,7 +117,7 @@ async def _patiently(watch: Watch) -> Word:
         await _claimed(watch)
         return await _told(watch.registry)
     except TablesUnreachable as trouble:
-        log.warning("fleet waits", error=trouble.message)
+        log.warning("fleet waits", extra={"error": trouble.message})
         return Word.RUN
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import structlog
-
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.shard import ShardJob
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 LOCAL = "local"
 
@@ -74,7 +73,9 @@ class _Shard:
 
     def run(self, job: ShardJob) -> None:
         from trawlnet.fleet.crawlers import run_job
+        from trawlnet.observe.logs import log_to_stderr
 
+        log_to_stderr()  # Ray keeps it in a file of this process.
         asyncio.run(run_job(job))
 
 
@@ -141,7 +142,7 @@ def _connected(address: str) -> Iterator[Any]:
 
 def _log(told: dict[str, Any], ignore_prefix: bool = True) -> None:
     for line in told["lines"]:
-        log.warning("ray", message=line)
+        log.warning("ray says: %s", line)
 
 
 def _imported() -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
-
-import structlog
 
 from trawlnet.archive.objects import SCHEME
 from trawlnet.archive.remote import remote
@@ -20,7 +19,7 @@ from trawlnet.fleet.ray import ProcessDied
 from trawlnet.tables.open import opened
 from trawlnet.tables.server import Server
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 _TRIES: Final = 10  # A segment that no process survives is not worth an eleventh.
 
@@ -59,7 +58,8 @@ class FleetReplay:
             try:
                 part = await self.tasks.run(replay_segment, job)
             except ProcessDied as death:
-                log.warning("segment is replayed again", segment=job.name, error=str(death))
+                told = {"segment": job.name, "error": str(death)}
+                log.warning("segment is replayed again", extra=told)
                 continue
             part.tries = tries
             part.damage = [replace(one, path=segment.path) for one in part.damage]

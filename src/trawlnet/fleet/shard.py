@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -9,8 +10,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
-
-import structlog
 
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.share import Opened, Share
@@ -24,7 +23,7 @@ from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import Fenced, StoreUnreachable
 from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 _PAUSE: Final = 1.0  # Seconds after a server has gone away.
 _BEATS: Final = 5  # In the time that a shard stands without one.
@@ -91,7 +90,8 @@ async def run_shard(job: ShardJob, open_shard: OpenShard, clock: Clock) -> None:
             if not await _one_term(job, open_shard, clock, past):
                 return
         except (StoreUnreachable, SinkUnreachable, ObjectsError, Fenced) as trouble:
-            log.warning("shard begins anew", shard=job.shard, error=trouble.message)
+            told = {"shard": job.shard, "error": trouble.message}
+            log.warning("shard begins anew", extra=told)
             await clock.sleep(_PAUSE)
 
 
@@ -107,7 +107,8 @@ async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: li
         before = await tenure.claim(plan, past)
         past.append(keys.token)
         if before is not None:
-            log.info("shard owns", shard=job.shard, token=keys.token, before=list(before))
+            told = {"shard": job.shard, "token": keys.token, "before": list(before)}
+            log.info("shard owns", extra=told)
             teller = Teller(keys.window, job.shard, plan.shards, clock)
             await _crawl(_Term(job, plan, tenure, before, clock, teller), open_shard)
         return True

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
-
-import structlog
 
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady
@@ -19,7 +18,7 @@ from trawlnet.sink.errors import SinkUnreachable
 from trawlnet.store.errors import StoreUnreachable
 from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Statuses = Mapping[int, Mapping[str, Any]]
@@ -191,7 +190,7 @@ class _Watch:
         rate = max(row["rate"] for row in seen.shards.values())
         moved = moves_worth_it(await keys.waiting(), plan.shards, plan.moved, rate)
         if moved is not None and await keys.move(plan, moved) is not None:
-            log.info("lanes move", buckets=len(set(moved) ^ set(plan.moved)))
+            log.info("lanes move", extra={"buckets": len(set(moved) ^ set(plan.moved))})
             self._weighed = now + _MOVED_FOR
 
     def _keep(self, seen: Seen) -> None:
@@ -201,7 +200,7 @@ class _Watch:
                 self._heard[shard] = now
                 self._stood.add(shard)
             if now - self._heard.setdefault(shard, now) > self._patience(shard):
-                log.warning("shard replaced", shard=shard)
+                log.warning("shard replaced", extra={"shard": shard})
                 self._heard[shard] = now
                 self._stood.discard(shard)
                 runtime.replace(shard)
@@ -227,5 +226,5 @@ async def _patiently(command: Command, ask: Callable[[], Awaitable[T]]) -> T:
         except (StoreUnreachable, SinkUnreachable, ObjectsError) as trouble:
             if command.clock.now() - begun > _PATIENCE:
                 raise
-            log.warning("supervisor waits", error=trouble.message)
+            log.warning("supervisor waits", extra={"error": trouble.message})
             await command.clock.sleep(_LOOK_EVERY)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.handlers
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-import structlog
 
 from trawlnet.observe.lanes import shown
 
@@ -33,30 +33,41 @@ def logging_to(
     """Log to `name`.log in the folder; warnings go to `say`, too, as one short line each.
 
     The name is `<crawler>-<run>`, where runs sort by age: only the latest logs are kept.
-
-    Takes in structlog and the standard library's loggers alike: the engine knows only the latter.
     """
     limits = limits or LogLimits()
     folder.mkdir(parents=True, exist_ok=True)
     _forget_old_runs(folder, name, limits.runs)
     path = folder / f"{name}.log"
-    handler = _RunHandler(path, say, limits)
+    with _handled_by(_RunHandler(_LogFile(path, say, limits), say, limits), logging.INFO):
+        yield path
+
+
+@contextmanager
+def warnings_to(say: Callable[[str], None]) -> Iterator[None]:
+    """For a command that keeps no log: people are told the same as of one that does."""
+    with _handled_by(_RunHandler(logging.NullHandler(), say, LogLimits()), logging.WARNING):
+        yield
+
+
+def log_to_stderr() -> None:
+    """For a process whose stderr somebody keeps: the lines that a run has in its file."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_JsonLines(LogLimits()))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+@contextmanager
+def _handled_by(handler: logging.Handler, level: int) -> Iterator[None]:
     root = logging.getLogger()
     before = root.level, root.handlers[:]
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    structlog.configure(
-        processors=[*_PREPARE, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
+    root.setLevel(level)
     try:
-        yield path
+        yield
     finally:
         root.setLevel(before[0])
         root.handlers[:] = before[1]
         handler.close()
-        structlog.reset_defaults()
 
 
 def _forget_old_runs(folder: Path, name: str, keep: int) -> None:
@@ -66,39 +77,29 @@ def _forget_old_runs(folder: Path, name: str, keep: int) -> None:
             part.unlink(missing_ok=True)
 
 
-_PREPARE: list[structlog.typing.Processor] = [
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.add_log_level,
-    structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-    structlog.processors.format_exc_info,
-]
-
-
-def _json_formatter(limits: LogLimits) -> logging.Formatter:
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_PREPARE,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            _Shorten(limits),
-            structlog.processors.JSONRenderer(),
-        ],
-    )
-
-
-class _Shorten:
-    """Cuts every value: what a server says must not become a line without end."""
+class _JsonLines(logging.Formatter):
+    """An object per record. Every value is cut: what a server says must not become a line
+    without end."""
 
     def __init__(self, limits: LogLimits) -> None:
+        super().__init__()
         self._limits = limits
 
-    def __call__(
-        self, logger: Any, method: str, event: MutableMapping[str, Any]
-    ) -> MutableMapping[str, Any]:
-        return {
-            _cut(str(key), 50): self._short(key, value)
-            for key, value in list(event.items())[:_FIELDS]
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "event": _message(record),
+            "logger": record.name,
+            "level": record.levelname.lower(),
         }
+        extra = [name for name in vars(record) if name not in _OF_EVERY_RECORD]
+        fields |= {name: getattr(record, name) for name in extra[:_FIELDS]}
+        at = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
+        fields["at"] = f"{at.isoformat(timespec='microseconds')}Z"
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(
+            {_cut(str(key), 50): self._short(key, value) for key, value in fields.items()}
+        )
 
     def _short(self, key: str, value: Any) -> Any:
         if value is None or isinstance(value, bool):
@@ -112,7 +113,8 @@ class _Shorten:
         return _cut(text, self._limits.value_chars)
 
 
-_FIELDS = 30
+_FIELDS = 30  # That a caller may add.
+_OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message"))
 
 
 def _text_of(value: object) -> str:
@@ -137,7 +139,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
             encoding="utf-8",
             delay=True,
         )
-        self.setFormatter(_json_formatter(limits))
+        self.setFormatter(_JsonLines(limits))
         self._say = say
         self._complained = False
 
@@ -150,9 +152,11 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 class _RunHandler(logging.Handler):
     """Passes a bounded number of lines per event on, and counts the others aloud."""
 
-    def __init__(self, path: Path, say: Callable[[str], None], limits: LogLimits) -> None:
+    def __init__(
+        self, file: logging.Handler, say: Callable[[str], None], limits: LogLimits
+    ) -> None:
         super().__init__()
-        self._file = _LogFile(path, say, limits)
+        self._file = file
         self._say = say
         self._most = limits.per_kind
         self._minute = 0.0
@@ -193,8 +197,7 @@ _KINDS = 200  # Events that are told apart within a minute.
 
 def _kind(record: logging.LogRecord) -> str:
     """The event, not its values: these may come from a server and be different every time."""
-    event = record.msg.get("event", "") if isinstance(record.msg, dict) else record.msg
-    return f"{record.name}: {str(event)[:100]}"
+    return f"{record.name}: {str(record.msg)[:100]}"
 
 
 def _suppressed(kind: str, count: int) -> logging.LogRecord:
@@ -205,9 +208,8 @@ def _suppressed(kind: str, count: int) -> logging.LogRecord:
 
 def _short_text(record: logging.LogRecord) -> str:
     """One line without a trace: that is in the file."""
-    fields = record.msg if isinstance(record.msg, dict) else record.__dict__
-    event = fields.get("event", "") if isinstance(record.msg, dict) else _message(record)
-    words = [f"{record.levelname.lower()}: {shown(str(event), 200)}"]
+    fields = vars(record)
+    words = [f"{record.levelname.lower()}: {shown(_message(record), 200)}"]
     words += [f"{name}={shown(str(fields[name]), 80)}" for name in _TOLD if name in fields]
     return " ".join(words)
 

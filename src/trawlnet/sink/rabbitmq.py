@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import aio_pika
-import structlog
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 
@@ -26,7 +26,7 @@ from trawlnet.sink.queue import (
 from trawlnet.sink.rabbit_link import RabbitLink
 from trawlnet.sink.wakeup import Wakeup, wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 _IDLE_CHECK = 30.0  # How long a consumer without any message trusts its channel.
 _FIRST_PAUSE = 0.1  # Before the second try at a lost connection; doubles up to the longest.
@@ -161,7 +161,8 @@ class RabbitQueue:
             if self._backlog_at_most < limit:
                 return
             if not paused:
-                log.info("publish paused", queue=self._name, backlog=self._backlog_at_most)
+                told = {"queue": self._name, "backlog": self._backlog_at_most}
+                log.info("publish paused", extra=told)
                 paused = True
             await asyncio.sleep(self._options.poll)
 
@@ -233,7 +234,7 @@ class RabbitQueue:
         try:
             await message.ack()
         except CONNECTION_EXCEPTIONS:
-            log.info("ack lost, the message will come again", queue=self._name)
+            log.info("ack lost, the message will come again", extra={"queue": self._name})
 
     async def _put_aside(self, body: bytes, why: str) -> None:
         step = self._options.message_bytes  # A server may refuse what is longer.
@@ -269,7 +270,7 @@ class _Attempt:
                 f"RabbitMQ at {place} is gone: {type(error).__name__}: {error}",
                 "start the server, then run again: nothing confirmed is lost",
             ) from error
-        log.info("trying RabbitMQ again", server=place, after=self._pause)
+        log.info("trying RabbitMQ again", extra={"server": place, "after": self._pause})
         await asyncio.sleep(self._pause)
         self._pause = min(_LONGEST_PAUSE, self._pause * 2)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-
-import structlog
 
 from trawlnet.archive.segment import Segment, number_of, open_segment, segment_name
 from trawlnet.formats import rca
@@ -15,7 +14,7 @@ from trawlnet.sink.files import FileLock, disk_errors, fsync_path, make_director
 from trawlnet.sink.segment_file import Block, SegmentFile, complete_header, create_segment
 from trawlnet.sink.segment_recovery import Recovered, cut_and_continue, examine, sound_blocks
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 2 << 30
 DAMAGED = ".damaged"
@@ -130,7 +129,8 @@ class SegmentWriter:
         if len(segment.entries):
             segment.finalise()
             self.segments_finalised += 1
-            log.info("segment finalised", path=str(segment.path), repos=len(segment.entries))
+            told = {"path": str(segment.path), "repos": len(segment.entries)}
+            log.info("segment finalised", extra=told)
         else:
             segment.path.unlink()
             fsync_path(self.folder)
@@ -183,10 +183,12 @@ class SegmentWriter:
         self.recovered.append(recovered)
         path = str(recovered.path)
         for gap in recovered.damage:
-            log.warning("segment damaged", path=f"{path}@{gap.place}", error=gap.what)
+            told = {"path": f"{path}@{gap.place}", "error": gap.what}
+            log.warning("segment damaged", extra=told)
         if recovered.set_aside is not None:
-            log.warning("segment set aside", path=str(recovered.set_aside))
-        log.info("segment recovered", path=path, repos=recovered.repos, cut=recovered.cut)
+            log.warning("segment set aside", extra={"path": str(recovered.set_aside)})
+        found = {"path": path, "repos": recovered.repos, "cut": recovered.cut}
+        log.info("segment recovered", extra=found)
 
 
 def _last_number(folder: Path) -> int:
@@ -205,7 +207,8 @@ def _unfinalised(folder: Path) -> Iterator[Segment]:
             segment = open_segment(path)
         except rca.RcaError as error:
             # Not from a crash: a header is durable before its file has its name.
-            log.warning("no segment", path=f"{path}@{error.offset}", error=error.what)
+            told = {"path": f"{path}@{error.offset}", "error": error.what}
+            log.warning("no segment", extra=told)
             continue
         if not segment.finalised:
             yield segment

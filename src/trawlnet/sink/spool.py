@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
-
-import structlog
 
 from trawlnet.sink.acks import Position
 from trawlnet.sink.files import Appender, FileLock, disk_errors, make_directory, truncate_torn_line
@@ -18,7 +17,7 @@ from trawlnet.sink.spool_files import Poison, SpoolDirectory, load_bookmark
 from trawlnet.sink.spool_reader import SpoolReader
 from trawlnet.sink.wakeup import Wakeup, wait
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -84,7 +83,8 @@ class Spool:
             if self._backlog_at_most < limit:
                 return
             if not paused:
-                log.info("publish paused", queue=self._files.name, backlog=self._backlog_at_most)
+                told = {"queue": self._files.name, "backlog": self._backlog_at_most}
+                log.info("publish paused", extra=told)
                 paused = True
             # Acks in this process wake us; those of another one have to be looked for.
             await wait(progress, None if self._reader else self._options.poll)

@@ -7,12 +7,11 @@ dies between the two, the message comes again, the report is found there, and th
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import structlog
 
 from trawlnet.crawlers.ids.inbox import Inbox
 from trawlnet.crawlers.ids.kinds import REPORT, Kind, Read
@@ -25,7 +24,7 @@ from trawlnet.tables.ports import Tables
 from trawlnet.tables.raw import insert_raw
 from trawlnet.tables.relational import Relational
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,8 @@ class Storing:
             except (TablesUnreachable, TablesBusy) as away:
                 if self._clock.now() + pause > end or self._stop.is_set():
                     raise
-                log.warning("store away", error=away.message, again_in=pause)
+                told = {"error": away.message, "again_in": pause}
+                log.warning("store away", extra=told)
             await self._clock.sleep(pause)
             pause = min(limits.longest_pause, pause * 2)
 
@@ -146,7 +146,7 @@ class Storing:
         self.done.repeated += len(parcels) - added
 
     async def _put_aside(self, delivery: Delivery, why: str) -> None:
-        log.warning("message put aside", place=delivery.place, why=why[:200])
+        log.warning("message put aside", extra={"place": delivery.place, "why": why[:200]})
         await delivery.put_aside(why)
         self.done.put_aside += 1
 
