@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from trawlnet.formats import k256
 from trawlnet.formats.base58 import decode_base58, encode_base58
 from trawlnet.formats.malformed import Malformed
 
@@ -63,6 +64,8 @@ class PublicKey:
         s = int.from_bytes(signature[32:], "big")
         if s > ORDER[self.curve] // 2:
             return False
+        if self.curve is Curve.K256 and k256.is_available:
+            return k256.verifies(self.point, r, s, message)
         try:
             _loaded(self.curve, self.point).verify(encode_dss_signature(r, s), message, _SIGNATURE)
         except InvalidSignature:
@@ -116,6 +119,8 @@ def parse_verification_key(kind: str, multibase: str) -> PublicKey:
 
 def public_key(curve: Curve, point: bytes) -> PublicKey:
     """The key at a point of the curve, compressed or not."""
+    if curve is Curve.K256 and k256.is_available:
+        return PublicKey(curve, k256.compressed(point))
     return PublicKey(curve, _compressed(_loaded(curve, point)))
 
 
