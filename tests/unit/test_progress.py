@@ -23,10 +23,11 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
+from trawlnet.observe.block import block
 from trawlnet.observe.lanes import LaneCondition, shown
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.progress import LaneLook, Phase, Progress, Snapshot
-from trawlnet.observe.render import block, duration, json_line, plain_line, size
+from trawlnet.observe.render import duration, json_line, plain_line, size
 from trawlnet.observe.view import Style, showing
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.store.memory import MemoryStore

@@ -1,14 +1,9 @@
-"""A snapshot as one plain line, as one JSON object, and as a block for a terminal."""
+"""A snapshot as one plain line and as one JSON object."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from trawlnet.observe.lanes import LaneCondition
 from trawlnet.observe.progress import LaneLook, Phase, Snapshot
@@ -18,11 +13,11 @@ _WORST = 4  # Reasons that fit on a line.
 
 def plain_line(snap: Snapshot) -> str:
     """`repos running 1m05s: 1,200 done, 300 open, 18.5/s, eta 16s; 12/50 workers; errors …`"""
-    parts = [f"{snap.done:,} done, {snap.open:,} open, {_speed(snap)}"]
-    if yields := _yields(snap):
+    parts = [f"{snap.done:,} done, {snap.open:,} open, {speed_of(snap)}"]
+    if yields := yields_of(snap):
         parts.append(yields)
     parts.append(f"{snap.in_flight}/{snap.workers} workers")
-    if errors := _errors(snap):
+    if errors := errors_of(snap):
         parts.append(f"errors: {errors}")
     if lanes := _troubled(snap):
         parts.append(f"hosts: {lanes}")
@@ -72,71 +67,14 @@ def _lane_object(look: LaneLook) -> dict[str, object]:
     }
 
 
-def block(snap: Snapshot) -> RenderableType:
-    """For rich. Everything is a `Text`: nothing in it is read as markup."""
-    rows = [_headline(snap), _bar(snap)]
-    if yields := _yields(snap):
-        rows.append(Text(yields))
-    if errors := _errors(snap):
-        rows.append(Text(f"errors  {errors}", style="yellow"))
-    if lanes := _lane_table([*snap.held, *snap.slow]):
-        return Group(*rows, lanes)
-    return Group(*rows)
-
-
-def _headline(snap: Snapshot) -> Text:
-    colour = {Phase.RUNNING: "green", Phase.ENDED: "green"}.get(snap.phase, "yellow")
-    memory = f", {size(snap.memory)}" if snap.memory else ""
-    head = Text(f"{snap.crawler} ", style="bold")
-    head.append(snap.phase, style=colour)
-    head.append(f" {duration(snap.elapsed)}, {_speed(snap)}")
-    return head.append(f", {snap.in_flight}/{snap.workers} workers{memory}", style="dim")
-
-
-_BAR_WIDTH = 30
-
-
-def _bar(snap: Snapshot) -> Text:
-    total = snap.done + snap.open
-    filled = _BAR_WIDTH * snap.done // total if total else 0
-    bar = Text("━" * filled, style="green")
-    bar.append("━" * (_BAR_WIDTH - filled), style="bright_black")
-    return bar.append(f"  {snap.done:,} done, {snap.open:,} open")
-
-
-def _lane_table(looks: Sequence[LaneLook]) -> Table | None:
-    if not looks:
-        return None
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for look in looks:
-        table.add_row(Text(look.lane), Text(look.condition), Text(_lane_story(look), style="dim"))
-    return table
-
-
-def _lane_story(look: LaneLook) -> str:
-    match look.condition:
-        case LaneCondition.BLOCKED:
-            return f"{_failures(look)}; waits for a retry"
-        case LaneCondition.PARKED:
-            return f"{look.why or 'held'}, for another {duration(look.wait)}"
-        case LaneCondition.SLOWED:
-            return f"{_failures(look)}; {look.rate:.1f} requests/s"
-        case LaneCondition.HEALTHY:
-            return f"one task takes {duration(look.longest)} so far"
-
-
-def _failures(look: LaneLook) -> str:
-    return "1 failure" if look.failures == 1 else f"{look.failures} failures in a row"
-
-
-def _speed(snap: Snapshot) -> str:
+def speed_of(snap: Snapshot) -> str:
     if snap.phase is Phase.ENDED:
         return f"{snap.done_this_run / max(snap.elapsed, 1e-9):.1f}/s in this run"
     eta = f", eta {duration(snap.eta)}" if snap.eta is not None and snap.open else ""
     return f"{snap.rate:.1f}/s{eta}"
 
 
-def _yields(snap: Snapshot) -> str:
+def yields_of(snap: Snapshot) -> str:
     """`12 repos, 3,400 records, 5 MB, 1 segments`"""
     return ", ".join(
         size(count) if name == "bytes" else f"{count:,} {name}"
@@ -144,7 +82,7 @@ def _yields(snap: Snapshot) -> str:
     )
 
 
-def _errors(snap: Snapshot) -> str:
+def errors_of(snap: Snapshot) -> str:
     items = list(snap.errors.items())
     words = [f"{reason} {count:,}" for reason, count in items[:_WORST]]
     if others := sum(count for _, count in items[_WORST:]):

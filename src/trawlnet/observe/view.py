@@ -8,11 +8,8 @@ from contextlib import asynccontextmanager
 from enum import Enum
 from typing import TextIO
 
-from rich.console import Console
-from rich.live import Live
-
 from trawlnet.observe.progress import Progress, Snapshot
-from trawlnet.observe.render import block, json_line, plain_line
+from trawlnet.observe.render import json_line, plain_line
 
 
 class Style(Enum):
@@ -37,18 +34,15 @@ async def showing(
     if style is Style.QUIET:
         yield
     elif style is Style.LIVE:
-        with Live(console=Console(file=out), auto_refresh=False, transient=False) as live:
-            draw = _drawer(live)
+        from trawlnet.observe.block import drawn_on  # Only a terminal pays for rich.
+
+        with drawn_on(out) as draw:
             async with _repeating(progress, draw, every or _LIVE_EVERY):
                 yield
     else:
         line = json_line if style is Style.JSON else plain_line
         async with _repeating(progress, _writer(out, line), every or _LINE_EVERY):
             yield
-
-
-def _drawer(live: Live) -> Callable[[Snapshot], None]:
-    return lambda snap: live.update(block(snap), refresh=True)
 
 
 def _writer(out: TextIO, line: Callable[[Snapshot], str]) -> Callable[[Snapshot], None]:
