@@ -123,7 +123,7 @@ class Stream:
     ) -> None:
         self.status = connection.status
         self.headers = connection.headers
-        self.url = str(leg.url)
+        self.url = leg.url
         self.hops = leg.hops
         self.wait = wait
         self.wire_bytes = 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -19,8 +18,7 @@ _PROXYS_HEAD = 16 * 1024  # Bytes.
 _INFORMATIONAL = range(102, 200)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a connection leads."""
 
     host: str

@@ -6,15 +6,37 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import NamedTuple
 
 from yarl import URL
+
+from trawlnet.net.lane import lane_of_parsed
 
 
 class Refused(OSError):
     """Our policy forbids it. An OSError, because the dialling code passes those on."""
 
 
-@dataclass(frozen=True, slots=True)
+class Origin(NamedTuple):
+    """Whom a URL asks."""
+
+    scheme: str
+    host: str  # Without the brackets of an IPv6 address.
+    port: int
+    authority: str  # As the Host header says it.
+    lane: str
+
+
+class Destination(NamedTuple):
+    """A URL that may be asked for, as it will be sent."""
+
+    url: str
+    origin: Origin
+    target: str  # Path and query.
+
+
+# By identity: what a policy allows is remembered for it, and to compare two of them takes longer.
+@dataclass(frozen=True, slots=True, eq=False)
 class Guard:
     """The policy. The default reaches the public internet and nothing else."""
 
@@ -25,18 +47,19 @@ class Guard:
     exempt: frozenset[tuple[str, int]] = frozenset()
     longest_url: int = 8192  # Characters.
 
-    def destination(self, text: str) -> URL:
+    def destination(self, text: str) -> Destination:
         """The URL as it will be sent: its path and query untouched, its host in one spelling.
 
         Raises Refused. The result is what gets dialled, so there is no second parser to fool.
         """
         if len(text) > self.longest_url:
             raise Refused(f"URL longer than {self.longest_url} characters")
-        if (known := _of_known_host(self, text)) is not None:
-            return known
+        # The short way for most URLs of a crawl: their host has been looked at in this spelling.
+        if (plain := _PLAIN.fullmatch(text)) and (origin := _as_spelled(self, plain[1])):
+            return Destination(text, origin, plain[2])
         url = _parse(text)
         self._check_host(url)
-        return url
+        return Destination(str(url), _origin_of(url), url.raw_path_qs)
 
     def check_address(self, address: str, port: int) -> None:
         """Raises Refused unless this resolved address may be connected to."""
@@ -69,6 +92,8 @@ _WEB = frozenset({"http", "https"})
 _UNSENDABLE = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
 _LABEL = r"[a-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:\[[0-9a-f:.]+\]|{_LABEL}(?:\.{_LABEL})*\.?)(?::[0-9]{{1,5}})?")
+# With a path, perhaps a query, and nothing that is written in more than one way.
+_PLAIN = re.compile(r"(https?://[a-z0-9._:\[\]-]+)(/[!\"$->@-~]*(?:\?[!\"$-~]+)?)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST_NAME = 253  # Characters, as in the DNS.
 _REMEMBERED = 4096  # Addresses whose verdict is kept.
@@ -80,7 +105,7 @@ def _parse(text: str) -> URL:
     try:
         url = URL(text)
         exact = URL(text, encoded=True) if text.isascii() else url
-    except ValueError as error:
+    except (ValueError, IndexError) as error:  # The second for brackets where there is no host.
         raise Refused(f"not a URL: {error}") from error
     if url.scheme not in _WEB:
         raise Refused(f"scheme {url.scheme!r} not allowed")
@@ -102,26 +127,25 @@ def _parse(text: str) -> URL:
     )
 
 
-def _of_known_host(guard: Guard, text: str) -> URL | None:
-    """The short way for most URLs of a crawl: their host has been looked at in this spelling."""
-    if not text.isascii() or _UNSENDABLE.search(text):
-        return None
-    try:
-        exact = URL(text, encoded=True)
-    except ValueError:
-        return None
-    return exact if _stays_as_it_is(guard, exact.scheme, exact.raw_authority) else None
-
-
 @lru_cache(maxsize=_REMEMBERED)
-def _stays_as_it_is(guard: Guard, scheme: str, authority: str) -> bool:
-    """Whether every URL of this host may be sent, and is sent with the host spelled like this."""
+def _as_spelled(guard: Guard, prefix: str) -> Origin | None:
+    """Whom every URL with this `scheme://authority` asks, if it may be sent and is sent so."""
     try:
-        url = _parse(f"{scheme}://{authority}/")
+        url = _parse(f"{prefix}/")
         guard._check_host(url)
     except Refused:
-        return False
-    return url.raw_authority == authority
+        return None
+    return _origin_of(url) if str(url) == f"{prefix}/" else None
+
+
+def _origin_of(url: URL) -> Origin:
+    return Origin(
+        url.scheme,
+        url.raw_host or "",
+        url.port or 0,
+        url.host_port_subcomponent or "",
+        lane_of_parsed(url),
+    )
 
 
 def _ends_in_number(host: str) -> bool:

@@ -142,7 +142,7 @@ class Http:
     ) -> tuple[Stream | Trouble, bool]:
         """One request, up to the end of its response's head; and whether it had a connection of
         its own, not one that was kept."""
-        place, request = self._requests.of(leg, self._proxy_for(leg.url.raw_host or ""))
+        place, request = self._requests.of(leg, self._proxy_for(leg.origin.host))
         connection = self._pool.kept(place)
         is_fresh = connection is None
         try:
@@ -156,7 +156,7 @@ class Http:
             if connection is not None:
                 connection.close()
             if isinstance(error, EXPECTED):
-                return trouble_from(error, str(leg.url), leg.hops), is_fresh
+                return trouble_from(error, leg.url, leg.hops), is_fresh
             raise
 
     def _stream_of(

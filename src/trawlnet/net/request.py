@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from yarl import URL
-
 from trawlnet.net.connection import Place
+from trawlnet.net.guard import Origin
 from trawlnet.net.inflate import ACCEPTED
 from trawlnet.net.pool import proxy_authorization
 from trawlnet.net.redirect import Leg
@@ -25,9 +24,8 @@ class Requests:
         self._with = lru_cache(maxsize=_FEW)(self._merged)
 
     def of(self, leg: Leg, proxy: str | None) -> tuple[Place, bytes]:
-        url = leg.url
-        place, authority = _place(url.scheme, url.raw_authority, proxy or "")
-        target = url.raw_path_qs
+        place = _place(leg.origin, proxy or "")
+        target, authority = leg.target, leg.origin.authority
         lines = self._usual
         if leg.headers:
             lines = self._with(tuple(leg.headers.items()))
@@ -37,9 +35,11 @@ class Requests:
         return place, f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n{lines}\r\n".encode()
 
     def _merged(self, headers: tuple[tuple[str, str], ...]) -> str:
-        given = {name.lower() for name, _ in headers}
+        # Without what cannot be written: a validator may be a remote's own odd bytes.
+        theirs = {name: text for name, text in headers if text.isprintable()}
+        given = {name.lower() for name in theirs}
         kept = {name: text for name, text in self._ours.items() if name.lower() not in given}
-        return _lines({**kept, **dict(headers)})
+        return _lines({**kept, **theirs})
 
 
 def _lines(headers: Mapping[str, str]) -> str:
@@ -47,7 +47,5 @@ def _lines(headers: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _place(scheme: str, authority: str, proxy: str) -> tuple[Place, str]:
-    url = URL(f"{scheme}://{authority}/", encoded=True)
-    place = Place(url.raw_host or "", url.port or 0, scheme == "https", proxy)
-    return place, url.host_port_subcomponent or ""
+def _place(origin: Origin, proxy: str) -> Place:
+    return Place(origin.host, origin.port, origin.scheme == "https", proxy)
