@@ -66,7 +66,7 @@ def visit(
         async with hostile(script) as server:
             turns = CountedTurns()
             policy = guard or Guard(exempt=frozenset({("127.0.0.1", server.port)}))
-            bounds = limits or Limits(total=5.0, connect=2.0)
+            bounds = limits or Limits(total=30.0)  # Only a test that fails waits that long.
             http = Http(turns, SystemClock(), AGENT, guard=policy, limits=bounds, **options)
             async with http:
                 result = await act(Visit(http, server, turns))

@@ -61,7 +61,7 @@ def answered(parts: list[bytes], way: str, *, ends: bool) -> tuple[int, bytes] |
 
         feeding = asyncio.create_task(feed())
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await connection.ask(b"GET", 4096)
                 return connection.status, await body_of(connection, way)
         except EXPECTED as error:

@@ -17,6 +17,7 @@ import zstandard
 from aiohttp import web
 
 from trawlnet.net.clock import SystemClock
+from trawlnet.sim import serve as serving
 from trawlnet.sim.habits import PRIVATE_TARGETS, THROTTLES, Habit, Temper, misbehave
 from trawlnet.sim.serve import (
     Call,
@@ -31,6 +32,7 @@ from trawlnet.sim.serve import (
 BODY = b"<p>honest</p>" * 300
 QUICK = Temper(slow=0.15, drip_gap=0.05, drip_size=64, bomb_size=256 << 20)
 HOST = "127.0.0.2"
+PATIENCE = 30.0  # Seconds; only a test that fails waits that long.
 
 
 async def start(habit: Habit, temper: Temper = QUICK, log: Path | None = None) -> Served:
@@ -51,7 +53,7 @@ Visit = Callable[[aiohttp.ClientSession, str], Awaitable[None]]
 def visit(habit: Habit, client: Visit, temper: Temper = QUICK) -> None:
     async def main() -> None:
         served = await start(habit, temper)
-        deadline = aiohttp.ClientTimeout(total=10)
+        deadline = aiohttp.ClientTimeout(total=PATIENCE)
         session = aiohttp.ClientSession(timeout=deadline, auto_decompress=False)
         try:
             async with session:
@@ -300,8 +302,12 @@ def test_a_dead_host_refuses_connections() -> None:
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("habit", [Habit.STALL, Habit.DRIP, Habit.HUGE, Habit.LONG_HEADERS])
 def test_closing_a_world_ends_connections_in_the_middle(
-    habit: Habit, make_loop: Callable[[], asyncio.AbstractEventLoop]
+    habit: Habit,
+    make_loop: Callable[[], asyncio.AbstractEventLoop],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(serving, "_CLOSE_PATIENCE", 2 * PATIENCE)
+
     async def main() -> None:
         served = await start(habit, Temper())
         _, writer = await asyncio.open_connection(HOST, served.port)
@@ -309,7 +315,7 @@ def test_closing_a_world_ends_connections_in_the_middle(
         await asyncio.sleep(0.1)  # The client does not read: buffers fill up where there is much.
         started = time.monotonic()
         await served.close()
-        assert time.monotonic() - started < 3.0
+        assert time.monotonic() - started < PATIENCE
         others = asyncio.all_tasks() - {asyncio.current_task()}
         assert not others
         with pytest.raises(ConnectionError):
@@ -320,7 +326,11 @@ def test_closing_a_world_ends_connections_in_the_middle(
         runner.run(main())
 
 
-def test_closing_a_world_does_not_wait_for_connections_that_are_just_arriving() -> None:
+def test_closing_a_world_does_not_wait_for_connections_that_are_just_arriving(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "_CLOSE_PATIENCE", 2 * PATIENCE)
+
     async def main() -> None:
         for turns in range(8):
             served = await start(Habit.GOOD)
@@ -331,7 +341,7 @@ def test_closing_a_world_does_not_wait_for_connections_that_are_just_arriving() 
                 await asyncio.sleep(0)
             started = time.monotonic()
             await served.close()
-            assert time.monotonic() - started < 2.5
+            assert time.monotonic() - started < PATIENCE
             for answer in await asyncio.gather(*callers, return_exceptions=True):
                 if isinstance(answer, tuple):
                     answer[1].close()
@@ -370,7 +380,7 @@ def test_a_client_that_gives_up_leaves_no_handler_behind() -> None:
         while served.turns[HOST, served.port] == 0:
             await asyncio.sleep(0.01)
         writer.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.sleep(0.01)
         await served.close()

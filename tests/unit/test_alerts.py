@@ -30,7 +30,7 @@ from trawlnet.observe.alerts import (
     check_webhook,
 )
 
-QUICK = Pacing(every=0.01, same=0.0, timeout=1.0, farewell=1.0, tries=3)
+QUICK = Pacing(every=0.01, same=0.0, timeout=30.0, farewell=30.0, tries=3)
 
 
 def alert(title: str = "outage", at: float = 1000.0, **more: Any) -> Alert:
@@ -73,7 +73,7 @@ def with_hook(hook: Hook, work: Callable[[str], Coroutine[Any, Any, None]]) -> N
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(60.0):
         while not true():
             await asyncio.sleep(0.005)
 
@@ -116,7 +116,7 @@ def test_a_webhook_that_hangs_holds_nobody_up_for_long() -> None:
         for number in range(50):
             alerts.tell(alert(f"t{number}"))
         assert alerts.dropped == 45
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(20.0):
             await alerts.close()
 
     with_hook(Hook(hang=True), work)

@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ from trawlnet.net.trouble import Dropped, Trouble, clean, reason_for, reason_for
 from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-SHORT = Limits(total=0.6, connect=0.4, wire=200_000, inflated=1_000_000)
+# Only who waits in vain is waited for; all else ends by itself, however busy the machine is.
+PATIENT = Limits(total=30.0, wire=200_000, inflated=1_000_000)
+SHORT = replace(PATIENT, total=1.0)
 
 
 async def for_ever(exchange: Exchange, part: bytes, pause: float = 0.0) -> None:
@@ -214,13 +217,13 @@ CODED: list[tuple[str, bytes, Reason]] = [
 ]
 
 
-def meet(script: Script, limits: Limits = SHORT, new_loop: Any = None) -> Response | Trouble:
+def meet(script: Script, limits: Limits = PATIENT, new_loop: Any = None) -> Response | Trouble:
     """Ask once; however it ends, in one request with one turn, and not long after the deadline."""
 
     async def act(v: Visit) -> Response | Trouble:
         started = time.monotonic()
         answer = await v.get()
-        assert time.monotonic() - started < limits.total + 2.0
+        assert time.monotonic() - started < limits.total + 20.0, "servers wait for a minute"
         assert v.server.requests == len(v.turns.lanes) == 1
         return answer
 
@@ -232,7 +235,7 @@ def meet(script: Script, limits: Limits = SHORT, new_loop: Any = None) -> Respon
 )
 @pytest.mark.parametrize("new_loop", [None, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_each_hostile_habit_has_its_reason(script: Script, reason: Reason, new_loop: Any) -> None:
-    answer = meet(script, new_loop=new_loop)
+    answer = meet(script, SHORT if reason is Reason.TIMEOUT else PATIENT, new_loop)
     assert isinstance(answer, Trouble)
     assert answer.reason is reason
     assert 0 < len(answer.detail) <= 200
@@ -263,7 +266,7 @@ BOMBS = [
 def test_a_bomb_costs_its_cap_and_no_more(name: str, body: bytes) -> None:
     tracemalloc.start()
     try:
-        answer = meet(encoded(name, body), Limits(total=5.0, inflated=4 << 20))
+        answer = meet(encoded(name, body), Limits(total=30.0, inflated=4 << 20))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -295,16 +298,20 @@ def test_an_endless_stream_is_never_held_in_memory() -> None:
 
 def test_bytes_beyond_the_length_never_become_the_next_answer() -> None:
     forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+    sent = asyncio.Event()
 
     async def script(exchange: Exchange) -> None:
         await exchange.answer(body=f"true {exchange.path}".encode())
         await asyncio.sleep(0.02)
         await exchange.send(forged)
+        sent.set()
 
     async def act(v: Visit) -> list[bytes]:
         bodies = []
         for path in ("/1", "/2", "/3"):
+            sent.clear()
             bodies.append((await v.get(path)).body)
+            await sent.wait()
             await asyncio.sleep(0.05)  # The forged answer arrives while the connection is idle.
         assert v.server.requests == len(v.turns.lanes)
         return bodies
@@ -314,16 +321,21 @@ def test_bytes_beyond_the_length_never_become_the_next_answer() -> None:
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
 def test_a_body_where_there_must_be_none_is_left_alone(status: str) -> None:
+    sent = asyncio.Event()
+
     async def script(exchange: Exchange) -> None:
         exchange.keep = True
         await exchange.send(f"HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\n".encode())
         await asyncio.sleep(0.01)
         await exchange.send(b"body")
+        sent.set()
 
     async def act(v: Visit) -> None:
         for _ in range(3):
+            sent.clear()
             answer = await v.get()
             assert (str(answer.status), answer.body) == (status[:3], b"")
+            await sent.wait()
             await asyncio.sleep(0.02)
 
     visit(script, act)
@@ -402,7 +414,7 @@ def test_a_host_that_never_accepts_ends_at_the_connect_deadline() -> None:
 
     started = time.monotonic()
     assert asyncio.run(run()).reason is Reason.TIMEOUT
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 15.0, "not the deadline of the whole"
 
 
 def test_a_name_that_does_not_resolve_is_a_dns_error(monkeypatch: pytest.MonkeyPatch) -> None:

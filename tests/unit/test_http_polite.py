@@ -180,7 +180,7 @@ def test_a_slow_reader_is_not_blamed_on_the_server() -> None:
 
     async def act(v: Visit) -> int:
         total = 0
-        limits = Limits(total=0.3)
+        limits = Limits(total=1.0)
         async with v.http.stream(v.server.url(), limits=limits) as stream:
             async for chunk in stream:
                 assert isinstance(chunk, bytes), chunk
@@ -195,10 +195,10 @@ def test_a_slow_reader_is_not_blamed_on_the_server() -> None:
 def test_the_wait_for_a_turn_does_not_count_against_the_deadline() -> None:
     async def run() -> Response | Trouble:
         async with hostile(hello) as server:
-            gate = Gate(SystemClock(), Manners(rate=4.0, concurrency=1))
-            guard, limits = Guard(allow_private=True), Limits(total=0.2)
+            gate = Gate(SystemClock(), Manners(rate=0.75, concurrency=1))
+            guard, limits = Guard(allow_private=True), Limits(total=1.0)
             async with Http(gate, SystemClock(), AGENT, guard=guard, limits=limits) as http:
-                answers = [http.get(server.url()) for _ in range(3)]
+                answers = [http.get(server.url()) for _ in range(2)]
                 return (await asyncio.gather(*answers))[-1]
 
     assert asyncio.run(run()).reason is Reason.OK

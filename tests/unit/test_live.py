@@ -169,7 +169,7 @@ def test_a_disk_that_takes_nothing_does_not_end_the_telling(crawl: Crawl) -> Non
     crawl.watch()
 
     async def run() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             task = asyncio.create_task(crawl.live.run())
             while crawl.snapshots < 3:
                 await asyncio.sleep(0)

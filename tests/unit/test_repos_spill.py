@@ -39,7 +39,7 @@ from trawlnet.net.answer import Limits
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 NO_ROOM = 1
-LIMITS = Limits(total=5.0, wire=20 << 20, inflated=20 << 20)
+LIMITS = Limits(total=30.0, wire=20 << 20, inflated=20 << 20)
 WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
 TEXTS = {
     f"app.bsky.feed.post/3lscuqc52o{number:03d}": encode({"text": str(number) * 150_000})
@@ -127,8 +127,8 @@ def test_the_plain_twin_reads_a_map_too(tmp_path: Path) -> None:
         (cut, LIMITS, Reason.TRUNCATED),
         (zipped_and_cut, LIMITS, Reason.TRUNCATED),
         (stalled, Limits(total=0.5), Reason.TIMEOUT),
-        (endless, Limits(total=5.0, wire=len(CAR) + 1), Reason.TOO_LARGE),
-        (zipped, Limits(total=5.0, inflated=len(CAR) - 1), Reason.TOO_LARGE),
+        (endless, Limits(total=30.0, wire=len(CAR) + 1), Reason.TOO_LARGE),
+        (zipped, Limits(total=30.0, inflated=len(CAR) - 1), Reason.TOO_LARGE),
     ],
 )
 def test_trouble_keeps_its_reason(
