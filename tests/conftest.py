@@ -20,6 +20,17 @@ sys.path[:0] = [str(HERE), str(HERE / "crash")]
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
+# The slowest first: a file is one process's, and whoever begins a slow one last is waited for.
+FOLDERS = ("crash", "interop", "cli", "contract", "sim")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _rank(item.path.parent.name))
+
+
+def _rank(folder: str) -> int:
+    return FOLDERS.index(folder) if folder in FOLDERS else len(FOLDERS)
+
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
