@@ -193,24 +193,22 @@ static int hash_holds(const hash_job *job)
     return same_digest(job->digest, job->data - DIGEST);
 }
 
+enum { HASHED_TOGETHER = 64 };
+
 static repo_error verify_hashes(repo *r)
 {
-    hash_job waiting[2];
-    int count = 0;
-    for (size_t i = 0; i <= r->block_count; i++) {
-        const block *b = &r->mem->blocks[i];
-        if (i < r->block_count && b->hashed)
-            waiting[count++] = (hash_job){.data = r->car + b->start, .len = b->len};
-        if (count == 2)
-            sha256_pair(&waiting[0], &waiting[1]);
-        else if (count == 1 && i == r->block_count)
-            sha256(waiting[0].data, waiting[0].len, waiting[0].digest);
-        else
-            continue;
-        for (int n = 0; n < count; n++)
-            if (!hash_holds(&waiting[n]))
-                return repo_fail(r, REPO_HASH_MISMATCH, "a block's bytes do not hash to its CID", waiting[n].data);
-        count = 0;
+    hash_job jobs[HASHED_TOGETHER];
+    for (size_t next = 0; next < r->block_count;) {
+        size_t count = 0;
+        for (; next < r->block_count && count < HASHED_TOGETHER; next++) {
+            const block *b = &r->mem->blocks[next];
+            if (b->hashed)
+                jobs[count++] = (hash_job){.data = r->car + b->start, .len = b->len};
+        }
+        sha256_all(jobs, count);
+        for (size_t i = 0; i < count; i++)
+            if (!hash_holds(&jobs[i]))
+                return repo_fail(r, REPO_HASH_MISMATCH, "a block's bytes do not hash to its CID", jobs[i].data);
     }
     return REPO_OK;
 }

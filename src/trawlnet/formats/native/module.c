@@ -237,11 +237,15 @@ static PyObject *py_sha256_portable(PyObject *Py_UNUSED(module), PyObject *data)
 
 static void sha256_paired(const uint8_t *data, size_t len, uint8_t *digest)
 {
-    /* Beside a message of another length, as both orders of the pair see it. */
-    hash_job job = {.data = data, .len = len}, half = {.data = data, .len = len / 2};
-    sha256_pair(&half, &job);
-    sha256_pair(&job, &half);
-    memcpy(digest, job.digest, DIGEST);
+    /* Among messages of other lengths, first on one side and then on the other. */
+    hash_job half = {.data = data, .len = len / 2}, whole = {.data = data, .len = len};
+    hash_job jobs[] = {half, whole, whole, half, half, whole};
+    sha256_all(jobs, 2);
+    memcpy(digest, jobs[1].digest, DIGEST);
+    sha256_all(jobs, 6);
+    for (int i = 1; i < 6; i++)
+        if (jobs[i].len == len && memcmp(jobs[i].digest, digest, DIGEST) != 0)
+            memset(digest, 0, DIGEST);
 }
 
 static PyObject *py_sha256_paired(PyObject *Py_UNUSED(module), PyObject *data)

@@ -143,29 +143,29 @@ static repo_error check_keys(walk *w, node *n)
 {
     repo *r = w->r;
     uint8_t held[MAX_KEY + COPY_SLACK];
-    hash_job one, other;
+    hash_job jobs[2];
     repo_error error = REPO_OK;
     for (size_t i = n->first; !error && i < n->end; i += 2) {
         error = next_key(r, n, &w->entries[i]);
         if (error)
             break;
         if (i + 1 == n->end) {
-            sha256(n->key, n->key_len, one.digest);
-            error = check_layer(r, n, one.digest);
+            sha256(n->key, n->key_len, jobs[0].digest);
+            error = check_layer(r, n, jobs[0].digest);
             break;
         }
         copy_short(held, n->key, n->key_len);
-        one.data = held;
-        one.len = n->key_len;
+        jobs[0].data = held;
+        jobs[0].len = n->key_len;
         error = next_key(r, n, &w->entries[i + 1]);
         if (error)
             break;
-        other.data = n->key;
-        other.len = n->key_len;
-        sha256_pair(&one, &other);
-        error = check_layer(r, n, one.digest);
+        jobs[1].data = n->key;
+        jobs[1].len = n->key_len;
+        sha256_all(jobs, 2);
+        error = check_layer(r, n, jobs[0].digest);
         if (!error)
-            error = check_layer(r, n, other.digest);
+            error = check_layer(r, n, jobs[1].digest);
     }
     n->key_len = 0;
     return error;

@@ -255,7 +255,7 @@ typedef struct {
 } hash_job;
 
 void sha256(const uint8_t *data, size_t len, uint8_t digest[DIGEST]);
-void sha256_pair(hash_job *one, hash_job *other);
+void sha256_all(hash_job *jobs, size_t count);
 void sha256_portable(const uint8_t *data, size_t len, uint8_t digest[DIGEST]);
 int sha256_accelerated(void);
 

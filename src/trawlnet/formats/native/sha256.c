@@ -239,57 +239,91 @@ void sha256(const uint8_t *data, size_t len, uint8_t digest[DIGEST])
 }
 
 #ifdef HAVE_SHA_NI
-/* Both messages of at most 55 bytes, as tree keys are: each is one block, put together here. */
-static int pair_of_short(hash_job *one, hash_job *other)
+/* Two messages of at most 55 bytes, as tree keys are: each is one block, put together here. */
+static int pair_of_short(hash_job jobs[2])
 {
     uint8_t blocks[2][64] __attribute__((aligned(16))) = {{0}};
     uint32_t states[2][8];
-    hash_job *jobs[2] = {one, other};
-    if (one->len > 55 || other->len > 55)
+    if (jobs[0].len > 55 || jobs[1].len > 55)
         return 0;
     for (int i = 0; i < 2; i++) {
-        memcpy(blocks[i], jobs[i]->data, jobs[i]->len);
-        blocks[i][jobs[i]->len] = 0x80;
-        blocks[i][62] = (uint8_t)(jobs[i]->len >> 5);
-        blocks[i][63] = (uint8_t)(jobs[i]->len << 3);
+        memcpy(blocks[i], jobs[i].data, jobs[i].len);
+        blocks[i][jobs[i].len] = 0x80;
+        blocks[i][62] = (uint8_t)(jobs[i].len >> 5);
+        blocks[i][63] = (uint8_t)(jobs[i].len << 3);
         memcpy(states[i], START, sizeof START);
     }
     compress_two_sha_ni(states[0], blocks[0], states[1], blocks[1], 1);
     for (int i = 0; i < 2; i++)
         for (int word = 0; word < 8; word++)
-            store_be32(jobs[i]->digest + 4 * word, states[i][word]);
+            store_be32(jobs[i].digest + 4 * word, states[i][word]);
     return 1;
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+/* A message under way: first its own whole blocks, then those of its padding. */
+typedef struct {
+    hashing h;
+    hash_job *job;
+    const uint8_t *at;
+    size_t left; /* blocks from there on that lie together; 0 at the end */
+} lane;
 
-static void pair_sha_ni(hash_job *one, hash_job *other)
+static void lane_begin(lane *l, hash_job *job)
 {
-    hashing a, b;
-    if (pair_of_short(one, other))
+    hashing_begin(&l->h, job->data, job->len);
+    l->job = job;
+    l->at = l->h.whole ? job->data : l->h.tail;
+    l->left = l->h.whole ? l->h.whole : l->h.padded;
+}
+
+static void lane_advance(lane *l, size_t blocks)
+{
+    l->at += blocks * 64;
+    l->left -= blocks;
+    if (l->left)
         return;
-    hashing_begin(&a, one->data, one->len);
-    hashing_begin(&b, other->data, other->len);
-    size_t whole = smaller(a.whole, b.whole), padded = smaller(a.padded, b.padded);
-    compress_two_sha_ni(a.state, a.data, b.state, b.data, whole);
-    compress_sha_ni(a.state, a.data + whole * 64, a.whole - whole);
-    compress_sha_ni(b.state, b.data + whole * 64, b.whole - whole);
-    compress_two_sha_ni(a.state, a.tail, b.state, b.tail, padded);
-    compress_sha_ni(a.state, a.tail + padded * 64, a.padded - padded);
-    compress_sha_ni(b.state, b.tail + padded * 64, b.padded - padded);
-    hashing_end(&a, one->digest);
-    hashing_end(&b, other->digest);
+    if (l->at == l->h.tail + l->h.padded * 64) {
+        hashing_end(&l->h, l->job->digest);
+    } else {
+        l->at = l->h.tail;
+        l->left = l->h.padded;
+    }
+}
+
+/* Where a message ends the next one takes its place: there are two side by side until the last. */
+static void all_sha_ni(hash_job *jobs, size_t count)
+{
+    lane lanes[2];
+    size_t next = 0;
+    for (lanes[0].left = lanes[1].left = 0;;) {
+        for (int i = 0; i < 2; i++)
+            if (!lanes[i].left && next < count)
+                lane_begin(&lanes[i], &jobs[next++]);
+        if (!lanes[0].left || !lanes[1].left)
+            break;
+        size_t blocks = lanes[0].left < lanes[1].left ? lanes[0].left : lanes[1].left;
+        compress_two_sha_ni(lanes[0].h.state, lanes[0].at, lanes[1].h.state, lanes[1].at, blocks);
+        lane_advance(&lanes[0], blocks);
+        lane_advance(&lanes[1], blocks);
+    }
+    for (int i = 0; i < 2; i++) {
+        while (lanes[i].left) {
+            compress_sha_ni(lanes[i].h.state, lanes[i].at, lanes[i].left);
+            lane_advance(&lanes[i], lanes[i].left);
+        }
+    }
 }
 #endif
 
-void sha256_pair(hash_job *one, hash_job *other)
+void sha256_all(hash_job *jobs, size_t count)
 {
 #ifdef HAVE_SHA_NI
     if (sha256_accelerated()) {
-        pair_sha_ni(one, other);
+        if (count != 2 || !pair_of_short(jobs))
+            all_sha_ni(jobs, count);
         return;
     }
 #endif
-    sha256_portable(one->data, one->len, one->digest);
-    sha256_portable(other->data, other->len, other->digest);
+    for (size_t i = 0; i < count; i++)
+        sha256_portable(jobs[i].data, jobs[i].len, jobs[i].digest);
 }
