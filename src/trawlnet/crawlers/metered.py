@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Protocol
 
 from trawlnet.net.answer import Limits, Response, Stream
@@ -61,34 +61,8 @@ class MeteredHttp:
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: Limits | None = None,
     ) -> AbstractAsyncContextManager[Stream | Trouble]:
-        asked = self._http.stream(url, lane=lane, headers=headers, limits=limits)
-        return _Counted(asked, self._meter)
-
-
-class _Counted:
-    """One answer, counted after its body, also when reading it failed: those bytes came, too."""
-
-    __slots__ = ("_answer", "_asked", "_meter")
-    _answer: Stream | Trouble
-
-    def __init__(
-        self, asked: AbstractAsyncContextManager[Stream | Trouble], meter: HttpMeter
-    ) -> None:
-        self._asked = asked
-        self._meter = meter
-
-    async def __aenter__(self) -> Stream | Trouble:
-        self._answer = await self._asked.__aenter__()
-        return self._answer
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        self._count(self._answer)
-        return await self._asked.__aexit__(kind, error, trace)
+        """Counted after the body, also when reading it failed: those bytes came, too."""
+        return self._http.stream(url, lane=lane, headers=headers, limits=limits, told=self._count)
 
     def _count(self, answer: Stream | Trouble) -> None:
         if isinstance(answer, Trouble):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from types import TracebackType
 
 from multidict import CIMultiDictProxy
 
@@ -14,6 +13,7 @@ from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.connection import Connection
 from trawlnet.net.inflate import Inflater, inflater_for
 from trawlnet.net.lane import lane_of
+from trawlnet.net.patience import Patience
 from trawlnet.net.pool import ConnectionPool
 from trawlnet.net.redirect import Leg
 from trawlnet.net.trouble import (
@@ -70,38 +70,6 @@ def elsewhere(answer: Response | Trouble) -> str:
     return answered if answered != asked else ""
 
 
-class Patience:
-    """How long we still wait for servers: an `async with` around each wait uses some of it up."""
-
-    __slots__ = ("_begun", "_loop", "_timeout", "left", "total")
-
-    def __init__(self, total: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.total = total
-        self.left = total
-
-    @property
-    def spent(self) -> float:
-        return self.total - self.left
-
-    async def __aenter__(self) -> None:
-        self._begun = self._loop.time()
-        self._timeout = asyncio.timeout_at(self._begun + self.left)
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.left -= self._loop.time() - self._begun
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError:
-            raise TimeoutError(f"no end within {self.total:g} s") from None
-
-
 _GULP = 256 * 1024  # Bytes of a body that are worth its reader's while.
 _NO_PIECES: Iterator[bytes] = iter(())
 
@@ -153,8 +121,7 @@ class Stream:
         if self._over:
             raise StopAsyncIteration
         try:
-            async with self._patience:
-                piece = await self._next_piece()
+            piece = await self._next_piece()
         except EXPECTED as error:
             self._over = True
             return trouble_from(error, self.url, self.hops, in_body=True)
@@ -191,8 +158,7 @@ class Stream:
         try:
             self._refuse_announced()
             with memoryview(body) as view:
-                async with self._patience:
-                    await connection.fill(view)
+                await connection.fill(view)
             self._note_received(len(body))
             self._note_inflated(len(body))
         except EXPECTED as error:
@@ -212,26 +178,22 @@ class Stream:
             return await self._error_page()
         self._refuse_announced()
         connection = self._open_connection()
-        if connection.is_complete and not self._is_coded:
-            # Small bodies mostly arrive with their headers, and there is nothing to wait for.
-            return self._counted(self._received(await connection.rest()))
-        if self.announced is not None:
-            async with self._patience:
-                body = await connection.rest()
-            return self._counted(self._received(body))
+        if not self._is_coded and (connection.is_complete or connection.length is not None):
+            body = await connection.rest()
+            self._note_received(len(body))
+            self._note_inflated(len(body))
+            return body
         pieces = BytesIO()
-        async with self._patience:
-            while piece := await self._next_piece():
-                pieces.write(piece)
+        while piece := await self._next_piece():
+            pieces.write(piece)
         return pieces.getvalue()
 
     async def _error_page(self) -> bytes:
         """As much as is useful: the status is the answer, however badly its page is served."""
         body = BytesIO()
         try:
-            async with self._patience:
-                while body.tell() < self._limits.error_body and (piece := await self._next_piece()):
-                    body.write(piece)
+            while body.tell() < self._limits.error_body and (piece := await self._next_piece()):
+                body.write(piece)
         except EXPECTED:
             pass
         return body.getvalue()[: self._limits.error_body]
@@ -245,7 +207,8 @@ class Stream:
                 # Inflating can go on for long without waiting for anything: let others run.
                 await asyncio.sleep(0)
                 if piece:
-                    return self._counted(piece)
+                    self._note_inflated(len(piece))
+                    return piece
             # A little of what is to be inflated may be a lot.
             chunk = await self._open_connection().piece(1 if self._is_coded else _GULP)
             if not chunk:
@@ -253,9 +216,10 @@ class Stream:
             if self.wire_bytes == 0:
                 # Not before: the coding of a body that nobody reads does not matter.
                 self._inflater = inflater_for(self.headers.getall("Content-Encoding", ()))
-            self._received(chunk)
+            self._note_received(len(chunk))
             if self._inflater is None:
-                return self._counted(chunk)
+                self._note_inflated(len(chunk))
+                return chunk
             self._pieces = self._inflater.feed(chunk)
 
     def _open_connection(self) -> Connection:
@@ -269,18 +233,10 @@ class Stream:
         if self.status < 300 and announced > self._limits.wire:
             raise TooLarge(f"{announced} bytes announced, {self._limits.wire} allowed")
 
-    def _received(self, chunk: bytes) -> bytes:
-        self._note_received(len(chunk))
-        return chunk
-
     def _note_received(self, size: int) -> None:
         self.wire_bytes += size
         if self.wire_bytes > self._limits.wire:
             raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
-
-    def _counted(self, piece: bytes) -> bytes:
-        self._note_inflated(len(piece))
-        return piece
 
     def _note_inflated(self, size: int) -> None:
         self.inflated_bytes += size

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from trawlnet.net.patience import Patience
 from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
@@ -70,8 +71,9 @@ class Connection(asyncio.BufferedProtocol):
         self.is_open = False
         self._transport.abort()
 
-    async def ask(self, request: bytes, longest_head: int) -> None:
-        """Sends a request, and waits for the head of its response."""
+    async def ask(self, request: bytes, longest_head: int, patience: Patience) -> None:
+        """Sends a request, and waits for the head of its response. Waiting, for the body as well,
+        uses up the patience; when there is none left, it raises TimeoutError."""
         if not self.is_open:  # The server spoke before it was asked, or hung up.
             raise Dropped("the connection broke before a request")
         self._parser = httptools.HttpResponseParser(self)
@@ -80,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
             lenient_optional_cr_before_lf=True,
             lenient_spaces_after_chunk_size=True,
         )
+        self._patience = patience
         self._longest_head = longest_head
         self._head_bytes = 0
         self._fields: list[tuple[str, str]] = []
@@ -96,9 +99,11 @@ class Connection(asyncio.BufferedProtocol):
         while not self._is_headed or self._error is not None:
             await self._news()
 
-    async def tunnel(self, request: bytes, secure: ssl.SSLContext, host: str) -> None:
+    async def tunnel(
+        self, request: bytes, secure: ssl.SSLContext, host: str, patience: Patience
+    ) -> None:
         """Has a proxy lead on to a host, and speaks TLS with that."""
-        await self.ask(request, _PROXYS_HEAD)
+        await self.ask(request, _PROXYS_HEAD, patience)
         if not 200 <= self.status < 300 or self._pieces:
             raise BadAnswer(f"the proxy answered {self.status}")
         self.is_complete = True  # Such an answer has no body, whatever its headers say.
@@ -154,9 +159,13 @@ class Connection(asyncio.BufferedProtocol):
             raise self._error
         self._enough = enough
         self._waiter = self._loop.create_future()
+        begun = self._loop.time()
+        timer = self._loop.call_at(begun + self._patience.left, self._too_late)
         try:
             await self._waiter
         finally:
+            timer.cancel()
+            self._patience.left -= self._loop.time() - begun
             self._waiter = None
         if self._error is not None:
             raise self._error
@@ -165,6 +174,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
+
+    def _too_late(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._fail(self._patience.lost())
+            self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType, TracebackType
 from typing import Protocol
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.agent import require_contact
-from trawlnet.net.answer import Limits, Patience, Response, Stream
+from trawlnet.net.answer import Limits, Response, Stream
 from trawlnet.net.connection import Connection
 from trawlnet.net.dial import GuardedResolver, Pools
 from trawlnet.net.guard import Guard
+from trawlnet.net.patience import Patience
 from trawlnet.net.pool import ConnectionPool
 from trawlnet.net.ratelimit import wait_from
 from trawlnet.net.redirect import Leg, first_leg, is_redirect, next_leg
@@ -90,40 +91,19 @@ class Http:
         async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
             return answer if isinstance(answer, Trouble) else await answer.whole()
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self,
         url: str,
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: Limits | None = None,
-    ) -> AsyncIterator[Stream | Trouble]:
-        """The response with its body still to be read. The turn lasts as long as the block, so
-        asking the same lane again inside it may wait for ever."""
-        limits = limits or self._limits
-        patience = Patience(limits.total)
-        leg: Leg | Trouble = self._first(url, lane, headers)
-        may_repeat = True
-        while not isinstance(leg, Trouble):
-            async with self._turns.turn(leg.lane) as turn:
-                answer, is_fresh = await self._ask(leg, limits, patience, turn)
-                if isinstance(answer, Stream):
-                    try:
-                        if not (limits.redirects and is_redirect(answer.status, answer.headers)):
-                            yield answer
-                            return
-                    finally:
-                        answer.close()
-            if isinstance(answer, Stream):
-                leg = self._next(leg, answer, limits)
-            elif answer.reason is Reason.CONNECTION_ERROR and not is_fresh and may_repeat:
-                # The server gave up a connection that we had kept. That says nothing about its
-                # health, so ask once more: a request of its own, with a turn of its own.
-                may_repeat = False
-            else:
-                leg = answer
-        yield leg
+        told: Callable[[Stream | Trouble], None] = lambda answer: None,
+    ) -> Asking:
+        """The response with its body still to be read. `told` hears of it when the reader is done
+        with it. The turn lasts as long as the block, so asking the same lane again inside it may
+        wait for ever."""
+        return Asking(self, url, lane, headers, limits or self._limits, told)
 
     def _first(self, url: str, lane: str | None, headers: Mapping[str, str]) -> Leg | Trouble:
         try:
@@ -146,11 +126,11 @@ class Http:
         connection = self._pool.kept(place)
         is_fresh = connection is None
         try:
-            async with patience:
-                if connection is None:
+            if connection is None:
+                async with patience:
                     connection = await self._pool.dial(place, limits.connect)
-                await turn.leave()
-                await connection.ask(request, limits.header)
+            await turn.leave()
+            await connection.ask(request, limits.header, patience)
             return self._stream_of(connection, leg, limits, patience), is_fresh
         except BaseException as error:
             if connection is not None:
@@ -169,3 +149,73 @@ class Http:
                 connection.headers, self._clock.now(), limits.longest_wait, status=status
             )
         return Stream(connection, self._pool, leg, limits, patience, wait)
+
+
+class Asking:
+    """`async with`: one request, and those that redirects make of it, each with its turn."""
+
+    __slots__ = ("_answer", "_headers", "_http", "_lane", "_limits", "_told", "_turn", "_url")
+    _answer: Stream | Trouble
+    _turn: AbstractAsyncContextManager[Leaving]  # Of the answer, if there is one.
+
+    def __init__(
+        self,
+        http: Http,
+        url: str,
+        lane: str | None,
+        headers: Mapping[str, str],
+        limits: Limits,
+        told: Callable[[Stream | Trouble], None],
+    ) -> None:
+        self._http = http
+        self._url = url
+        self._lane = lane
+        self._headers = headers
+        self._limits = limits
+        self._told = told
+
+    async def __aenter__(self) -> Stream | Trouble:
+        http, limits = self._http, self._limits
+        patience = Patience(limits.total)
+        leg = http._first(self._url, self._lane, self._headers)
+        may_repeat = True
+        while not isinstance(leg, Trouble):
+            turn = http._turns.turn(leg.lane)
+            leaving = await turn.__aenter__()
+            try:
+                answer, is_fresh = await http._ask(leg, limits, patience, leaving)
+                if isinstance(answer, Stream):
+                    if not (limits.redirects and is_redirect(answer.status, answer.headers)):
+                        self._answer, self._turn = answer, turn
+                        return answer
+                    answer.close()
+            except BaseException as error:
+                await turn.__aexit__(type(error), error, error.__traceback__)
+                raise
+            await turn.__aexit__(None, None, None)
+            if isinstance(answer, Stream):
+                leg = http._next(leg, answer, limits)
+            elif answer.reason is Reason.CONNECTION_ERROR and not is_fresh and may_repeat:
+                # The server gave up a connection that we had kept. That says nothing about its
+                # health, so ask once more: a request of its own, with a turn of its own.
+                may_repeat = False
+            else:
+                leg = answer
+        self._answer = leg
+        return leg
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        answer = self._answer
+        if isinstance(answer, Trouble):
+            self._told(answer)
+            return
+        try:
+            self._told(answer)
+            answer.close()
+        finally:
+            await self._turn.__aexit__(kind, error, trace)

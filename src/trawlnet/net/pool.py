@@ -12,6 +12,7 @@ from yarl import URL
 from trawlnet.net.connection import SCRATCH, Connection, Place
 from trawlnet.net.dial import GuardedResolver, Pools, connected, info_of
 from trawlnet.net.guard import Guard
+from trawlnet.net.patience import Patience
 
 
 class ConnectionPool:
@@ -37,7 +38,7 @@ class ConnectionPool:
         """A new one, or what went wrong within so many seconds."""
         try:
             async with asyncio.timeout(deadline):
-                return await self._connection(place)
+                return await self._connection(place, Patience(deadline))
         except TimeoutError as error:
             raise TimeoutError(f"no connection within {deadline:g} s") from error
 
@@ -88,7 +89,7 @@ class ConnectionPool:
                 return
             self._drop(oldest)
 
-    async def _connection(self, place: Place) -> Connection:
+    async def _connection(self, place: Place, patience: Patience) -> Connection:
         host, port = place.host, place.port
         if place.proxy:
             proxy = URL(place.proxy)
@@ -113,7 +114,7 @@ class ConnectionPool:
         if place.is_tunnel:
             try:
                 await connection.tunnel(
-                    _connect_request(place), self._secured(), _certified(place.host)
+                    _connect_request(place), self._secured(), _certified(place.host), patience
                 )
             except BaseException:
                 connection.close()
