@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # A command of one crawler does not wait for the others to be read in.
 _GROUPS = ("repos", "pds", "ids", "web", "fleet", "sim")
-_GARBAGE = 5_000  # Objects made between two looks for cycles: what modules are made of stays.
+_GARBAGE = 100_000  # Objects made between two looks for cycles: what modules are made of stays.
 
 
 def main() -> None:
