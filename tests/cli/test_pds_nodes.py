@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ def command(world: dict[str, Any], registry: str, workspace: Path) -> tuple[obje
         *("pds", "crawl", "-w", workspace, "--registry", registry, "--once"),
         *("--collections", POSTS, "--collections", LIKES, "--allow-private-hosts"),
         *("--relay", world["relay"], "--plc-url", world["plc"], "--plc-rps", 1000),
-        *("--requests-per-minute", 60 * RATE, "--scan-timeout", 8, "--claim-timeout", 4),
+        *("--requests-per-minute", 60 * RATE, "--scan-timeout", 4, "--claim-timeout", 4),
         *("--batch", 2, "--concurrency", 2),
     )
 
@@ -67,6 +69,18 @@ def claims_of(registry: str, node: Started) -> set[str]:
     return {url for url, owner in held if f":{node.pid}:" in owner}
 
 
+def killed_in_the_middle(registry: str, nodes: list[Started]) -> tuple[Started, set[str]]:
+    """One that holds claims and cannot let go of them any more; which ones."""
+    for node in cycle(nodes):
+        assert any(one.process.poll() is None for one in nodes), "all have ended"
+        node.process.send_signal(signal.SIGSTOP)
+        if orphans := claims_of(registry, node):
+            node.process.kill()
+            return node, orphans
+        node.process.send_signal(signal.SIGCONT)
+    raise AssertionError("there are no nodes")
+
+
 def test_nodes_share_the_hosts_and_take_over_from_one_that_is_killed(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -79,13 +93,9 @@ def test_nodes_share_the_hosts_and_take_over_from_one_that_is_killed(
             for n in range(NODES)
         ]
         wait_until(lambda: repos_read(registry) >= 6, "some repos are read")
-        # One that has begun; how soon the others are there depends on the machine.
-        victim = next(node for node in nodes if claims_of(registry, node))
-        victim.process.kill()
-        orphans = claims_of(registry, victim)
+        victim, orphans = killed_in_the_middle(registry, nodes)
         ended = [node.ended() for node in nodes if node is not victim]
         assert [one.code for one in ended] == [0, 0], [one.err for one in ended]
-        assert orphans, "it was killed in the middle"
         done = time.time()
         ran = at_once(*command(world, registry, tmp_path / "later"))
         assert ran.code == 0, ran.err

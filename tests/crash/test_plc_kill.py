@@ -16,7 +16,7 @@ from tests.program import environment
 
 from trawlnet.tables.open import opened
 
-KILLS = 15
+KILLS = 9
 # The program itself, with small batches: many instants to be killed at in a short log.
 PROGRAM = """
 import sys
