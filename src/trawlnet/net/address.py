@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from trawlnet.engine.ports import Clock
 from trawlnet.net.dial import GuardedResolver
@@ -14,8 +15,13 @@ from trawlnet.net.trouble import EXPECTED
 
 _KNOWN_FOR = 600.0  # Seconds until a name is looked up again,
 _UNKNOWN_FOR = 60.0  # and until one that could not be.
-_MOST_KNOWN = 50_000  # Names.
+_MOST_KNOWN = 50_000  # Lanes.
 _PORT = 443  # For the lookup only; every policy allows it.
+
+
+class _Known(NamedTuple):
+    address: str
+    until: float  # When it is to be looked up again.
 
 
 class SharingGate(Protocol):
@@ -43,10 +49,15 @@ class AddressTurns:
         self._gate = gate
         self._clock = clock
         self._resolver = resolver
-        self._known: dict[str, tuple[str, float]] = {}  # Host to address, and until when.
+        self._known: dict[str, _Known] = {}  # By lane.
 
-    def turn(self, lane: str) -> SharedTurn:
-        return SharedTurn(self, self._gate.turn(lane), lane)
+    def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]:
+        known = self._known.get(lane)
+        if known is None or known.until <= self._clock.now():
+            return SharedTurn(self, self._gate.turn(lane), lane)
+        if known.address:
+            self._gate.share(lane, known.address)
+        return self._gate.turn(lane)
 
     async def share(self, lane: str) -> None:
         if address := await self.address_of(lane):
@@ -54,25 +65,26 @@ class AddressTurns:
 
     async def address_of(self, lane: str) -> str:
         """Where its host lives; empty if that is not for us to know."""
-        host = host_of(lane)
+        known = self._known.get(lane)
+        if known is None or known.until <= self._clock.now():
+            known = await self._looked_up(host_of(lane), known.address if known else "")
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[lane] = known
+        return known.address
+
+    async def _looked_up(self, host: str, before: str) -> _Known:
         if self._proxy_for(host):
-            return ""
+            return _Known("", math.inf)
         if is_literal(host):
-            return host
-        address, until = self._known.get(host, ("", 0.0))
+            return _Known(host, math.inf)
         now = self._clock.now()
-        if now < until:
-            return address
         try:
             found = await self._resolver.resolve(host, _PORT)
-            # The least of several, so that names with the same set of addresses meet.
-            address, until = min(str(info[4][0]) for info in found), now + _KNOWN_FOR
         except EXPECTED:
-            until = now + _UNKNOWN_FOR
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[host] = (address, until)
-        return address
+            return _Known(before, now + _UNKNOWN_FOR)
+        # The least of several, so that names with the same set of addresses meet.
+        return _Known(min(str(info[4][0]) for info in found), now + _KNOWN_FOR)
 
 
 class SharedTurn:
