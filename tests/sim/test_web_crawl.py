@@ -461,7 +461,7 @@ def test_pages_are_visited_again_when_they_are_due_and_only_changed_ones_are_sen
         first = await crawled(config, site, world.seeds)
         await world.advance()
         await asyncio.sleep(0.1)
-        config = config_for(world, revisit=revisit, caps={"max_seconds": 2})
+        config = config_for(world, revisit=revisit, caps={"max_pages": 60, "max_depth": None})
         return first, await crawled(config, site, world.seeds, "r2")
 
     first, second = in_world(tmp_path, visit)

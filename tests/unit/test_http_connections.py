@@ -136,17 +136,22 @@ def test_a_body_that_falls_short_of_its_memory_is_truncated(rudely: bool, new_lo
 
 
 def test_bytes_beyond_the_memory_of_a_body_never_become_the_next_answer() -> None:
+    sent = asyncio.Event()
+
     async def script(exchange: Exchange) -> None:
         await exchange.answer(body=b"x" * 3_000_000)
-        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+        await exchange.send_whole(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+        sent.set()
 
     async def act(v: Visit) -> None:
         for _ in range(3):
+            sent.clear()
             async with v.http.stream(v.server.url()) as stream:
                 assert not isinstance(stream, Trouble)
                 memory = bytearray(3_000_000)
                 assert await stream.fill(memory) is None
                 assert memory == b"x" * 3_000_000
+            await sent.wait()
             await asyncio.sleep(0.02)
 
     visit(script, act)

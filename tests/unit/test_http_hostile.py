@@ -303,7 +303,7 @@ def test_bytes_beyond_the_length_never_become_the_next_answer() -> None:
     async def script(exchange: Exchange) -> None:
         await exchange.answer(body=f"true {exchange.path}".encode())
         await asyncio.sleep(0.02)
-        await exchange.send(forged)
+        await exchange.send_whole(forged)
         sent.set()
 
     async def act(v: Visit) -> list[bytes]:
@@ -327,7 +327,7 @@ def test_a_body_where_there_must_be_none_is_left_alone(status: str) -> None:
         exchange.keep = True
         await exchange.send(f"HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\n".encode())
         await asyncio.sleep(0.01)
-        await exchange.send(b"body")
+        await exchange.send_whole(b"body")
         sent.set()
 
     async def act(v: Visit) -> None:
