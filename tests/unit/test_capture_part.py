@@ -78,7 +78,7 @@ def test_only_what_was_settled_is_in_a_log_and_its_body_is_found(
 
 
 def _fields(capture: Capture) -> dict[str, object]:
-    return {name: getattr(capture, name) for name in Capture.__dataclass_fields__}
+    return {name: getattr(capture, name) for name in Capture.__struct_fields__}
 
 
 def test_a_key_that_is_twice_in_a_part_counts_once(tmp_path: Path) -> None:

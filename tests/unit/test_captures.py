@@ -9,7 +9,6 @@ import io
 import shutil
 import tracemalloc
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from trawlnet.engine.task import Task
 from trawlnet.sink import capture_files
@@ -385,10 +385,16 @@ def test_any_text_comes_back_from_csv(table: list[tuple[str, str]]) -> None:
     assert [tuple(row) for row in read] == table
 
 
-@given(st.lists(st.builds(Link, *[st.text(max_size=9)] * 3), max_size=5))
-def test_edges_are_written_as_the_csv_module_would(links: list[Link]) -> None:
-    line = CaptureLine(1, "r", "v", 0.0, "http://a.test/", 200, depth=3, links=links)
-    expected = [("http://a.test/", link.to, link.text, 3, link.context) for link in links]
+CELL = st.text("ab %;\t\N{WHITE SUN WITH RAYS}", max_size=5) | st.text(
+    st.sampled_from('a ,"\r\n\0\udcff'), max_size=3
+)
+
+
+@given(CELL, st.lists(st.builds(Link, CELL, CELL, CELL), max_size=3))
+@settings(max_examples=300)
+def test_edges_are_written_as_the_csv_module_would(url: str, links: list[Link]) -> None:
+    line = CaptureLine(1, "r", "v", 0.0, url, 200, depth=3, links=links)
+    expected = [(url, link.to, link.text, 3, link.context) for link in links]
     assert edge_rows([line]) == csv_bytes(expected)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,8 +14,7 @@ from trawlnet.sink.errors import SinkError
 from trawlnet.sink.queue import decode, encode
 
 
-@dataclass(frozen=True, slots=True)
-class InWarc:
+class InWarc(msgspec.Struct, frozen=True, gc=False):
     """Where a capture's own record lies in the WARC files."""
 
     file: str
@@ -28,8 +25,7 @@ class InWarc:
     end: int  # Of all records of this capture: its redirects come before, its request after.
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureLine:
+class CaptureLine(msgspec.Struct, frozen=True, gc=False):
     """Resolved: a 304 names the content that it stands for."""
 
     batch: int  # Captures of one batch became durable together.
@@ -39,7 +35,7 @@ class CaptureLine:
     url: str
     http_status: int
     final_url: str = ""
-    hops: Sequence[str] = ()
+    hops: Sequence[str] = []
     page_type: str = ""
     depth: int = 0
     referrer: str | None = None
@@ -53,26 +49,19 @@ class CaptureLine:
     fetch_latency_ms: float = 0.0
     retries: int = 0
     proxy_id: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     simhash: int | None = None
     revisit_in: float | None = None
     warc: InWarc | None = None
-    links: Sequence[Link] = ()  # Before they have been through the log, plain edges.
+    links: Sequence[Link] = []  # Before they have been through the log, plain edges.
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True, gc=False):
     """What a capture's content is, whether it came now or is known from before."""
 
     sha256: str = ""
     size: int = 0  # 0 for a 304: nothing came.
     stored_path: str = ""
-
-
-_FIELDS = tuple(each.name for each in fields(CaptureLine))
-# What the log takes over from a capture as it is.
-_TAKEN = tuple(n for n in _FIELDS if n in Capture.__dataclass_fields__ and n != "hops")
-_take = attrgetter(*_TAKEN)
 
 
 def visit_of(producer: str, task: Task, status: int, sha256: str) -> str:
@@ -85,43 +74,49 @@ def line_of(
     capture: Capture, content: Content, batch: int, run: str, visit: str, warc: InWarc | None
 ) -> CaptureLine:
     return CaptureLine(
-        **dict(zip(_TAKEN, _take(capture), strict=True)),
         batch=batch,
         run=run,
         visit=visit,
+        timestamp=capture.timestamp,
+        url=capture.url,
+        http_status=capture.http_status,
+        final_url=capture.final_url,
         hops=[hop.url for hop in capture.hops],
+        page_type=capture.page_type,
+        depth=capture.depth,
+        referrer=capture.referrer,
+        content_type=capture.content_type,
+        encoding=capture.encoding,
         content_sha256=content.sha256,
         content_bytes=content.size,
         stored_path=content.stored_path,
+        etag=capture.etag,
+        last_modified=capture.last_modified,
+        fetch_latency_ms=capture.fetch_latency_ms,
+        retries=capture.retries,
+        proxy_id=capture.proxy_id,
+        metadata=capture.metadata,
+        simhash=capture.simhash,
+        revisit_in=capture.revisit_in,
         warc=warc,
+        links=cast("Sequence[Link]", capture.links or []),
     )
 
 
 def pack(line: CaptureLine) -> bytes:
     """JSON, ending in a newline. What may be left out is, when it says nothing."""
-    value: dict[str, Any] = dict(zip(_REQUIRED, _required(line), strict=True))
-    for (name, default), found in zip(_DEFAULTS.items(), _optional(line), strict=True):
-        if found != default:
-            value[name] = found
-    if line.hops:
-        value["hops"] = line.hops
-    if line.links:
-        value["links"] = list(map(tuple, line.links))
+    value = msgspec.structs.asdict(line)
+    for name, default in _DEFAULTS:
+        if value[name] == default:
+            del value[name]
     if line.warc:
-        value["warc"] = {name: getattr(line.warc, name) for name in InWarc.__slots__}
+        value["warc"] = msgspec.structs.asdict(line.warc)
     return encode(value) + b"\n"
 
 
-_REQUIRED = ("batch", "run", "visit", "timestamp", "url", "http_status")
-_EMPTY = CaptureLine(0, "", "", 0.0, "", 0)
-_DEFAULTS = {
-    name: getattr(_EMPTY, name)
-    for name in _FIELDS
-    if name not in (*_REQUIRED, "hops", "links", "warc")
-}
-
-
-_required, _optional = attrgetter(*_REQUIRED), attrgetter(*_DEFAULTS)
+_EMPTY = CaptureLine(batch=0, run="", visit="", timestamp=0.0, url="", http_status=0)
+_OPTIONAL = CaptureLine.__struct_fields__[-len(CaptureLine.__struct_defaults__) :]
+_DEFAULTS = tuple((name, getattr(_EMPTY, name)) for name in _OPTIONAL)
 
 
 def unpack(raw: bytes, place: str) -> CaptureLine:

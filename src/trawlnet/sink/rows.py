@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from trawlnet.formats.surt import surt
@@ -51,21 +52,18 @@ def edge_rows(lines: Sequence[CaptureLine]) -> bytes:
 
 
 def _edges(line: CaptureLine) -> bytes:
-    """There are dozens on a page, and mostly none needs quoting: a third of the writer's time."""
+    """There are dozens on a page, and mostly none needs quoting: a fifth of the writer's time."""
     here, depth, links = line.final_url or line.url, line.depth, line.links
-    rows = "".join([f"{here},{to},{text},{depth},{context}\r\n" for to, text, context in links])
-    plain = (
-        rows.count(",") == len(links) * _EDGE_COMMAS
-        and rows.count("\n") == rows.count("\r") == len(links)
-        and '"' not in rows
-        and "\0" not in rows
-    )
-    if plain:
-        return rows.encode("utf-8", "replace")
+    if _is_plain(here + "".join(chain.from_iterable(links))):
+        before, between = f"{here},", f",{depth},"
+        rows = [f"{before}{to},{text}{between}{context}\r\n" for to, text, context in links]
+        return "".join(rows).encode("utf-8", "replace")
     return csv_bytes((here, to, text, depth, context) for to, text, context in links)
 
 
-_EDGE_COMMAS = len(EDGE_COLUMNS) - 1
+def _is_plain(text: str) -> bool:
+    """Whether its cells stand in a CSV as they are. Five searches: each is one for a byte."""
+    return not ("," in text or '"' in text or "\n" in text or "\r" in text or "\0" in text)
 
 
 def cdxj_lines(lines: Sequence[CaptureLine]) -> bytes:
