@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import zstandard
 
 from trawlnet.sink.errors import SinkError
@@ -27,6 +28,7 @@ from trawlnet.sink.files import (
 )
 
 _TEMPORARY = ".tmp"
+_SHARD_CHARS = len("aa/bb")
 _SYNC_THREADS = 8
 # From so many new bodies on, the whole file system is synced instead of each file and directory:
 # measured on ext4, a third less processor time in batches of four, and less with each more.
@@ -35,8 +37,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BODY_BYTES = 1024 * 1024 * 1024  # No body is read into memory beyond this.
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(msgspec.Struct, frozen=True, gc=False):
     sha256: str  # Of the body as it was given, not as it is stored.
     size: int
     file: str  # Plain, because there are thousands, and hardly anybody opens one.
@@ -70,6 +71,7 @@ class BlobStore:
         self._permissions = permissions
         self._suffix = suffix if zstd_level is None else f"{suffix}.zst"
         self._codec = None if zstd_level is None else _Zstd(zstd_level)
+        self._shards: set[str] = set()  # Known to be there; there are 65536 at most.
         self._durable: set[Path] = set()  # Directories whose own names are known to be durable.
         self._lock = threading.Lock()  # One batch at a time: compressor and set are shared.
         self._syncing = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="blob-fsync")
@@ -128,6 +130,8 @@ class BlobStore:
 
     def _holds(self, path: str, body: bytes) -> bool:
         """A file of the right length. One that a power cut left empty or torn is written again."""
+        if self._makes_shard(path):
+            return False
         try:
             size = os.stat(path).st_size  # noqa: PTH116 - a Path would cost more than the call.
             if self._codec is None:
@@ -136,6 +140,15 @@ class BlobStore:
             return self._codec.inflate(Path(path).read_bytes()) == body
         except (FileNotFoundError, ValueError):
             return False
+
+    def _makes_shard(self, path: str) -> bool:
+        """Whether there was no shard for it: then there is no file, either, to be looked for."""
+        folder = path.rpartition("/")[0]
+        shard = folder[-_SHARD_CHARS:]
+        if shard in self._shards:
+            return False
+        self._shards.add(shard)
+        return _make_shard(folder)
 
     def _write(self, bodies: Mapping[str, bytes], many: bool) -> None:
         temporary: dict[str, str] = {}
@@ -213,7 +226,7 @@ def read_blob(path: Path) -> bytes:
 
 
 def _move(temp: str, path: str) -> None:
-    """Into its shard, which is made if it is not there."""
+    """Into its shard, which is made again if somebody took it away."""
     try:
         os.rename(temp, path)  # noqa: PTH104 - a Path each would cost more than the call.
     except FileNotFoundError:
@@ -221,14 +234,16 @@ def _move(temp: str, path: str) -> None:
         os.rename(temp, path)  # noqa: PTH104 - as above.
 
 
-def _make_shard(folder: str) -> None:
-    """Until there are 65536 of them, most new bodies need one."""
+def _make_shard(folder: str) -> bool:
+    """Whether it is new for sure. Until there are 65536 of them, most new bodies need one."""
     try:
         os.mkdir(folder)  # noqa: PTH102 - a Path would cost more than the call.
     except FileNotFoundError:
         Path(folder).mkdir(parents=True, exist_ok=True)
+        return False
     except FileExistsError:
-        pass  # Made by another writer just now.
+        return False
+    return True
 
 
 class _Zstd:
