@@ -70,9 +70,10 @@ class Control:
         self.changed.set()
 
     def settled_batch(self, receipts: Sequence[Receipt], now: float) -> None:
-        for receipt in receipts:
-            self.tally[receipt.reason] += 1
-            self.window.add(receipt.reason, now)
-            if receipt.next is None or receipt.reason.success:
-                self.settled[receipt.reason] += 1
+        for reason, tries in Counter([receipt.reason for receipt in receipts]).items():
+            self.tally[reason] += tries
+            self.window.add(reason, now, tries)
+        self.settled.update(
+            [one.reason for one in receipts if one.next is None or one.reason.success]
+        )
         self.changed.set()

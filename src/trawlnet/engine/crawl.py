@@ -110,9 +110,9 @@ async def _try(floor: Floor, task: Task) -> Outcome:
 
 
 def _leave_lane(floor: Floor, lane: str) -> None:
-    floor.busy[lane] -= 1
-    floor.parts.gate.promised_at_most(lane, floor.busy[lane])
-    if not floor.busy[lane]:
+    left = floor.busy[lane] = floor.busy[lane] - 1
+    floor.parts.gate.promised_at_most(lane, left)
+    if not left:
         del floor.busy[lane]
     if lane in floor.full:
         floor.full.discard(lane)

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
@@ -59,8 +59,7 @@ class Limits:
     most_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     task: Task
     outcome: Outcome
     hold: float  # The lane to blame is parked until then; 0 if it is not.

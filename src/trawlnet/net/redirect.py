@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import quote, urljoin
 
 from trawlnet.net.guard import Guard, Origin, Refused
 from trawlnet.net.trouble import Circular
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
+class Leg(NamedTuple):
     """One request of a chain that redirects lead through."""
 
     url: str

@@ -55,7 +55,8 @@ class Caps:
                 return why
             self._changed.clear()
             await self._changed.wait()
-        self._under_way.update(map(hash, scopes))
+        for scope in scopes:
+            self._under_way[hash(scope)] += 1
         return ""
 
     def leave(self, url: str, page_type: str, *, kept: bool) -> None:

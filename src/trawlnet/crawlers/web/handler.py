@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,7 @@ from trawlnet.formats.robots import ALLOW_ALL
 from trawlnet.formats.url import request_url
 from trawlnet.net.answer import Limits, Response, Stream, outcome_of
 from trawlnet.net.redirect import is_redirect
+from trawlnet.net.robots import RobotsEntry
 from trawlnet.net.trouble import Trouble, clean
 from trawlnet.sink.capture import Headers, Hop
 from trawlnet.sink.page import Page
@@ -43,6 +45,7 @@ from trawlnet.sink.page import Page
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 _BUDGET_PAUSE = 1.0  # Seconds; the crawl is about to end, or another page will fail.
 _MUCH_TYPED = 255  # Characters of a content type.
+_UNRULED = Ruling(RobotsEntry(ALLOW_ALL, math.inf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class WebHandler:
         return outcome
 
     async def _ruling(self, origin: str) -> Ruling:
-        return await self.robots.ruling(origin) if self.obey else Ruling(ALLOW_ALL)
+        return await self.robots.ruling(origin) if self.obey else _UNRULED
 
     async def _page(self, visit: PageVisit, task: Task) -> Outcome:
         """Judged once more: the config may be another than when the link was found."""
@@ -97,23 +100,17 @@ class WebHandler:
             return Outcome(Reason.REFUSED, detail=why)
         kept = False
         try:
-            outcome = await self._within_budget(visit, task, before)
-            kept = brings_page(outcome)
-            return outcome
+            if not await self.budget.take():
+                raise LaneParked(task.lane, self.clock.now() + _BUDGET_PAUSE)
+            try:
+                outcome = await self._fetched(visit, task, before)
+                kept = brings_page(outcome)
+                return outcome
+            finally:
+                self.budget.leave(kept=kept)
         finally:
             if not known:
                 self.caps.leave(visit.url, visit.page_type, kept=kept)
-
-    async def _within_budget(self, visit: PageVisit, task: Task, before: Page | None) -> Outcome:
-        if not await self.budget.take():
-            raise LaneParked(task.lane, self.clock.now() + _BUDGET_PAUSE)
-        kept = False
-        try:
-            outcome = await self._fetched(visit, task, before)
-            kept = brings_page(outcome)
-            return outcome
-        finally:
-            self.budget.leave(kept=kept)
 
     async def _fetched(self, visit: PageVisit, task: Task, before: Page | None) -> Outcome:
         validators = {}

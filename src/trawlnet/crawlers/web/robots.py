@@ -40,21 +40,19 @@ class TreatingGate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    rules: RobotsRules
+    entry: RobotsEntry
     # With nothing to go by, what this means for a page that was to be fetched.
     trouble: Outcome | None = None
+
+    @property
+    def rules(self) -> RobotsRules:
+        return self.entry.rules
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     status: int | None
     body: bytes = b""
-    trouble: Outcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    entry: RobotsEntry
     trouble: Outcome | None = None
 
 
@@ -78,8 +76,8 @@ class RobotsCache:
         self._file = file
         self._retry = retry
         self._limits = replace(_LIMITS, total=timeout)
-        self._known: dict[str, _Known] = {}
-        self._flights: dict[str, asyncio.Future[_Known]] = {}
+        self._known: dict[str, Ruling] = {}
+        self._flights: dict[str, asyncio.Future[Ruling]] = {}
         self._slowed: set[str] = set()  # Lanes with a Crawl-delay.
 
     def known(self, origin: str) -> RobotsRules | None:
@@ -87,15 +85,15 @@ class RobotsCache:
         known = self._known.get(origin)
         if known is None or not is_fresh(known.entry, self._clock.now()):
             return None
-        return None if known.trouble else known.entry.rules
+        return None if known.trouble else known.rules
 
     async def ruling(self, origin: str) -> Ruling:
         known = self._known.get(origin) or self._load(origin)
         if known is None or not is_fresh(known.entry, self._clock.now()):
             known = await self._alone(origin, lambda: self._ask(origin))
-        return Ruling(known.entry.rules, known.trouble)
+        return known
 
-    async def _alone(self, origin: str, ask: Callable[[], Awaitable[_Known]]) -> _Known:
+    async def _alone(self, origin: str, ask: Callable[[], Awaitable[Ruling]]) -> Ruling:
         """One asks, the others wait for what comes of it."""
         flight = self._flights.get(origin)
         if flight is not None:
@@ -113,7 +111,7 @@ class RobotsCache:
         finally:
             del self._flights[origin]
 
-    async def _ask(self, origin: str) -> _Known:
+    async def _ask(self, origin: str) -> Ruling:
         answer = await self._answer(origin)
         before = self._known.get(origin)
         now = self._clock.now()
@@ -124,7 +122,7 @@ class RobotsCache:
         if trouble is not None and trouble.wait:
             # Whoever names a time is asked again then, not a whole failure later.
             entry = replace(entry, until=min(entry.until, now + trouble.wait))
-        known = _Known(entry, trouble if entry.good is None else None)
+        known = Ruling(entry, trouble if entry.good is None else None)
         self._save(origin, entry, answer)
         self._remember(origin, known)
         return known
@@ -168,20 +166,20 @@ class RobotsCache:
             saved = replace(before or SavedRobots(origin, 0.0), until=entry.until)
         self._file.put(saved)
 
-    def _load(self, origin: str) -> _Known | None:
+    def _load(self, origin: str) -> Ruling | None:
         saved = self._file.get(origin)
         if saved is None:
             return None
         if saved.status is None:
             trouble = Outcome(Reason.UNAVAILABLE, detail="robots.txt: no answer when last asked")
-            known = _Known(RobotsEntry(DENY_ALL, saved.until), trouble)
+            known = Ruling(RobotsEntry(DENY_ALL, saved.until), trouble)
         else:
             rules = robots_from(saved.status, saved.body, self._policy.agent)
-            known = _Known(RobotsEntry(rules, saved.until, rules, saved.at))
+            known = Ruling(RobotsEntry(rules, saved.until, rules, saved.at))
         self._remember(origin, known)
         return known
 
-    def _remember(self, origin: str, known: _Known) -> None:
+    def _remember(self, origin: str, known: Ruling) -> None:
         if len(self._known) >= _REMEMBERED:
             del self._known[next(iter(self._known))]
         self._known[origin] = known
@@ -207,7 +205,7 @@ def paced(gap: float) -> float:
     return 1.0 / (gap + min(_MARGIN, gap * _MARGIN_SHARE))
 
 
-def _fail(flight: asyncio.Future[_Known], error: BaseException) -> None:
+def _fail(flight: asyncio.Future[Ruling], error: BaseException) -> None:
     flight.set_exception(error)
     flight.exception()  # Looked at, so that it is not reported as forgotten.
 
