@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 from tests.interop.test_registry_browser import WIDE, show
 
-PATIENCE = 30  # Seconds; only a test that fails waits that long.
+PATIENCE = 60  # Seconds; only a test that fails waits that long.
 
 
 def until(

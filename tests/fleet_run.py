@@ -139,7 +139,7 @@ def world_process(seed: int, accounts: int, hosts: int, log: Path, latency: floa
         yield json.loads(process.stdout.readline())
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 
 
 def require(program: str) -> str:

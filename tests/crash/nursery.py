@@ -64,7 +64,7 @@ def nursery_of(module: str, folder: Path) -> Iterator[Nursery]:
     finally:
         assert nursery.process.stdin
         nursery.process.stdin.close()
-        nursery.process.wait(timeout=20)
+        nursery.process.wait(timeout=60)
 
 
 def fork(role: Role, folder: str) -> int:

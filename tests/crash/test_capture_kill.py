@@ -57,7 +57,7 @@ def torture(folder: Path) -> set[int]:
 
 
 def wait_for_more(folder: Path, before: set[int]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while roles.settled(folder) <= before:
         assert time.monotonic() < deadline, "nothing is written"
         time.sleep(0.002)

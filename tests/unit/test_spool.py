@@ -28,7 +28,7 @@ async def opened(folder: Path, **options: Any) -> AsyncIterator[Spool]:
     options.setdefault("poll", 0.01)
     spool = Spool(folder / "finds", "finds", QueueOptions(**options))
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             yield spool
     finally:
         await spool.close()
@@ -498,7 +498,7 @@ async def _ack_some(spool: Spool, choices: list[bool], available: int) -> set[in
     async with aclosing(spool.consume()) as deliveries:
         for chosen in choices[: max(0, available)]:
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     delivery = await anext(deliveries)
             except TimeoutError:
                 raise AssertionError("a message that was not acked did not come") from None
