@@ -398,6 +398,17 @@ def test_edges_are_written_as_the_csv_module_would(url: str, links: list[Link]) 
     assert edge_rows([line]) == csv_bytes(expected)
 
 
+VALUE = CELL | st.none() | st.integers() | st.floats()
+
+
+@given(st.lists(st.lists(VALUE, min_size=2, max_size=4), max_size=3))
+def test_any_table_is_written_as_the_csv_module_would(table: list[list[Any]]) -> None:
+    text = io.StringIO()
+    csv.writer(text).writerows(table)
+    expected = text.getvalue().replace("\0", "\N{REPLACEMENT CHARACTER}")
+    assert csv_bytes(table) == expected.encode("utf-8", "replace")
+
+
 def test_formulas_stay_and_nul_goes() -> None:
     assert (
         csv_bytes([["=cmd|' /C calc'!A0", "a\0b", "\udcff"]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -128,12 +128,14 @@ class PageIndex:
         return None if packed is None else _decode_checkpoint(packed)
 
     def apply(self, lines: Sequence[CaptureLine]) -> None:
-        for line in lines:
-            digest = digest_of(line.url)
-            before = self.get(line.url)
+        digests = [digest_of(line.url) for line in lines]
+        committed = self._look(lambda txn: self._committed(txn, digests))
+        for digest, line in zip(digests, lines, strict=True):
+            before = self._pages.get(digest) or committed.get(digest)
             page = self._pages[digest] = page_after(before, line)
             if page.fetched and not (before is not None and before.fetched):
-                self._counted.update(self._scopes.of(page.url, page.page_type))
+                for scope in self._scopes.of(page.url, page.page_type):
+                    self._counted[scope] += 1
             if line.simhash is not None:
                 self._near.add(line.simhash, digest)
             if line.warc and line.content_bytes and not line.warc.revisit:
@@ -163,6 +165,10 @@ class PageIndex:
 
     def close(self) -> None:
         self._environment.close()
+
+    def _committed(self, txn: Any, digests: Iterable[bytes]) -> dict[bytes, Page]:
+        found = ((one, txn.get(one, db=self._tables["pages"])) for one in digests)
+        return {digest: _decode_page(packed) for digest, packed in found if packed is not None}
 
     def _write(self, txn: Any, checkpoint: Checkpoint) -> None:
         tables = self._tables
