@@ -28,6 +28,10 @@ def standing(browser: webdriver.Chrome) -> str:
     return browser.find_element(By.CSS_SELECTOR, "#part-standing .pill").text
 
 
+def fresh(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.ID, "part-fresh").text
+
+
 def tile(browser: webdriver.Chrome, name: str) -> str:
     """Read at once: the tiles may be replaced between two questions."""
     return str(

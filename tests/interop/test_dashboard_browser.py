@@ -19,6 +19,7 @@ from tests.dashboard_browser import (
     done,
     enough_to_see,
     follow,
+    fresh,
     hosts,
     picture,
     standing,
@@ -79,15 +80,21 @@ def _numbers_move(browser: webdriver.Chrome, site: Dashboard) -> None:
     then = done(browser)
     until(browser, lambda: done(browser) > then, "still more to be done")
     assert browser.execute_script("return window.sameness") == 1
-    assert browser.find_element(By.ID, "part-fresh").text == "Live."
+    until(browser, lambda: fresh(browser) == "Live.", "fresh figures")
 
 
 def _a_parked_host_shows_why(browser: webdriver.Chrome, host: str) -> None:
     def row() -> list[str]:
         return next((cells for cells in hosts(browser) if cells[0] == host), [])
 
-    until(browser, lambda: row()[1:2] == ["parked"], "the host to be parked")
-    name, condition, _, _, parked_until, why, _, last = row()
+    seen: list[str] = []
+
+    def is_parked() -> bool:
+        seen[:] = row()
+        return seen[1:2] == ["parked"]
+
+    until(browser, is_parked, "the host to be parked")
+    name, condition, _, _, parked_until, why, _, last = seen
     assert (name, condition, why, last) == (host, "parked", "rate limited", "rate limited")
     assert len(parked_until) == len("12:00:00")
     assert hosts(browser)[0][0] == host
@@ -132,7 +139,7 @@ def _reopened(browser: webdriver.Chrome, site: Dashboard, workspace: Path) -> No
     browser.get("about:blank")
     browser.get(site.url)
     assert standing(browser) == "cut short"
-    assert "Figures as of" in browser.find_element(By.ID, "part-fresh").text
+    assert "Figures as of" in fresh(browser)
     row = trawlnet("web", "status", "-w", workspace, "--json").rows[0]
     assert done(browser) == sum(row["settled"].values()) > 0
     assert tile(browser, "open") == f"{row['open']:,}"

@@ -11,6 +11,7 @@ from tests.dashboard_browser import (
     done,
     enough_to_see,
     follow,
+    fresh,
     hosts,
     picture,
     standing,
@@ -67,7 +68,7 @@ def _numbers_move(browser: webdriver.Chrome, site: Dashboard) -> None:
     )
     first = done(browser)
     until(browser, lambda: done(browser) > first, "more to be done")
-    assert browser.find_element(By.ID, "part-fresh").text == "Live."
+    until(browser, lambda: fresh(browser) == "Live.", "fresh figures")
 
 
 def _every_shard_tells_of_its_hosts(browser: webdriver.Chrome) -> None:
@@ -96,7 +97,7 @@ def _a_frozen_shard_is_shown_as_such(browser: webdriver.Chrome, fleet: WatchedFl
     fleet.freeze(1)
     until(browser, lambda: shards(browser)["1"][0] in ("silent", "gone"), "the silence")
     until(browser, lambda: shards(browser)["1"][0] == "gone", "its end")
-    assert shards(browser)["0"][0] in ("reading", "working")
+    until(browser, lambda: shards(browser)["0"][0] in ("reading", "working"), "the other one")
     fleet.wake(1)
     until(browser, lambda: shards(browser)["1"][0] in ("reading", "working"), "its return")
 
