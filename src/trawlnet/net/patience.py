@@ -10,10 +10,9 @@ class Patience:
     """What waits for a server uses some of it up: a connection by itself, whatever else in an
     `async with`."""
 
-    __slots__ = ("_begun", "_loop", "_timeout", "left", "total")
+    __slots__ = ("_begun", "_timeout", "left", "total")
 
     def __init__(self, total: float) -> None:
-        self._loop = asyncio.get_running_loop()
         self.total = total
         self.left = total
 
@@ -25,7 +24,7 @@ class Patience:
         return TimeoutError(f"no end within {self.total:g} s")
 
     async def __aenter__(self) -> None:
-        self._begun = self._loop.time()
+        self._begun = asyncio.get_running_loop().time()
         self._timeout = asyncio.timeout_at(self._begun + self.left)
         await self._timeout.__aenter__()
 
@@ -35,7 +34,7 @@ class Patience:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.left -= self._loop.time() - self._begun
+        self.left -= asyncio.get_running_loop().time() - self._begun
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
