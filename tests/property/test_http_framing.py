@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trawlnet.net.connection import SCRATCH, Connection, Place
+from trawlnet.net.patience import Patience
 from trawlnet.net.trouble import EXPECTED
 
 PLACE = Place("a.test", 80, False)
@@ -62,7 +63,7 @@ def answered(parts: list[bytes], way: str, *, ends: bool) -> tuple[int, bytes] |
         feeding = asyncio.create_task(feed())
         try:
             async with asyncio.timeout(60):
-                await connection.ask(b"GET", 4096)
+                await connection.ask(b"GET", 4096, Patience(60.0))
                 return connection.status, await body_of(connection, way)
         except EXPECTED as error:
             return type(error).__name__
