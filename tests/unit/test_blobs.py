@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,6 +75,28 @@ def test_the_same_content_is_written_once(store: BlobStore) -> None:
     assert first[0] == first[1]
     assert first[0].path.stat().st_ino == before.st_ino
     assert len(stored_files(store)) == 1
+
+
+def test_what_another_store_wrote_is_found(tmp_path: Path) -> None:
+    numbers = []
+    for _ in range(2):
+        store = BlobStore(tmp_path)
+        blob = asyncio.run(store.put(b"page"))
+        store.close()
+        numbers.append(blob.path.stat().st_ino)
+    assert numbers[0] == numbers[1]
+    assert len(stored_files(store)) == 1
+
+
+@pytest.mark.parametrize("bodies", [[b"one"], [b"%d" % n for n in range(20)]], ids=["one", "many"])
+def test_a_shard_that_somebody_took_away_is_made_again(
+    store: BlobStore, bodies: list[bytes]
+) -> None:
+    for blob in asyncio.run(store.put_many(bodies)):
+        shutil.rmtree(blob.path.parent.parent, ignore_errors=True)
+    asyncio.run(store.put_many(bodies))
+    assert len(stored_files(store)) == len(bodies)
+    assert list(store.verify()) == []
 
 
 @pytest.mark.parametrize("left", [0, 1, -1, "zeros", "longer"])
