@@ -202,7 +202,7 @@ def test_a_trace_stands_in_its_line_and_the_words_of_the_record_itself_do_not(
         try:
             raise ValueError("why")
         except ValueError:
-            logging.getLogger("x").exception("it broke", extra={"key": "k"})
+            logging.getLogger("x").exception("it broke", extra={"key": "k", "_mark": 1})
     (line,) = lines(path)
     assert list(line) == ["event", "logger", "level", "key", "at", "exception"]
     assert line["exception"].endswith("ValueError: why")

@@ -91,7 +91,8 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "level": record.levelname.lower(),
         }
-        extra = [name for name in vars(record) if name not in _OF_EVERY_RECORD]
+        # A name with an underscore is a library's own mark: Ray puts one on every record.
+        extra = [n for n in vars(record) if n not in _OF_EVERY_RECORD and not n.startswith("_")]
         fields |= {name: getattr(record, name) for name in extra[:_FIELDS]}
         at = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
         fields["at"] = f"{at.isoformat(timespec='microseconds')}Z"
