@@ -11,7 +11,6 @@ class Leases:
 
     def __init__(self) -> None:
         self._lanes: dict[bytes, dict[bytes, float]] = {}
-        self._none_before: dict[bytes, float] = {}  # No lease of a lane expires earlier than that.
 
     def __len__(self) -> int:
         return sum(len(lane) for lane in self._lanes.values())
@@ -27,25 +26,19 @@ class Leases:
 
     def put(self, lane: bytes, key: bytes, expiry: float) -> None:
         self._lanes.setdefault(lane, {})[key] = expiry
-        self._none_before[lane] = min(expiry, self._none_before.get(lane, math.inf))
 
     def end(self, lane: bytes, key: bytes) -> None:
         keys = self._lanes.get(lane)
         if keys is not None and keys.pop(key, None) is not None and not keys:
-            del self._lanes[lane], self._none_before[lane]
+            del self._lanes[lane]
 
     def expire(self, lane: bytes, now: float) -> None:
-        keys = self._lanes.get(lane)
-        if keys is None or now < self._none_before[lane]:
-            return
+        keys = self._lanes.get(lane, {})
         for key in [key for key, expiry in keys.items() if expiry <= now]:
             self.end(lane, key)
-        if keys:
-            self._none_before[lane] = min(keys.values())
 
     def first_expiry(self, lane: bytes) -> float:
         return min(self._lanes.get(lane, {}).values(), default=math.inf)
 
     def clear(self) -> None:
         self._lanes.clear()
-        self._none_before.clear()
