@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 
 
 def _pattern(text: str) -> str:
@@ -30,20 +31,26 @@ class Section(BaseModel):
     # Deferred: a command that does not read this section does not pay for its validators.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    @field_validator("*", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _nothing_is_the_default(cls, value: Any, info: ValidationInfo) -> Any:
+    def _nothing_is_the_default(cls, given: Any) -> Any:
         """`deny_patterns:` with nothing after it means none; null keeps its meaning elsewhere."""
-        field = cls.model_fields[info.field_name or ""]
-        if value is None and type(None) not in get_args(field.annotation):
-            return field.get_default(call_default_factory=True, validated_data={})
-        return value
+        if not isinstance(given, dict):
+            return given
+        empty = [key for key, value in given.items() if value is None and key in cls.model_fields]
+        needless = {key for key in empty if not _may_be_none(cls.model_fields[key])}
+        return {key: value for key, value in given.items() if key not in needless}
+
+
+def _may_be_none(field: FieldInfo) -> bool:
+    return type(None) in get_args(field.annotation)
 
 
 S = TypeVar("S", bound=Section)
 
 
 def section(model: type[S]) -> S:
-    """A field with the defaults of that section."""
-    field: S = Field(default_factory=lambda: model.model_validate({}))
+    """A field with the defaults of that section, which the whole config's validator makes: one of
+    its own is not built for it."""
+    field: S = Field(default_factory=dict, validate_default=True)
     return field
