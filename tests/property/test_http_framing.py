@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.net.connection import SCRATCH, Connection, Place
+from trawlnet.net.connection import SCRATCH, Connection
+from trawlnet.net.dial import Place
 from trawlnet.net.patience import Patience
 from trawlnet.net.trouble import EXPECTED
 

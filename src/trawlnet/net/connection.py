@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
-from typing import NamedTuple, cast
+from typing import cast
 
 import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from trawlnet.net.patience import Patience
+from trawlnet.net.dial import Place
+from trawlnet.net.patience import Alarm, Patience
 from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
@@ -17,19 +19,6 @@ _PLENTY = 768 * 1024  # Bytes that wait for their reader before the server has t
 _TO_THE_END = 1 << 62  # Bytes: nothing is enough before the last one.
 _PROXYS_HEAD = 16 * 1024  # Bytes.
 _INFORMATIONAL = range(102, 200)
-
-
-class Place(NamedTuple):
-    """Where a connection leads."""
-
-    host: str
-    port: int
-    is_tls: bool
-    proxy: str = ""  # URL of the one in between.
-
-    @property
-    def is_tunnel(self) -> bool:
-        return self.is_tls and bool(self.proxy)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -50,6 +39,7 @@ class Connection(asyncio.BufferedProtocol):
         self._scratch = scratch
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
+        self._alarm = Alarm(self._too_late)
         self._waiter: asyncio.Future[None] | None = None
         self._enough = 0  # Bytes that the waiter waits for.
         self._target: memoryview | None = None  # Where the rest of the body goes.
@@ -69,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         self.is_open = False
+        self._alarm.stop()
         self._transport.abort()
 
     async def ask(self, request: bytes, longest_head: int, patience: Patience) -> None:
@@ -160,11 +151,11 @@ class Connection(asyncio.BufferedProtocol):
         self._enough = enough
         self._waiter = self._loop.create_future()
         begun = self._loop.time()
-        timer = self._loop.call_at(begun + self._patience.left, self._too_late)
+        self._alarm.set(begun + self._patience.left)
         try:
             await self._waiter
         finally:
-            timer.cancel()
+            self._alarm.set(math.inf)
             self._patience.left -= self._loop.time() - begun
             self._waiter = None
         if self._error is not None:
@@ -211,6 +202,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
+        self._alarm.stop()
         if self.is_complete or self._error is not None:
             return
         if not self._is_headed:

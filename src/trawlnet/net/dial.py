@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohappyeyeballs import start_connection
 
@@ -15,6 +15,19 @@ from trawlnet.net.guard import Guard, Refused
 from trawlnet.net.trouble import Unresolved
 
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # As getaddrinfo has it.
+
+
+class Place(NamedTuple):
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    is_tls: bool
+    proxy: str = ""  # URL of the one in between.
+
+    @property
+    def is_tunnel(self) -> bool:
+        return self.is_tls and bool(self.proxy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 from types import TracebackType
+
+_TICK = 0.001  # Seconds: timers are no finer, and may come that much early.
 
 
 class Patience:
@@ -39,3 +43,38 @@ class Patience:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
             raise self.lost() from None
+
+
+class Alarm:
+    """Calls when a wait has gone on for too long. Most do not: one timer that looks again when it
+    comes serves all waits of a connection."""
+
+    __slots__ = ("_at", "_call", "_due", "_loop", "_timer")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = math.inf  # When the timer comes,
+        self._due = math.inf  # and when to call.
+
+    def set(self, due: float) -> None:
+        """By the clock of the loop; infinity for a wait that is over."""
+        self._due = due
+        if due < self._at:
+            self.stop()
+            self._at = due
+            self._timer = self._loop.call_at(due, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._at = math.inf
+
+    def _look(self) -> None:
+        self._timer, self._at = None, math.inf
+        if self._due <= self._loop.time() + _TICK:
+            self._call()
+        else:
+            self.set(self._due)

@@ -9,8 +9,8 @@ from collections import OrderedDict
 
 from yarl import URL
 
-from trawlnet.net.connection import SCRATCH, Connection, Place
-from trawlnet.net.dial import GuardedResolver, Pools, connected, info_of
+from trawlnet.net.connection import SCRATCH, Connection
+from trawlnet.net.dial import GuardedResolver, Place, Pools, connected, info_of
 from trawlnet.net.guard import Guard
 from trawlnet.net.patience import Patience
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from trawlnet.net.connection import Place
+from trawlnet.net.dial import Place
 from trawlnet.net.guard import Origin
 from trawlnet.net.inflate import ACCEPTED
 from trawlnet.net.pool import proxy_authorization
