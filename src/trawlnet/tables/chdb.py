@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,22 +101,35 @@ async def open_chdb(folder: Path) -> ChdbTables:
 
 
 def _open(folder: Path) -> ChdbTables:
-    try:
-        from chdb.session import Session  # Half a second: only who needs it pays.
-    except ImportError:
-        raise TablesMissing(
-            "the embedded ClickHouse is not installed",
-            "pip install 'trawlnet[clickhouse]', or name a server: --clickhouse-address",
-        ) from None
+    session_at = _session_type()
     folder.mkdir(parents=True, exist_ok=True)
     lock = _take(folder)
     try:
-        session: Any = cast("Any", Session)(str(folder))
+        session = session_at(str(folder))
         session.query(statement("set_plain_numbers").text)
     except RuntimeError as error:
         os.close(lock)
         raise TablesError(f"cannot open the tables in {folder}: {said(error)}", _HINT) from error
     return ChdbTables(session, lock)
+
+
+def _session_type() -> Any:
+    """Imported here: a fifth of a second that only who needs it pays. Half as much again and 40 MB
+    would go to pyarrow, which chDB imports if it can, and which nothing here asks it for."""
+    is_hidden = "pyarrow" not in sys.modules
+    if is_hidden:
+        cast(dict[str, Any], sys.modules)["pyarrow"] = None
+    try:
+        from chdb.session import Session
+    except ImportError:
+        raise TablesMissing(
+            "the embedded ClickHouse is not installed",
+            "pip install 'trawlnet[clickhouse]', or name a server: --clickhouse-address",
+        ) from None
+    finally:
+        if is_hidden:
+            del sys.modules["pyarrow"]
+    return Session
 
 
 def _take(folder: Path) -> int:
