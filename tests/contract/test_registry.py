@@ -234,23 +234,56 @@ def test_scans_that_were_cut_short_can_be_claimed_alone(where: Path | str) -> No
     async def body(registry: Registry) -> None:
         await filled(registry, A, B, C)
         assert await registry.claim(5, later, LEASE, "me", begun) == []
-        assert await registry.next_begun(later, begun, or_put_off=True) is None
+        assert await registry.next_begun(later, begun) is None
         for url in (A, B):
             await registry.claim_one(url, later, LEASE, "me")
         assert await registry.partial(A, "me", now=later, again_in=60.0)
         assert await registry.put_off(B, "me", Reason.RATE_LIMITED, now=later, again_in=20.0)
-        assert await registry.next_begun(later, begun, or_put_off=False) == later + 60.0
-        assert await registry.next_begun(later, begun, or_put_off=True) == later + 20.0
+        assert await registry.next_begun(later, begun) == later + 20.0
         assert await registry.claim(5, later + 19.0, LEASE, "me", begun) == []
         others = await registry.claim(5, later + 60.0, LEASE, "me", Which(begun=False))
         assert [row.pds_url for row in others] == [C]
         rows = await registry.claim(5, later + 60.0, LEASE, "me", begun)
         assert {row.pds_url for row in rows} == {A, B}
         # Whoever is being scanned, has been scanned whole or has failed, is not under way.
-        assert await registry.next_begun(later + 60.0, begun, or_put_off=True) is None
+        assert await registry.next_begun(later + 60.0, begun) is None
         assert await registry.completed(A, "me", found=1, indexed=1, now=later + 61.0)
         assert await registry.failed(B, "me", "", Reason.TIMEOUT, later + 61.0)
         assert await registry.claim(5, later + DAY, LEASE, "me", begun) == []
+
+    on(where, body)
+
+
+def test_nobody_who_scans_once_ends_while_something_is_left(where: Path | str) -> None:
+    later, soon = NOW + 10.0, NOW + 12.0
+
+    async def body(registry: Registry) -> None:
+        async def left(now: float = later) -> float | None:
+            return await registry.next_once(now, Which(), soon)
+
+        assert await left() is None
+        await filled(registry, A, B)
+        assert await left() == soon, "something is due"
+        for url in (A, B):
+            await claimed(registry, url, later)
+        assert await left() == soon, "others are at it"
+        assert await left(later + LEASE) == soon, "they died, and nobody has taken over yet"
+        assert await registry.put_off(B, "me", Reason.RATE_LIMITED, now=later, again_in=20.0)
+        assert await registry.partial(A, "me", now=later, again_in=60.0)
+        assert await left() == later + 60.0, "what is put off may wait for ever"
+        assert await left(later + 60.0) == soon
+        await claimed(registry, A, later + 60.0)
+        assert await registry.completed(A, "me", found=1, indexed=1, now=later + 61.0)
+        assert await left() is None
+
+    on(where, body)
+
+
+def test_of_hosts_that_a_relay_reads_anyway_nothing_is_left(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await registry.register_many([Found(A, Source.RELAY, connected=True)], NOW)
+        assert await registry.next_once(NOW, Which(skip_connected=True), NOW + 2.0) is None
+        assert await registry.next_once(NOW, Which(), NOW + 2.0) == NOW + 2.0
 
     on(where, body)
 

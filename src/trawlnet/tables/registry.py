@@ -138,18 +138,19 @@ class Registry:
             rows = [await self._row(transaction, url) for (url,) in urls]
         return sorted((row for row in rows if row is not None), key=lambda row: row.order)
 
-    async def next_begun(self, now: float, which: Which, *, or_put_off: bool) -> float | None:
-        """When the first scan that was cut short may go on; those that a server has put off may
-        wait for ever."""
-        values: dict[str, Value] = {"now": self._at(now), "or_put_off": or_put_off}
-        values["skip_connected"] = which.skip_connected
+    async def next_begun(self, now: float, which: Which) -> float | None:
+        """When the first scan that was cut short, or that a server has put off, may go on."""
+        values: dict[str, Value] = {"now": self._at(now), "skip_connected": which.skip_connected}
         ((due,),) = await self._db.rows(self._sql("next_begun"), values)
         return from_db(due)
 
-    async def next_given_up(self, now: float) -> float | None:
-        """When the first claim runs out that anybody holds now."""
-        ((until,),) = await self._db.rows(self._sql("next_given_up"), {"now": self._at(now)})
-        return from_db(until)
+    async def next_once(self, now: float, which: Which, soon: float) -> float | None:
+        """When to look again for what is left, `soon` if others are at it or have just been; None
+        when nothing is. What a server has put off may wait for ever, and does not count."""
+        values: dict[str, Value] = {"now": self._at(now), "soon": self._at(soon)}
+        values["skip_connected"] = which.skip_connected
+        ((due,),) = await self._db.rows(self._sql("next_once"), values)
+        return from_db(due)
 
     async def claims(self, now: float) -> dict[str, int]:
         """How many rows each owner holds."""

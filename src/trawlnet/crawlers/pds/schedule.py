@@ -78,9 +78,10 @@ class RegistryStore:
         does not wait for servers that send us away, but for other processes at work: one of them
         may die, or leave something to go on with."""
         now = self._clock.now()
-        due = await self._registry.next_begun(now, rota.which, or_put_off=not rota.once)
-        if due is None and rota.once and await self._registry.next_given_up(now) is not None:
-            return now + _LOOK_AGAIN
+        if rota.once:
+            due = await self._registry.next_once(now, rota.which, now + _LOOK_AGAIN)
+        else:
+            due = await self._registry.next_begun(now, rota.which)
         return math.inf if due is None else due
 
     async def cursor(self) -> str | None:
