@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Counts, Handler
@@ -20,9 +21,9 @@ class CountedTries:
         self._handler = handler
         self.retries = 0
 
-    async def __call__(self, task: Task) -> Outcome:
+    def __call__(self, task: Task) -> Coroutine[Any, Any, Outcome]:
         self.retries += task.attempt > 0 or task.waits > 0
-        return await self._handler(task)
+        return self._handler(task)
 
 
 def crawler_figures(

@@ -7,7 +7,7 @@ is found again, and with it the shortest way to the page.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from trawlnet.crawlers.web.policy import PER_DEPTH
 from trawlnet.engine.task import Task
@@ -21,8 +21,7 @@ def depth_of(score: float) -> int:
     return max(0, int(score // PER_DEPTH))
 
 
-@dataclass(frozen=True, slots=True)
-class PageVisit:
+class PageVisit(NamedTuple):
     """One URL to ask for."""
 
     url: str
