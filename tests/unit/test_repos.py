@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from trawlnet.crawlers.atproto.answers import error_outcome, speaks_for_account
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.repos.build import open_parts
+from trawlnet.crawlers.repos.build import open_parts, reading_threads
 from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
@@ -298,3 +298,10 @@ def test_a_crawl_that_cannot_start_says_what_to_type(
         asyncio.run(start())
     assert hint in trouble.value.hint
     assert not (tmp_path / "archive").exists()
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(None, 2), (1, 2), (2, 2), (3, 3), (64, 4)])
+def test_as_many_threads_read_repositories_as_there_are_cores_within_bounds(
+    cores: int | None, threads: int
+) -> None:
+    assert reading_threads(cores) == threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -52,7 +53,8 @@ ARCHIVE = "archive"
 _STORE = "store"
 _NOTES = "notes"
 _AT_REST = 16  # One part in so many of the memory is kept for the next bodies.
-_THREADS = 2  # More do not make two cores faster, and each may hold a repository.
+_LEAST_THREADS = 2  # To read repositories: while one waits for the interpreter the other goes on.
+_MOST_THREADS = 4  # More than the loop can feed, and each may hold a repository.
 
 
 @asynccontextmanager
@@ -113,7 +115,7 @@ async def assembled(
     budget = MemoryBudget(config.memory_limit)
     spills = Spills(frame.scratch / FOLDER, shelf.meter.spilled)
     stack.callback(spills.close)
-    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="repo")
+    pool = ThreadPoolExecutor(reading_threads(os.cpu_count()), thread_name_prefix="repo")
     stack.callback(pool.shutdown, wait=False, cancel_futures=True)
     visitor = Visitor(
         metered,
@@ -133,6 +135,10 @@ async def assembled(
         frame.gate, lambda: rates.pdses, census.left_out, _DROPS, lambda: _in_memory(budget)
     )
     return Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
+
+
+def reading_threads(cores: int | None) -> int:
+    return min(max(_LEAST_THREADS, cores or 0), _MOST_THREADS)
 
 
 _DROPS = tuple(map(str, DROP_REASONS))
