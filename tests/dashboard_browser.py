@@ -58,8 +58,9 @@ def hosts(browser: webdriver.Chrome) -> list[list[str]]:
 
 def follow(browser: webdriver.Chrome, selector: str) -> None:
     """Press Enter on something that leads to another page, and wait until it is there."""
-    target = browser.find_element(By.CSS_SELECTOR, selector)
-    browser.execute_script("window.isOld = true; arguments[0].focus()", target)
+    # Found and focused at once: its part of the page may be replaced at any time.
+    focus = "window.isOld = true; document.querySelector(arguments[0]).focus()"
+    browser.execute_script(focus, selector)
     ActionChains(browser).send_keys(Keys.ENTER).perform()
     # While a page goes the driver has several names for what is no longer there.
     waiting = WebDriverWait(browser, PATIENCE, 0.1, [WebDriverException])

@@ -21,7 +21,7 @@ from repos_run import blocks_written, holds_something
 from trawlnet.engine.outcome import Reason
 
 COUNTS = {"open", "leased", "waiting", "blocked", "scheduled", "known"}
-SLOWLY = 2.0  # Requests per second to each host: a crawl that takes about fifteen seconds.
+SLOWLY = 1.0  # Requests per second to each host: a crawl that takes about half a minute.
 
 
 def archived(workspace: Path) -> list[str]:
@@ -202,6 +202,7 @@ def test_while_a_crawl_runs_others_may_look_but_not_touch(slow: Started, tmp_pat
     row = status(workspace)
     assert row["running"] == slow.pid and isinstance(row["rate"], float)
     assert trawlnet("repos", "failures", "-w", workspace).code == 0
+    slow.tell(signal.SIGSTOP)  # It must not end before all of them have tried.
     for verb in ("retry", "reset"):
         ran = trawlnet("repos", verb, "-w", "net", cwd=tmp_path)
         assert ran.code == 11

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from pathlib import Path
 
 import trawlnet.engine.settle as settling
@@ -14,6 +15,8 @@ from trawlnet.engine.crawl import crawl
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
+
+BEHIND = 3
 
 
 async def sound(folder: Path) -> None:
@@ -38,10 +41,12 @@ async def settle_first(folder: Path) -> None:
 
 
 def break_order() -> None:
-    """Breaks "settled implies durable": the ledger says done, then the queue is written."""
+    """Breaks "settled implies durable": the ledger says done, and the queue is written some batches
+    later, so that whoever is killed has lost these."""
+    held_back: deque[object] = deque()
 
     async def swapped(floor: Floor, batch: list[Done]) -> None:
-        sink, held_back = floor.parts.sink, []
+        sink = floor.parts.sink
 
         class Later:
             async def write(self, written: object) -> None:
@@ -50,9 +55,8 @@ def break_order() -> None:
         object.__setattr__(floor.parts, "sink", Later())
         await right(floor, batch)
         object.__setattr__(floor.parts, "sink", sink)
-        await asyncio.sleep(0.2)
-        for written in held_back:
-            await sink.write(written)  # type: ignore[arg-type]
+        while len(held_back) > BEHIND:
+            await sink.write(held_back.popleft())  # type: ignore[arg-type]
 
     right = settling.settle_batch
     settling.settle_batch = swapped  # type: ignore[assignment]

@@ -73,6 +73,9 @@ def test_ids_show_lag_workers_and_what_each_decision_came_to(
             browser.get(site.url)
             until(browser, lambda: standing(browser) == "running", "the crawl")
 
+            def crew() -> str:
+                return exhibit(browser, "Decisions")[0][1]
+
             def judged() -> list[list[str]]:
                 return [row for row in exhibit(browser, "Decisions") if row[4][:1].isdigit()]
 
@@ -82,7 +85,9 @@ def test_ids_show_lag_workers_and_what_each_decision_came_to(
             assert min(float(n.replace(",", "")) for n in (rate, expected, measured)) >= 0.0
             assert any(row[2] for row in exhibit(browser, "Ids a second: expected and measured"))
             until(browser, lambda: tile(browser, "lag, 20th percentile").endswith("s"), "the lag")
-            assert tile(browser, "tasks in flight").split(" of ")[1] == workers
+            until(
+                browser, lambda: tile(browser, "tasks in flight").split(" of ")[1] == crew(), "it"
+            )
             enough_to_see(browser)
             assert _titles(browser) >= {"Lag", "Answers that are no ids", "Gaps", "Tasks in flight"}
             well_shown(browser, "dashboard-ids")
@@ -124,4 +129,5 @@ def _begun(crawl: Any, workspace: Path) -> Path:
 
 
 def _titles(browser: webdriver.Chrome) -> set[str]:
-    return {one.text for one in browser.find_elements(By.TAG_NAME, "h2")}
+    heads = "return [...document.querySelectorAll('h2')].map(one => one.textContent)"
+    return set(map(str, browser.execute_script(heads)))
