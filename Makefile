@@ -25,7 +25,7 @@ demo: $(READY) ## crawl a simulated network, kill it half-way, carry on, check t
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) ## the whole suite
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) ## style
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
