@@ -76,6 +76,7 @@ def test_an_empty_file_section_or_value_changes_nothing(tmp_path: Path, yaml: st
         ("repos:\n  workers: 5\n  workers: 6\n", "line 3: the key workers is there twice", ""),
         ("repos:\n\tworkers: 5\n", "line 2: found character", ""),
         ("repos: [\n", "line 2: ", ""),
+        ("repos:\n  contact: 2024-13-01\n", "month must be in 1..12", ""),
         ("repos: !!python/object:os.system {}\n", "line 1: could not determine", ""),
     ],
 )

@@ -49,6 +49,20 @@ def test_starting_up_costs_little() -> None:
     assert after.ru_utime - before.ru_utime < 3.0  # Loose: the machine may be busy.
 
 
+def test_a_crawl_loads_nothing_that_only_others_need() -> None:
+    """A terminal's block, a config file and the server of metrics have imports of their own."""
+    crawls = [f"trawlnet.crawlers.{name}.build" for name in ("ids", "pds", "repos", "web")]
+    listing = f"import sys, trawlnet.cli.web, trawlnet.cli.run, {', '.join(crawls)}"
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"{listing}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    ).stdout.split()
+    assert "trawlnet.crawlers.web.build" in loaded
+    assert not {"rich", "yaml", "aiohttp", "starlette", "redis", "psycopg", "chdb"} & set(loaded)
+
+
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) -> None:
     command = ALL[path]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -97,7 +96,9 @@ def _from_file(
 ) -> dict[str, _Given]:
     if not path.exists():
         return {}
-    document = _mapping(_read_yaml(path), path, "the file")
+    from trawlnet.cli.yaml_text import read_yaml  # Slow to load: only who has a file pays.
+
+    document = _mapping(read_yaml(path), path, "the file")
     _refuse_unknown(document, sections, path, "")
     section = _mapping(document.get(crawler), path, crawler)
     _refuse_unknown(section, model.model_fields, path, f"{crawler}.")
@@ -108,30 +109,6 @@ def _from_file(
         for key, value in section.items()
         if value is not None
     }
-
-
-def _read_yaml(path: Path) -> Any:
-    try:
-        return yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506 - a SafeLoader.
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        problem = f"{shown(path)}{line}: {error.problem or 'not YAML'}"
-    except yaml.YAMLError as error:
-        problem = f"{shown(path)}: {str(error).splitlines()[0]}"
-    raise UsageTrouble(problem, "write keys as `workers: 50`, indented under their section")
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Says so when a key is there twice, where YAML would quietly take the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                problem = f"the key {key.value} is there twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-            seen.add(key.value if isinstance(key.value, str) else "")
-        return super().construct_mapping(node, deep)
 
 
 def _mapping(value: Any, path: Path, name: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -95,6 +94,6 @@ def _written(field: FieldInfo) -> str:
 
 
 def _flow(value: Any) -> str:
-    plain = value.value if isinstance(value, Enum) else value
-    text: str = yaml.safe_dump(plain, default_flow_style=True, width=10_000)
-    return text.removesuffix("\n").removesuffix("\n...")
+    from trawlnet.cli.yaml_text import written  # Slow to load: only this verb pays.
+
+    return written(value.value if isinstance(value, Enum) else value)

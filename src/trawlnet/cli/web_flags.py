@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trawlnet.cli.errors import UsageTrouble
@@ -129,9 +128,11 @@ def _at(place: str, value: Any) -> dict[str, Any]:
 
 
 def _value(pair: str, text: str) -> Any:
+    from trawlnet.cli.yaml_text import read_value  # Slow to load: only --set pays.
+
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return read_value(text)
+    except ValueError:
         raise UsageTrouble(f"--set {pair}: not YAML", "put the value in quotes") from None
 
 
