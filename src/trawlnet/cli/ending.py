@@ -35,8 +35,9 @@ class Ended:
 
     @property
     def story(self) -> str:
-        took = duration(self.seconds)
-        return f"{_ENDINGS[self.ending]} after {took}: {listed(self.control.settled)}"
+        settled = self.control.settled
+        came_of_it = listed(settled) if any(settled.values()) else "nothing new"
+        return f"{_ENDINGS[self.ending]} after {duration(self.seconds)}: {came_of_it}"
 
 
 _ENDINGS = {
