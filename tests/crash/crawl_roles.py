@@ -24,6 +24,7 @@ from trawlnet.store.open import open_store
 
 LANES = 20
 PAGE = 20
+EXPOSED = "exposed"
 
 
 def roots_of(folder: Path) -> int:
@@ -106,6 +107,12 @@ async def sound(folder: Path) -> None:
     await run(folder, await opened(folder))
 
 
+async def exposed(folder: Path) -> None:
+    """Say that a kill would do harm now, and wait for it."""
+    (folder / EXPOSED).touch()
+    await asyncio.sleep(3600)
+
+
 async def settle_first(folder: Path) -> None:
     """Breaks "settled implies durable": the store forgets, then the sink writes."""
 
@@ -119,9 +126,8 @@ async def settle_first(folder: Path) -> None:
         object.__setattr__(floor.parts, "sink", Later())
         await right(floor, batch)
         object.__setattr__(floor.parts, "sink", sink)
-        await asyncio.sleep(0.02)
-        for written in held_back:
-            await sink.write(written)
+        if any(held_back):
+            await exposed(folder)
 
     right = settling.settle_batch
     settling.settle_batch = swapped  # type: ignore[assignment]
@@ -144,7 +150,7 @@ async def cursor_first(folder: Path) -> None:
     class CursorFirst(Wrapped):
         async def feed(self, page: Page) -> int:
             await self._store.feed(Page([], page.cursor))
-            await asyncio.sleep(0.02)
+            await exposed(folder)
             return await self._store.feed(page)
 
     await run(folder, CursorFirst(await opened(folder)))  # type: ignore[arg-type]
@@ -157,6 +163,8 @@ async def dequeue_deletes(folder: Path) -> None:
         async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
             lease = await self._store.lease(wants, now, ttl)
             await self._store.settle([Receipt(task, Reason.OK, at=now) for task in lease.tasks])
+            if lease.tasks:
+                await exposed(folder)
             return lease
 
     await run(folder, Forgetful(await opened(folder)))  # type: ignore[arg-type]
