@@ -80,7 +80,7 @@ async def header_first(folder: Path) -> None:
     def finalise(self: segment_file.SegmentFile) -> None:
         header = segment_file.rca.Header(1, len(self.entries), self.size)
         os.pwrite(self._fd, segment_file.rca.encode_header(header), 0)
-        time.sleep(0.01)
+        time.sleep(0.05)
         right(self)
 
     right = segment_file.SegmentFile.finalise

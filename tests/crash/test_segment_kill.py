@@ -12,6 +12,7 @@ import segment_roles
 from nursery import Nursery, nursery_of
 
 from made_segments import dids_in
+from program import wait_until
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.segment import find_segments, open_segment
 from trawlnet.archive.tally import tally
@@ -23,14 +24,22 @@ KILLS = 40
 def kill_again_and_again(nursery: Nursery, role: str, kills: int) -> int:
     """Returns how many of the killed left a segment that was not finalised."""
     dice, unfinished = random.Random(kills), 0
-    for _ in range(kills):
+    for kill in range(kills):
+        before = acknowledged_bytes(nursery.folder)
         pid = nursery.start(role)
+        if kill % 2:  # On a busy machine it may not have got anywhere yet.
+            wait_until(lambda old=before: acknowledged_bytes(nursery.folder) > old, "a batch")
         time.sleep(dice.uniform(0.01, 0.08))
         assert nursery.kill(pid), "it never ends by itself"
         archive = nursery.folder / "archive"
         for path in archive.glob("*.rca"):
             unfinished += not open_segment(path).finalised
     return unfinished
+
+
+def acknowledged_bytes(folder: Path) -> int:
+    file = folder / "acknowledged"
+    return file.stat().st_size if file.exists() else 0
 
 
 def trouble(folder: Path) -> str:
