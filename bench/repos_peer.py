@@ -15,13 +15,13 @@ import os
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).parent))
 
 import aiohttp
 import uvloop
 import zstandard
 
-from repo_block import LEVEL, peer_block
+from repo_block_peer import LEVEL, peer_block
 
 UNDER_WAY = 16  # Requests; the other process is computing while this one waits.
 SYNC_EVERY = 16  # Blocks.

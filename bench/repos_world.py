@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from repo_block import BASE32, CRAWLED_AT_US, made_record
+from repo_block import BASE32, made_record
+from repo_block_peer import CRAWLED_AT_US
 from trawlnet.formats.car import Block, car_frame, car_header
 from trawlnet.formats.cid import Cid, cid_of
 from trawlnet.formats.commit import Commit
