@@ -7,7 +7,7 @@ nginx serves the repositories from files in the page cache, so that it costs bot
 Ours is the command as people run it, after `repos plc`: accounts and their keys come from the
 mirror, which is filled before the clock starts. `full` verifies hashes, tree and signature (the
 default), `off` neither hashes nor signatures, as the peer; `documents` is `full` without a mirror,
-so that each account's document is asked for as well. The peer (bench/repos_peer.py) is two
+so that each account's document is asked for as well. The peer (bench/repos_peers/) is two
 processes. `mix` is 1,000 to 10,000 records, spread evenly on a logarithmic scale. Interleaved,
 medians. Wall time includes the start of Python on both sides, and the embedded ClickHouse on ours;
 the same command with nothing left to do says how much that is.
@@ -107,7 +107,7 @@ class Contest:
         for number in range(PEERS):
             urls = folder / f"urls{number}.txt"
             urls.write_text("\n".join(self._urls()[number::PEERS]))
-            script = str(Path(__file__).with_name("repos_peer.py"))
+            script = str(ROOT / "bench/repos_peers/pipeline.py")
             commands.append([sys.executable, script, str(urls), str(folder / f"{number}.rca")])
         return timed(commands, self.server)
 

@@ -4,7 +4,7 @@ What a competent user writes with aiohttp, libipld, orjson and zstandard, and th
 no cyclic garbage collector (a repository is a hundred thousand objects without a cycle), sixteen
 requests under way, large reads. It verifies nothing and remembers nothing.
 
-    repos_peer.py URLS OUTPUT    (a file with the URL of each repository)
+    pipeline.py URLS OUTPUT    (a file with the URL of each repository)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import aiohttp
 import uvloop
