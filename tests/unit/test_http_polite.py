@@ -204,6 +204,24 @@ def test_the_wait_for_a_turn_does_not_count_against_the_deadline() -> None:
     assert asyncio.run(run()).reason is Reason.OK
 
 
+def test_the_gap_to_what_left_before_does_not_count_against_it_either() -> None:
+    class Unhurried(CountedTurns):
+        async def leave(self) -> None:
+            await asyncio.sleep(1.2)
+
+    async def run() -> Response | Trouble:
+        guard, limits = Guard(allow_private=True), Limits(total=1.0)
+        async with (
+            hostile(hello) as server,
+            Http(Unhurried(), SystemClock(), AGENT, guard=guard, limits=limits) as http,
+        ):
+            return await http.get(server.url())
+
+    answer = asyncio.run(run())
+    assert isinstance(answer, Response)
+    assert answer.elapsed < 1.0
+
+
 def test_a_parked_lane_is_the_workers_business() -> None:
     async def run() -> None:
         clock = SystemClock()
