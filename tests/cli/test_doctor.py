@@ -38,3 +38,12 @@ def test_what_is_missing_comes_with_what_to_type() -> None:
 def test_a_file_system_that_cannot_be_written_is_bad() -> None:
     ran = trawlnet("doctor", "-w", "/proc/net")
     assert ran.code == 1 and "bad      file system" in ran.out and "hint: choose a" in ran.out
+
+
+def test_native_code_that_was_switched_off_is_not_blamed_on_a_library() -> None:
+    (native,) = [
+        row
+        for row in trawlnet("doctor", "--json", TRAWLNET_NATIVE="0").rows
+        if row["what"] == "native code"
+    ]
+    assert "TRAWLNET_NATIVE=0" in native["detail"] or native["mark"] == "missing"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 OPENED = """
 import asyncio, sys
@@ -24,10 +21,6 @@ print("pyarrow is there for others")
 """
 
 
-INSTALLED = all(find_spec(name) for name in ("chdb", "pyarrow"))
-
-
-@pytest.mark.skipif(not INSTALLED, reason="chdb or pyarrow is not installed")
 def test_tables_are_opened_without_pyarrow_and_leave_it_to_others(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", OPENED, str(tmp_path / "tables")], capture_output=True, text=True

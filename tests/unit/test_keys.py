@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from servers import require_package
 from trawlnet.formats import k256
 from trawlnet.formats.keys import ORDER, Curve, PrivateKey, PublicKey, public_key
 from trawlnet.formats.malformed import Malformed
@@ -14,7 +17,9 @@ N = ORDER[Curve.K256]
 SIGNER = PrivateKey(Curve.K256, 77_777)
 MESSAGE = b"a commit"
 
-pytestmark = pytest.mark.skipif(not k256.is_available, reason="coincurve is not installed")
+if sys.version_info < (3, 14):  # There is no release for later ones yet.
+    require_package("coincurve")
+pytestmark = pytest.mark.skipif(not k256.is_available, reason="no coincurve for this Python")
 
 
 def by_both(monkeypatch: pytest.MonkeyPatch, key: PublicKey, signature: bytes) -> list[bool]:

@@ -108,6 +108,8 @@ def _native() -> Finding:
             importlib.import_module(module)
     except ImportError as error:
         return Finding("native code", Mark.BAD, f"does not load: {error}", "pip install . again")
+    if os.environ.get("TRAWLNET_NATIVE") == "0":
+        return Finding("native code", Mark.OK, "compiled, but TRAWLNET_NATIVE=0 switches it off")
     if page_reader() is None:
         detail = (
             "compiled; pages are read in plain Python: this selectolax does not show its Lexbor"
