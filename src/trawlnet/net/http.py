@@ -215,7 +215,7 @@ class Asking:
             self._told(answer)
             return
         try:
+            answer.close()  # First: whatever becomes of telling, the connection is given back.
             self._told(answer)
-            answer.close()
         finally:
             await self._turn.__aexit__(kind, error, trace)
