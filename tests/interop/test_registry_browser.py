@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
 from tests.registry_rows import fill_registry
 from tests.registry_site import Running, serving
@@ -50,9 +50,13 @@ def press(browser: webdriver.Chrome, *keys: str) -> None:
 
 def send(browser: webdriver.Chrome, *keys: str) -> None:
     """Press keys that lead to another page, and wait until it is there."""
-    old = browser.find_element(By.TAG_NAME, "html")
+    # By a mark on the old page: an element of a page that is going has several names for that.
+    browser.execute_script("window.isOld = true")
     press(browser, *keys)
-    WebDriverWait(browser, 20).until(expected_conditions.staleness_of(old))
+    arrived = "return !window.isOld && document.readyState === 'complete'"
+    WebDriverWait(browser, 60, ignored_exceptions=[WebDriverException]).until(
+        lambda page: page.execute_script(arrived)
+    )
 
 
 def tab_to(browser: webdriver.Chrome, name: str) -> None:
