@@ -20,6 +20,7 @@ from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb import LmdbStore
+from trawlnet.store.lmdb_tables import open_environment
 
 NOW = 1_700_000_000.0
 TINY_MAP_BYTES = 1 << 16
@@ -91,6 +92,38 @@ def test_another_process_may_look_while_the_map_grows(tmp_path: Path) -> None:
             looker.stdin.close()
         await store.close()
 
+    run(tell)
+
+
+def test_the_map_may_grow_between_opening_it_and_its_first_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow = """
+        import asyncio, sys
+        from pathlib import Path
+        from tests.contract.test_store_lmdb import page
+        from trawlnet.store.lmdb import LmdbStore
+
+        async def grow():
+            store = await LmdbStore.open(Path(sys.argv[1]), map_size=1 << 16)
+            await store.feed(page(0, 3_000))
+            await store.close()
+
+        asyncio.run(grow())
+    """
+
+    def opened_and_overtaken(path: Path, map_size: int) -> Any:
+        environment = open_environment(path, map_size)
+        with child(grow, str(path)) as other:
+            assert other.wait() == 0
+        return environment
+
+    async def tell() -> None:
+        store = await LmdbStore.open(tmp_path, map_size=TINY_MAP_BYTES)
+        assert (await store.counts()).known == 3_000
+        await store.close()
+
+    monkeypatch.setattr("trawlnet.store.lmdb.open_environment", opened_and_overtaken)
     run(tell)
 
 

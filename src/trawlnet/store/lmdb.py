@@ -147,7 +147,7 @@ class LmdbStore:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(
-                self._thread, lambda: with_room(self._environment, run)
+                self._thread, lambda: with_room(lambda: self._environment, run)
             )
         except lmdb.Error as error:
             raise _trouble(error, self._path) from error

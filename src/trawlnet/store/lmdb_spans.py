@@ -39,8 +39,9 @@ class SpanFile:
                 readonly=readonly,
                 create=not readonly,
             )
-            self._spans = self._environment.open_db(b"spans", create=not readonly)
-            self._notes = self._environment.open_db(b"notes", create=not readonly)
+        self._spans, self._notes = (
+            self._table(name, create=not readonly) for name in (b"spans", b"notes")
+        )
         self._check_format(readonly)
 
     def write(
@@ -89,11 +90,17 @@ class SpanFile:
         return self._with_room(run)
 
     def count(self) -> int:
-        with self._in_words(), self._environment.begin() as txn:
-            return int(txn.stat(self._spans)["entries"])
+        def run() -> int:
+            with self._environment.begin() as txn:
+                return int(txn.stat(self._spans)["entries"])
+
+        return self._with_room(run)
 
     def close(self) -> None:
         self._environment.close()
+
+    def _table(self, name: bytes, *, create: bool) -> Any:
+        return self._with_room(lambda: self._environment.open_db(name, create=create))
 
     def _check_format(self, readonly: bool) -> None:
         (found,) = self.notes(["format"])
@@ -107,7 +114,7 @@ class SpanFile:
     def _with_room(self, run: Callable[[], T]) -> T:
         """Again with a larger map for as long as the map is too small."""
         with self._in_words():
-            return with_room(self._environment, run)
+            return with_room(lambda: self._environment, run)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
