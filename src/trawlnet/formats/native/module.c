@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "crc32.h"
 #include "repoblock.h"
 
 int add_record_counts(PyObject *module); /* module_counts.c */
@@ -262,11 +263,35 @@ static PyObject *py_format_double(PyObject *Py_UNUSED(module), PyObject *number)
     return PyUnicode_FromStringAndSize(text, (Py_ssize_t)json_double(value, text));
 }
 
+typedef uint32_t crc_fn(uint32_t crc, const uint8_t *data, size_t len);
+
+static PyObject *crc_with(PyObject *args, crc_fn *crc)
+{
+    Py_buffer view;
+    unsigned value = 0;
+    if (!PyArg_ParseTuple(args, "y*|I", &view, &value))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    value = crc(value, view.buf, (size_t)view.len);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(value);
+}
+
+static PyObject *py_crc32(PyObject *Py_UNUSED(module), PyObject *args) { return crc_with(args, crc32_ieee); }
+
+static PyObject *py_crc32_portable(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return crc_with(args, crc32_portable);
+}
+
 static PyMethodDef methods[] = {
     {"extract", extract, METH_VARARGS, extract_doc},
     {"sha256", py_sha256, METH_O, "The digest by the fastest code this processor runs."},
     {"sha256_portable", py_sha256_portable, METH_O, "The digest by the portable code."},
     {"sha256_paired", py_sha256_paired, METH_O, "The digest by the code that hashes two messages side by side."},
+    {"crc32", py_crc32, METH_VARARGS, "crc32(data, before=0)\n--\n\nAs zlib's, by the fastest code this processor runs."},
+    {"crc32_portable", py_crc32_portable, METH_VARARGS, "crc32_portable(data, before=0)\n--\n\nBy the portable code."},
     {"format_double", py_format_double, METH_O, "A finite float as JSON."},
     {NULL, NULL, 0, NULL},
 };
