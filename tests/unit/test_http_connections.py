@@ -114,10 +114,13 @@ def test_a_body_of_known_size_is_received_where_it_is_to_stay(size: int, new_loo
 
 
 @LOOPS
+@pytest.mark.parametrize("size", [100, 1_000_000])
 @pytest.mark.parametrize("rudely", [False, True])
-def test_a_body_that_falls_short_of_its_memory_is_truncated(rudely: bool, new_loop: Any) -> None:
+def test_a_body_that_falls_short_of_its_memory_is_truncated(
+    rudely: bool, size: int, new_loop: Any
+) -> None:
     async def script(exchange: Exchange) -> None:
-        await exchange.send(HEAD + b"Content-Length: 100\r\n\r\nhalf")
+        await exchange.send(HEAD + b"Content-Length: %d\r\n\r\nhalf" % size)
         await asyncio.sleep(0.02)
         await exchange.send(b" and some more")
         if rudely:
@@ -126,7 +129,7 @@ def test_a_body_that_falls_short_of_its_memory_is_truncated(rudely: bool, new_lo
     async def act(v: Visit) -> None:
         async with v.http.stream(v.server.url()) as stream:
             assert not isinstance(stream, Trouble)
-            trouble = await stream.fill(bytearray(100))
+            trouble = await stream.fill(bytearray(size))
             assert trouble is not None and trouble.reason is Reason.TRUNCATED
             assert rudely or stream.wire_bytes == len("half and some more")
         assert (await v.get()).reason is Reason.TRUNCATED, "the connection was not used again"
@@ -328,6 +331,11 @@ def test_a_trusted_server_is_read_over_tls(certified: Path, new_loop: Any) -> No
                 answer = await http.get(f"https://127.0.0.1:{port}/")
                 assert isinstance(answer, Response)
                 assert answer.body == b"t" * 1_000_000
+            async with http.stream(f"https://127.0.0.1:{port}/") as stream:
+                assert not isinstance(stream, Trouble)
+                memory = bytearray(stream.announced or 0)
+                assert await stream.fill(memory) is None
+                assert memory == answer.body
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(over_tls(certified, act))

@@ -190,15 +190,15 @@ class Stream:
 
     async def _error_page(self) -> bytes:
         """As much as is useful: the status is the answer, however badly its page is served."""
-        body = BytesIO()
+        body, most = BytesIO(), self._limits.error_body
         try:
-            while body.tell() < self._limits.error_body and (piece := await self._next_piece()):
+            while (left := most - body.tell()) > 0 and (piece := await self._next_piece(left)):
                 body.write(piece)
         except EXPECTED:
             pass
-        return body.getvalue()[: self._limits.error_body]
+        return body.getvalue()[:most]
 
-    async def _next_piece(self) -> bytes:
+    async def _next_piece(self, enough: int = _GULP) -> bytes:
         """Empty at the end of the body."""
         if self.wire_bytes == 0:
             self._refuse_announced()
@@ -210,7 +210,7 @@ class Stream:
                     self._note_inflated(len(piece))
                     return piece
             # A little of what is to be inflated may be a lot.
-            chunk = await self._open_connection().piece(1 if self._is_coded else _GULP)
+            chunk = await self._open_connection().piece(1 if self._is_coded else enough)
             if not chunk:
                 return self._finished()
             if self.wire_bytes == 0:

@@ -15,6 +15,7 @@ from trawlnet.net.patience import Alarm, Patience
 from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
+_FIRST = 64 * 1024  # Bytes received with a head: what comes of its body there is copied twice.
 _PLENTY = 768 * 1024  # Bytes that wait for their reader before the server has to.
 _TO_THE_END = 1 << 62  # Bytes: nothing is enough before the last one.
 _PROXYS_HEAD = 16 * 1024  # Bytes.
@@ -37,6 +38,7 @@ class Connection(asyncio.BufferedProtocol):
         self.length: int | None = None  # Of its body, as far as that was announced.
         self.is_complete = True  # It has arrived to its last byte, and nothing is under way.
         self._scratch = scratch
+        self._first = scratch[:_FIRST]
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm(self._too_late)
@@ -47,6 +49,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting = 0  # Bytes of them,
         self._filled = 0  # and bytes that are where they are to stay.
         self._paused = False
+        self._is_headed = False
         self._error: Exception | None = None
         self._keeps = False
 
@@ -106,6 +109,7 @@ class Connection(asyncio.BufferedProtocol):
     async def piece(self, enough: int = 1) -> bytes:
         """What has come of the body, or so many bytes of what comes next; empty at its end."""
         while not self._pieces and not self.is_complete:
+            self._read_on()
             await self._news(enough)
         piece = self._taken()
         self._read_on()
@@ -166,6 +170,10 @@ class Connection(asyncio.BufferedProtocol):
             self._paused = False
             self._transport.resume_reading()
 
+    def _pause(self) -> None:
+        self._paused = True
+        self._transport.pause_reading()
+
     def _too_late(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._fail(self._patience.lost())
@@ -178,7 +186,9 @@ class Connection(asyncio.BufferedProtocol):
     # What the transport calls.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._scratch if self._target is None else self._target
+        if self._target is not None:
+            return self._target
+        return self._scratch if self._is_headed else self._first
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.is_complete:
@@ -237,6 +247,8 @@ class Connection(asyncio.BufferedProtocol):
             self._is_parsed = False
             if self._left is not None:
                 self._left -= self._waiting
+                if self._left > _FIRST:
+                    self._pause()  # Its reader says where it goes, and need not copy it.
 
     def _count(self, came: memoryview) -> None:
         """Bytes of a body that is not parsed."""
@@ -255,8 +267,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pieces.append(piece)
         self._waiting += len(piece)
         if self._waiting > max(_PLENTY, self._enough) and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
+            self._pause()
 
     def _fail(self, error: Exception) -> None:
         self._error = error
