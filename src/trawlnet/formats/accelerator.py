@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
+
+import zstandard
 
 _LEXBOR = 3  # The major version whose functions `_page` knows.
 
@@ -36,3 +40,18 @@ def page_reader() -> ModuleType | None:
 
 
 native = _load("_native")
+
+
+def block_encoder() -> Any:
+    """The type that packs blocks, or None. Its zstd is the one in zstandard's part for interpreters
+    other than this one: the part for this one lets nobody else call it."""
+    if native is None:
+        return None
+    spec = find_spec("zstandard._cffi")
+    found = native.load_zstd(spec.origin) if spec and spec.origin else "zstandard._cffi"
+    major, minor, patch = zstandard.ZSTD_VERSION
+    if found == 10_000 * major + 100 * minor + patch:
+        return native.BlockEncoder
+    if os.environ.get("TRAWLNET_NATIVE") == "require":
+        raise ImportError(f"the compiled packer of blocks finds no zstd as zstandard's: {found}")
+    return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from types import ModuleType
+from typing import Any
 
-import zstandard
-
-from trawlnet.formats import rca, repoblock_plain
+from trawlnet.formats import repoblock_plain
+from trawlnet.formats.accelerator import block_encoder
 from trawlnet.formats.accelerator import native as _native
 from trawlnet.formats.cborread import SHA256_LINK
 from trawlnet.formats.repocontent import (
@@ -23,6 +23,7 @@ from trawlnet.formats.repocontent import (
 Buffer = bytes | bytearray | memoryview
 
 DEFAULT_OPTIONS = ExtractOptions()
+_Encoder = block_encoder()
 _per_thread = threading.local()
 
 
@@ -43,12 +44,12 @@ def extract(car: Buffer, options: ExtractOptions = DEFAULT_OPTIONS) -> RepoConte
 
 def encode_content(content: RepoContent, *, pds: str, crawled_at_us: int, zstd_level: int) -> bytes:
     """The finished archive block of a repository."""
-    compress = _compressor(zstd_level).compress
-    packed = [
-        rca.PackedCollection(collection.name, collection.records, compress(collection.data))
-        for collection in content.collections
-    ]
-    return rca.encode_block(content.did, pds, content.rev, crawled_at_us, packed)
+    if _Encoder is None:
+        return repoblock_plain.encode_content(content, pds, crawled_at_us, zstd_level)
+    block: bytes = _encoder(zstd_level).encode(
+        content.did, pds, content.rev, crawled_at_us, content.collections
+    )
+    return block
 
 
 def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) -> RepoContent:
@@ -85,10 +86,10 @@ def _counts(dropped: tuple[int, ...]) -> dict[DropReason, int]:
     return {DROP_REASONS[number - 1]: count for number, count in enumerate(dropped) if count}
 
 
-def _compressor(level: int) -> zstandard.ZstdCompressor:
-    """One compressor per thread and level: making one costs more than a small repository."""
-    compressors: dict[str, zstandard.ZstdCompressor] = _per_thread.__dict__
+def _encoder(level: int) -> Any:
+    """One per thread and level: making one costs more than a small repository."""
+    encoders: dict[str, Any] = _per_thread.__dict__
     key = f"level {level}"
-    if key not in compressors:
-        compressors[key] = zstandard.ZstdCompressor(level=level)
-    return compressors[key]
+    if key not in encoders:
+        encoders[key] = _Encoder(level)
+    return encoders[key]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+import zstandard
+
+from trawlnet.formats import rca
 from trawlnet.formats.cborjson import Dropped, record_json
 from trawlnet.formats.cborread import (
     ARRAY,
@@ -35,6 +39,7 @@ from trawlnet.formats.repocontent import (
 from trawlnet.formats.syntax import is_nsid, is_record_key
 
 _SHA_256 = b"\x12\x20"
+_per_thread = threading.local()
 
 
 @dataclass(slots=True)
@@ -71,7 +76,7 @@ def extract(car: bytes | bytearray | memoryview, options: ExtractOptions) -> Rep
     x = _Extraction(bytes(car), options, _any_of(options.collections))
     root = _load_car(x)
     commit = read_commit(x.blocks.get(root))
-    for key, block in walk(x.blocks, commit.data):
+    for key, block in walk(x.blocks, commit.data, check_layers=options.verify_hashes):
         _add_record(x, key, block)
     full = sorted((run for run in x.runs if run.records), key=lambda run: run.name)
     return RepoContent(
@@ -238,3 +243,21 @@ def _checked_json(options: ExtractOptions, data: bytes) -> bytes:
     if len(json) > options.max_json:
         raise Dropped(DropReason.TOO_LARGE)
     return json
+
+
+def encode_content(content: RepoContent, pds: str, crawled_at_us: int, zstd_level: int) -> bytes:
+    compress = _compressor(zstd_level).compress
+    packed = [
+        rca.PackedCollection(name, records, compress(data))
+        for name, records, data in content.collections
+    ]
+    return rca.encode_block(content.did, pds, content.rev, crawled_at_us, packed)
+
+
+def _compressor(level: int) -> zstandard.ZstdCompressor:
+    """One per thread and level: making one costs more than a small repository."""
+    compressors: dict[str, zstandard.ZstdCompressor] = _per_thread.__dict__
+    key = f"level {level}"
+    if key not in compressors:
+        compressors[key] = zstandard.ZstdCompressor(level=level)
+    return compressors[key]

@@ -8,6 +8,7 @@
 #include "repoblock.h"
 
 int add_record_counts(PyObject *module); /* module_counts.c */
+int add_block_encoder(PyObject *module); /* module_block.c */
 
 /* What is kept for reuse: about what the threads of a crawl work on at once, and no more than this of each. */
 enum { SPARES = 4, LARGEST_SPARE = 8 << 20 };
@@ -313,7 +314,7 @@ static int module_exec(PyObject *module)
     state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
     if (!state->payload_type || seed_from_os(state->seed) < 0)
         return -1;
-    if (add_record_counts(module) < 0)
+    if (add_record_counts(module) < 0 || add_block_encoder(module) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "ERROR_KINDS", REPO_ERROR_COUNT) < 0)
         return -1;

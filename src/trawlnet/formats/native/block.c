@@ -1,0 +1,101 @@
+/* Compresses each collection straight to its place in the block; nothing is put together afterwards. */
+#include "block.h"
+
+#include "crc32.h"
+
+enum { U16 = 2, U32 = 4, U64 = 8, U16_MAX = 65535 };
+
+static void put_number(uint8_t *at, uint64_t value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void append_number(buffer *out, uint64_t value, size_t bytes)
+{
+    put_number(out->data + out->len, value, bytes);
+    out->len += bytes;
+}
+
+static void append_text(buffer *out, text t)
+{
+    append_number(out, t.len, U16);
+    if (t.len)
+        memcpy(out->data + out->len, t.at, t.len);
+    out->len += t.len;
+}
+
+static int is_short(text t) { return t.len <= U16_MAX; }
+
+/* Bytes of everything before the compressed data; texts are short, so that this cannot overflow. */
+static size_t head_size(const block_content *content)
+{
+    size_t size = U32 + 3 * U16 + content->did.len + content->pds.len + content->rev.len + U64 + U16 + U32;
+    for (size_t i = 0; i < content->run_count; i++)
+        size += U16 + content->runs[i].name.len + 2 * U32;
+    return size;
+}
+
+static block_error check(const block_content *content)
+{
+    if (content->run_count > U16_MAX)
+        return BLOCK_MANY_RUNS;
+    if (!is_short(content->did) || !is_short(content->pds) || !is_short(content->rev))
+        return BLOCK_LONG_TEXT;
+    for (size_t i = 0; i < content->run_count; i++)
+        if (!is_short(content->runs[i].name))
+            return BLOCK_LONG_TEXT;
+    return BLOCK_OK;
+}
+
+/* What compressing needs at most is asked for run by run: all at once would be as much as the JSON. */
+static block_error compress_run(buffer *out, const run *r, size_t size_at, const zstd *z, zstd_context *context)
+{
+    size_t bound = z->bound(r->data.len);
+    if (z->is_error(bound))
+        return BLOCK_NOT_COMPRESSED;
+    if (!buffer_reserve(out, bound))
+        return BLOCK_NO_MEMORY;
+    size_t size = z->compress(context, out->data + out->len, out->cap - out->len, r->data.at, r->data.len);
+    if (z->is_error(size))
+        return BLOCK_NOT_COMPRESSED;
+    out->len += size;
+    if (out->len > UINT32_MAX)
+        return BLOCK_TOO_LARGE;
+    put_number(out->data + size_at, size, U32);
+    return BLOCK_OK;
+}
+
+block_error block_encode(buffer *out, const block_content *content, const zstd *z, zstd_context *context)
+{
+    block_error error = check(content);
+    if (error)
+        return error;
+    if (!buffer_reserve(out, head_size(content)))
+        return BLOCK_NO_MEMORY;
+    out->len += U32; /* the size, known at the end */
+    append_text(out, content->did);
+    append_text(out, content->pds);
+    append_text(out, content->rev);
+    append_number(out, (uint64_t)content->crawled_at_us, U64);
+    append_number(out, content->run_count, U16);
+    const size_t checked = out->len + U32;
+    out->len = checked;
+    for (size_t i = 0; i < content->run_count; i++) {
+        append_text(out, content->runs[i].name);
+        append_number(out, content->runs[i].records, U32);
+        out->len += U32;
+    }
+    size_t at = checked;
+    for (size_t i = 0; !error && i < content->run_count; i++) {
+        at += U16 + content->runs[i].name.len + 2 * U32;
+        error = compress_run(out, &content->runs[i], at - U32, z, context);
+    }
+    if (error)
+        return error;
+    if (out->len > UINT32_MAX)
+        return BLOCK_TOO_LARGE;
+    put_number(out->data + checked - U32, crc32_ieee(0, out->data + checked, out->len - checked), U32);
+    put_number(out->data, out->len, U32);
+    return BLOCK_OK;
+}

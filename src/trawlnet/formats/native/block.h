@@ -1,0 +1,33 @@
+/* One repository as a block of the archive: names, table of contents, compressed collections. */
+#ifndef TRAWLNET_BLOCK_H
+#define TRAWLNET_BLOCK_H
+
+#include "repoblock.h"
+#include "zstd.h"
+
+typedef struct {
+    text name;
+    uint32_t records;
+    text data;
+} run;
+
+typedef struct {
+    text did, pds, rev;
+    int64_t crawled_at_us;
+    const run *runs; /* by name */
+    size_t run_count;
+} block_content;
+
+typedef enum {
+    BLOCK_OK = 0,
+    BLOCK_LONG_TEXT,      /* a text of more than 65,535 bytes */
+    BLOCK_MANY_RUNS,      /* more than 65,535 collections */
+    BLOCK_TOO_LARGE,      /* 4 GiB or more */
+    BLOCK_NOT_COMPRESSED, /* an error of zstd's */
+    BLOCK_NO_MEMORY
+} block_error;
+
+/* Into `out`, which comes empty. */
+block_error block_encode(buffer *out, const block_content *content, const zstd *z, zstd_context *context);
+
+#endif
