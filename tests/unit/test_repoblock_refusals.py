@@ -214,6 +214,38 @@ def test_a_bad_tree_costs_the_repo(extract: Extract, what: str) -> None:
     assert refusal(extract, tree_car(BAD_TREES[what]), ExtractOptions()) is RepoErrorKind.BAD_TREE
 
 
+@pytest.mark.parametrize("what", sorted(BAD_TREES))
+def test_only_layers_go_unchecked_with_the_hashes(extract: Extract, what: str) -> None:
+    car = tree_car(BAD_TREES[what])
+    if what in ("keys of two layers in a node", "a child of the wrong layer"):
+        assert extract(car, UNVERIFIED).records == 2
+    else:
+        assert refusal(extract, car) is RepoErrorKind.BAD_TREE
+
+
+@pytest.mark.parametrize(("steps", "taken"), [(127, True), (128, False)])
+def test_a_tree_is_no_deeper_than_there_are_layers(
+    extract: Extract, steps: int, taken: bool
+) -> None:
+    nodes = [LEAF]
+    for _ in range(steps):
+        nodes.append(encode({"e": [], "l": cid_of(nodes[-1])}))
+    nodes.append(encode({"e": [entry(LAYER_1, VALUE)], "l": cid_of(nodes[-1])}))
+    car = tree_car(nodes[::-1])
+    if taken:
+        assert extract(car, UNVERIFIED).records == 2
+    else:
+        assert refusal(extract, car) is RepoErrorKind.BAD_TREE
+    assert refusal(extract, car, ExtractOptions()) is RepoErrorKind.BAD_TREE
+
+
+def test_a_node_in_two_places_is_refused_however_its_keys_lie(extract: Extract) -> None:
+    # Without keys of its own a node could stand under each of many others, at every depth.
+    step = encode({"e": [], "l": cid_of(LEAF)})
+    root = encode({"e": [entry(LAYER_2, VALUE, tree=cid_of(step))], "l": cid_of(step)})
+    assert refusal(extract, tree_car([root, step, LEAF])) is RepoErrorKind.BAD_TREE
+
+
 def test_a_sound_tree_of_hand_made_nodes_is_read(extract: Extract) -> None:
     root = encode({"e": [entry(LAYER_1, VALUE)], "l": cid_of(LEAF)})
     content = extract(tree_car([root, LEAF]), ExtractOptions())
@@ -231,17 +263,18 @@ def test_a_missing_record_or_node_costs_the_repo(extract: Extract, missing: Cid)
 
 def test_a_tree_that_contains_itself_ends(extract: Extract) -> None:
     # With hashes unchecked a node can name itself.
-    itself = Cid(b"\x01\x71\x12\x20" + b"\x07" * 32)
+    itself, other = (Cid(b"\x01\x71\x12\x20" + digit * 32) for digit in (b"\x07", b"\x08"))
+    step = encode({"e": [], "l": itself})
     for loop in (
         encode({"e": [entry(LAYER_1, VALUE)], "l": itself}),
         encode({"e": [entry(LAYER_1, VALUE, tree=itself)], "l": None}),
         encode({"e": [], "l": itself}),
+        encode({"e": [entry(LAYER_1, VALUE)], "l": other}),
+        encode({"e": [entry(LAYER_1, VALUE, tree=other)], "l": None}),
     ):
         commit = Commit(DID, itself, REV, sig=bytes(64)).encode()
-        car = write_car(
-            [cid_of(commit)],
-            [Block(cid_of(commit), commit), Block(itself, loop), Block(VALUE, LIKE)],
-        )
+        blocks = [Block(cid_of(commit), commit), Block(itself, loop), Block(other, step)]
+        car = write_car([cid_of(commit)], [*blocks, Block(VALUE, LIKE)])
         assert refusal(extract, car) is RepoErrorKind.BAD_TREE
 
 

@@ -17,7 +17,7 @@ from trawlnet.formats.cborread import (
 )
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.mst import key_height
-from trawlnet.formats.repocontent import MAX_KEY, DropReason, RepoError, RepoErrorKind
+from trawlnet.formats.repocontent import MAX_KEY, MAX_LAYER, DropReason, RepoError, RepoErrorKind
 
 _NULL = 0xF6
 
@@ -27,6 +27,7 @@ class StoredBlock:
     at: int
     data: bytes
     dropped: DropReason | None = None  # What an earlier reference to it ended in.
+    opened: bool = False  # As a node of the tree.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,25 @@ class _Node:
 
 
 def walk(
-    blocks: Mapping[bytes, StoredBlock], root: bytes
+    blocks: Mapping[bytes, StoredBlock], root: bytes, *, check_layers: bool
 ) -> Iterator[tuple[bytes, StoredBlock | None]]:
     """Every key in order with its record. A stack, not recursion: depth is the sender's choice."""
-    path = [_open_node(blocks, root, None)]
+
+    def open_node(digest: bytes, parent: _Node | None) -> _Node:
+        node = _open_node(blocks, digest, parent)
+        if check_layers:
+            _check_keys(node)
+        elif parent is None:
+            node.layer = MAX_LAYER
+        return node
+
+    path = [open_node(root, None)]
     last: bytes | None = None
     while path:
         node = path[-1]
         if node.left is not None:
             left, node.left = node.left, None
-            path.append(_open_node(blocks, left, node))
+            path.append(open_node(left, node))
             continue
         if node.visited == len(node.entries):
             path.pop()
@@ -75,15 +85,21 @@ def walk(
                 raise RepoError(RepoErrorKind.MISSING_BLOCK, "a record is not there", node.at)
         yield key, block
         if entry.subtree is not None:
-            path.append(_open_node(blocks, entry.subtree, node))
+            path.append(open_node(entry.subtree, node))
 
 
 def _open_node(blocks: Mapping[bytes, StoredBlock], digest: bytes, parent: _Node | None) -> _Node:
     if parent is not None and parent.layer == 0:
-        raise RepoError(RepoErrorKind.BAD_TREE, "a node of layer 0 has a subtree", parent.at)
+        raise RepoError(
+            RepoErrorKind.BAD_TREE, "a node of the lowest layer has a subtree", parent.at
+        )
     block = blocks.get(digest)
     if block is None:
         raise RepoError(RepoErrorKind.MISSING_BLOCK, "a tree node is not in the CAR", 0)
+    # It would bring its keys a second time; with hashes unchecked it could even hold itself.
+    if block.opened:
+        raise RepoError(RepoErrorKind.BAD_TREE, "a tree node is in two places", block.at)
+    block.opened = True
     try:
         entries, left = _parse_node(block.data)
     except Malformed as error:
@@ -91,9 +107,7 @@ def _open_node(blocks: Mapping[bytes, StoredBlock], digest: bytes, parent: _Node
     # An empty node is the whole of an empty tree, or a step down to the next layer.
     if not entries and (left is None) != (parent is None):
         raise RepoError(RepoErrorKind.BAD_TREE, "an empty node out of place", block.at)
-    node = _Node(block.at, left, entries, -1 if parent is None else parent.layer - 1)
-    _check_keys(node)
-    return node
+    return _Node(block.at, left, entries, -1 if parent is None else parent.layer - 1)
 
 
 def _check_keys(node: _Node) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 MAX_NESTING = 32  # Containers inside containers; the record's own map is the first.
 MAX_CONTAINER = 131_072  # Entries of one array or map.
 MAX_KEY = 1024  # Bytes of a tree key; the longest legal one has 830.
+MAX_LAYER = 128  # SHA-256 has 256 bits, and a layer is two of them.
 MAX_COLLECTIONS = 65_535  # The archive counts them in 16 bits.
 FRAME_COST = 64  # Bytes charged against the memory limit for each frame's place in the index.
 COLLECTION_COST = 64
@@ -65,7 +66,7 @@ class RepoError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExtractOptions:
-    verify_hashes: bool = True
+    verify_hashes: bool = True  # And the layers of the tree, which are hashes of its keys.
     keep_cids: bool = False  # Otherwise the `cid` of strong references is left out.
     collections: tuple[str, ...] = ()  # Patterns, `*` for any run of characters; none means all.
     max_record: int = _MIB

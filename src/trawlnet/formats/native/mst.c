@@ -6,7 +6,7 @@
 typedef struct {
     const uint8_t *start;   /* for error places */
     const uint8_t *left;    /* digest of a subtree still to visit before the entries, or NULL */
-    const block *left_child;
+    block *left_child;
     size_t first, next, end; /* range of walk.entries */
     size_t key_len;
     int layer;
@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     repo *r;
-    node *nodes;            /* the path from the root; layers only fall, so it is at most layer + 1 long */
+    node *nodes;            /* the path from the root; layers only fall, so it is at most the root's + 1 long */
     size_t depth;
     entry *entries;         /* of every node on the path, one after the other; r->mem has them */
     size_t entry_count;
@@ -85,7 +85,7 @@ static repo_error push_entry(walk *w, const entry *e)
 }
 
 /* Reads a node of exactly the canonical shape {e: [{k, p, t, v}...], l}. */
-static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], const block *b, node *n)
+static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *b, node *n)
 {
     repo *r = w->r;
     head h;
@@ -93,6 +93,10 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], const block 
     if (!b)
         return repo_fail(r, REPO_MISSING_BLOCK, "a tree node is not in the CAR", digest);
     n->start = r->car + b->start;
+    /* It would bring its keys a second time; with hashes unchecked it could even hold itself. */
+    if (b->opened)
+        return repo_fail(r, REPO_BAD_TREE, "a tree node is in two places", n->start);
+    b->opened = 1;
     n->key_len = 0;
     n->first = n->next = w->entry_count;
     cursor c = {n->start, n->start + b->len};
@@ -113,18 +117,22 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], const block 
     return REPO_OK;
 }
 
-/* Completes the entry's key in place of the one before it in the node. */
-static repo_error next_key(repo *r, node *n, const entry *e)
+static inline repo_error check_key(repo *r, const node *n, const entry *e)
 {
-    size_t prefix = e->prefix_len, len = prefix + e->suffix_len;
-    if (prefix > n->key_len)
+    size_t len = (size_t)e->prefix_len + e->suffix_len;
+    if (e->prefix_len > n->key_len)
         return repo_fail(r, REPO_BAD_TREE, "a prefix is longer than the key before", n->start);
     if (len > MAX_KEY || len == 0)
         return repo_fail(r, REPO_BAD_TREE, "a key is empty or too long", n->start);
-    /* The entry's other fields and the node's left link follow the suffix: 15 bytes at least, and no more are read. */
-    copy_short(n->key + prefix, e->suffix, e->suffix_len);
-    n->key_len = len;
     return REPO_OK;
+}
+
+/* Completes the entry's key, which is checked, in place of the one before it in the node. */
+static inline void next_key(node *n, const entry *e)
+{
+    /* The entry's other fields and the node's left link follow the suffix: 15 bytes at least, and no more are read. */
+    copy_short(n->key + e->prefix_len, e->suffix, e->suffix_len);
+    n->key_len = e->prefix_len + e->suffix_len;
 }
 
 /* A root says its layer by its first key; for every other key and node the layer is given. */
@@ -137,8 +145,7 @@ static repo_error check_layer(repo *r, node *n, const uint8_t digest[DIGEST])
     return REPO_OK;
 }
 
-/* Checks the layer of every key when the node is opened, two at a time. It also ends a cycle at once: a node that
- * has keys has its layer only once on a path. */
+/* Checks the layer of every key when the node is opened, two at a time. */
 static repo_error check_keys(walk *w, node *n)
 {
     repo *r = w->r;
@@ -146,9 +153,10 @@ static repo_error check_keys(walk *w, node *n)
     hash_job jobs[2];
     repo_error error = REPO_OK;
     for (size_t i = n->first; !error && i < n->end; i += 2) {
-        error = next_key(r, n, &w->entries[i]);
+        error = check_key(r, n, &w->entries[i]);
         if (error)
             break;
+        next_key(n, &w->entries[i]);
         if (i + 1 == n->end) {
             sha256(n->key, n->key_len, jobs[0].digest);
             error = check_layer(r, n, jobs[0].digest);
@@ -157,9 +165,10 @@ static repo_error check_keys(walk *w, node *n)
         copy_short(held, n->key, n->key_len);
         jobs[0].data = held;
         jobs[0].len = n->key_len;
-        error = next_key(r, n, &w->entries[i + 1]);
+        error = check_key(r, n, &w->entries[i + 1]);
         if (error)
             break;
+        next_key(n, &w->entries[i + 1]);
         jobs[1].data = n->key;
         jobs[1].len = n->key_len;
         sha256_all(jobs, 2);
@@ -197,20 +206,23 @@ static void find_blocks(walk *w, node *n)
     }
 }
 
-static repo_error open_node(walk *w, const uint8_t digest[DIGEST], const block *b, int layer, node *n)
+/* Layers take a hash of each key: who does not have blocks hashed does not have these either. Order and completeness
+ * are checked all the same, and a layer that nobody checked still counts the levels that may follow. */
+static repo_error open_node(walk *w, const uint8_t digest[DIGEST], block *b, int layer, node *n)
 {
     repo_error error = parse_node(w, digest, b, n);
     n->layer = layer;
     if (!error)
         find_blocks(w, n);
-    return error ? error : check_keys(w, n);
+    return error || !w->r->options.verify_hashes ? error : check_keys(w, n);
 }
 
 static repo_error push_root(walk *w)
 {
     repo *r = w->r;
     node root;
-    repo_error error = open_node(w, r->data_root, car_find(r, r->data_root), -1, &root);
+    int layer = r->options.verify_hashes ? -1 : MAX_LAYER;
+    repo_error error = open_node(w, r->data_root, car_find(r, r->data_root), layer, &root);
     if (error)
         return error;
     if (root.first == root.end && root.left)
@@ -224,11 +236,11 @@ static repo_error push_root(walk *w)
     return REPO_OK;
 }
 
-static repo_error push_child(walk *w, const node *parent, const uint8_t digest[DIGEST], const block *b)
+static repo_error push_child(walk *w, const node *parent, const uint8_t digest[DIGEST], block *b)
 {
     repo *r = w->r;
     if (parent->layer == 0)
-        return repo_fail(r, REPO_BAD_TREE, "a node of layer 0 has a subtree", parent->start);
+        return repo_fail(r, REPO_BAD_TREE, "a node of the lowest layer has a subtree", parent->start);
     node *n = &w->nodes[w->depth];
     repo_error error = open_node(w, digest, b, parent->layer - 1, n);
     if (error)
@@ -250,12 +262,13 @@ static repo_error visit_entry(walk *w, node *n, const entry *e)
 {
     repo *r = w->r;
     int ordered = 1;
+    repo_error error = check_key(r, n, e);
+    if (error)
+        return error;
     /* The key before in the same node shares the prefix: only what follows it can differ. */
     if (w->last == n)
         ordered = comes_after(e->suffix, e->suffix_len, n->key + e->prefix_len, n->key_len - e->prefix_len);
-    repo_error error = next_key(r, n, e);
-    if (error)
-        return error;
+    next_key(n, e);
     if (w->last && w->last != n)
         ordered = comes_after(n->key, n->key_len, w->last->key, w->last->key_len);
     if (!ordered)

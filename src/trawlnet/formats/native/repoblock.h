@@ -80,6 +80,7 @@ typedef struct {
     uint8_t indexed;     /* its CID is DAG-CBOR under SHA-256 */
     uint8_t hashed;      /* its CID is under SHA-256, so the data can be checked */
     uint8_t dropped;     /* the drop_reason an earlier reference ended in */
+    uint8_t opened;      /* as a node of the tree */
 } block;
 
 typedef struct {
