@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import random
 import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -34,6 +33,7 @@ CONFIG = PdsConfig(
     claim_timeout=4.0,
 )
 SCAN_SECONDS = 0.004
+UNTIL_KILLED = 3600.0
 WELL_AFTER = 3600.0  # Some servers fail at first.
 
 
@@ -57,9 +57,17 @@ def has_record(url: str) -> bool:
 
 
 def note(folder: Path, word: str, url: str) -> None:
-    fd = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.write(fd, f"{word} {url}\n".encode())
-    os.close(fd)
+    _append(folder / "log", f"{word} {url}\n".encode())
+
+
+def _append(path: Path, data: bytes) -> int:
+    """Returns how long the file was when just this had been added."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(fd, data)
+        return os.lseek(fd, 0, os.SEEK_CUR)
+    finally:
+        os.close(fd)
 
 
 async def scanned(folder: Path, url: str, seconds: float) -> ScanResult:
@@ -93,8 +101,8 @@ async def schedule(folder: Path) -> None:
 async def careless(folder: Path) -> None:
     """The same with a claim that looks first and takes afterwards."""
     registry = await open_registry((folder / "url").read_text(), Terms(allow_private=True))
-    registry.claim = _looking_first(registry)  # type: ignore[method-assign]
-    await _run(folder, registry, seconds=1.0)
+    registry.claim = _looking_first(registry, folder)  # type: ignore[method-assign]
+    await _run(folder, registry, seconds=UNTIL_KILLED)
 
 
 _DUE = Statement(
@@ -109,19 +117,32 @@ _TAKE = Statement(
 )
 
 
-def _looking_first(registry: Registry) -> Callable[..., Awaitable[list[PdsRow]]]:
+def _looking_first(registry: Registry, folder: Path) -> Callable[..., Awaitable[list[PdsRow]]]:
+    """Between the look and the taking there is all the time that another needs to look as well,
+    and then to find the first one at work on what it saw."""
+
     async def claim(
         limit: int, now: float, lease: float, owner: str, which: Which = ANY
     ) -> list[PdsRow]:
         values = registry._lease(owner, now, lease)
-        due = await registry.db.rows(_DUE, {"now": values["now"], "count": limit})
+        count = min(limit, CONFIG.concurrency)  # So that all of them are worked on at once.
+        due = await registry.db.rows(_DUE, {"now": values["now"], "count": count})
         rows = [await registry.get(url) for (url,) in due]
-        await asyncio.sleep(random.uniform(0.0, 0.5))
+        looked = folder / "looked"
+        if _append(looked, b".") == 1:
+            await _until(lambda: looked.stat().st_size > 1)
+        else:
+            await _until((folder / "log").exists)
         for (url,) in due:
             await registry.db.run(_TAKE, {**values, "url": url})
         return [row for row in rows if row is not None]
 
     return claim
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.01)
 
 
 async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) -> None:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 ROWS = 1000
 HOUR = 3600.0
-PATIENCE = 60.0  # Seconds; only a test that fails waits that long.
+PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_claim_that_looks_before_it_takes_would_be_noticed(
     registrar = Registrar(postgres.url, tmp_path)
     registrar.fill()
     with nursery_of("registry_roles", tmp_path) as nursery:
-        pids = [nursery.start("careless") for _ in range(3)]
+        pids = [nursery.start("careless") for _ in range(2)]
         deadline = time.monotonic() + PATIENCE
         while not any(line.startswith("twice ") for line in registrar.log()):
             assert time.monotonic() < deadline, "nobody was scanned twice at once"
