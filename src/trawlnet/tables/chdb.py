@@ -97,11 +97,12 @@ _OWN_HINT = "see what is there: SHOW TABLES, or DESCRIBE TABLE repo_records"
 
 async def open_chdb(folder: Path) -> ChdbTables:
     """Raises TablesBusy when another process has the folder."""
-    return await asyncio.to_thread(_open, folder)
-
-
-def _open(folder: Path) -> ChdbTables:
+    # Not in a thread: while chDB is imported, the working folder is another one for everybody.
     session_at = _session_type()
+    return await asyncio.to_thread(_open, folder, session_at)
+
+
+def _open(folder: Path, session_at: Any) -> ChdbTables:
     folder.mkdir(parents=True, exist_ok=True)
     lock = _take(folder)
     try:
