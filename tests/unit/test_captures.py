@@ -6,6 +6,7 @@ import asyncio
 import csv
 import hashlib
 import io
+import os
 import shutil
 import tracemalloc
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from trawlnet.engine.task import Task
-from trawlnet.sink import capture_files
+from trawlnet.sink import capture_files, derived, files
 from trawlnet.sink.capture import Capture, Link
 from trawlnet.sink.capture_files import INDEX, LOG, CaptureFiles, CaptureOptions
 from trawlnet.sink.capture_line import CaptureLine, pack, unpack
@@ -337,6 +338,29 @@ def test_a_failing_disk_leaves_what_was_confirmed(
     files.close()
     put(tmp_path, numbered(3), run="two", warc=True)
     assert [row[1][-1] for row in all_rows(tmp_path)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("written", [0, 10])
+def test_a_kill_at_the_header_leaves_no_table_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """A run that is killed then has no successor of its name that would write it again."""
+
+    class Killed(BaseException): ...
+
+    def dies(fd: int, data: bytes) -> None:
+        os.write(fd, data[:written])
+        raise Killed
+
+    put(tmp_path, numbered(1), run="one")
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        for module in (files, derived):
+            patch.setattr(module, "write_all", dies)
+        CaptureFiles(tmp_path, CaptureOptions("two"))
+    put(tmp_path, numbered(2), run="three")
+    tables = list((tmp_path / "logs").glob("pages-*.csv"))
+    assert [rows(path)[0] for path in tables] == [list(PAGE_COLUMNS)] * 2
+    assert [row[1][-1] for row in all_rows(tmp_path)] == ["1", "2"]
 
 
 def test_rows_are_spread_over_parts_of_a_bounded_size(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.files import fsync_path, make_directory, write_all
+from trawlnet.sink.files import fsync_path, make_directory, replace_file, write_all
 from trawlnet.sink.rows import (
     EDGE_COLUMNS,
     PAGE_COLUMNS,
@@ -121,19 +121,19 @@ class _Growing:
 
 def _fresh(first: Path, kind: Kind) -> _Growing:
     make_directory(first.parent)
+    if not kind.rotates:
+        first.touch()
+        fsync_path(first.parent)
+        return _Growing(first, first.stat().st_size)
     # Of a file that rotates, the first part that nobody has written rows to.
-    path = next(p for p in _parts(first) if not kind.rotates or _rows_of(p, kind) == 0)
-    path.touch()
-    fsync_path(path.parent)
-    if kind.rotates:
-        file = _Growing(path, 0)
-        file.write(kind.header)
-        return file
-    return _Growing(path, path.stat().st_size)
+    path = next(part for part in _parts(first) if _rows_of(part, kind) == 0)
+    # Under its name with its header or not at all: nobody may come back to it after a crash.
+    replace_file(path, kind.header)
+    return _Growing(path, len(kind.header))
 
 
 def _rows_of(path: Path, kind: Kind) -> int:
-    """Bytes beyond the header: a crash may have left one alone, or torn."""
+    """Bytes beyond the header: a crash may have left one alone."""
     return max(0, path.stat().st_size - len(kind.header)) if path.exists() else 0
 
 
