@@ -8,10 +8,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
-from zlib import crc32
 
 from trawlnet.archive.remote import RangeFile
 from trawlnet.formats import rca
+from trawlnet.formats.checksum import crc32
 from trawlnet.formats.syntax import is_did
 
 File = int | RangeFile  # A file descriptor, or an object that is read by ranges.

@@ -6,9 +6,9 @@ import heapq
 import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
-from zlib import crc32
 
 from trawlnet.formats import rca
+from trawlnet.formats.checksum import crc32
 
 COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<H")

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from zlib import crc32
 
 import zstandard
 
+from trawlnet.formats.checksum import crc32
 from trawlnet.formats.malformed import Malformed
 
 Buffer = bytes | bytearray | memoryview

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from zlib import crc32
 
 from trawlnet.archive.entries import Entry, EntryLog, read_entries
 from trawlnet.formats import rca
+from trawlnet.formats.checksum import crc32
 from trawlnet.sink.errors import SinkError
 from trawlnet.sink.objects import Objects
 from trawlnet.sink.segment_file import Block

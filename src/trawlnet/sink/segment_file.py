@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zlib import crc32
 
 from trawlnet.archive.blocks import check_names
 from trawlnet.archive.entries import Entry, EntryLog
 from trawlnet.formats import rca
+from trawlnet.formats.checksum import crc32
 from trawlnet.sink.files import fsync_path, replace_file, write_all
 
 
