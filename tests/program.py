@@ -18,7 +18,7 @@ from typing import Any
 from trawlnet.cli.main import run
 
 SOURCE = Path(__file__).parents[1] / "src"
-PATIENCE = 60.0  # Seconds; only a test that fails waits that long.
+PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 
 
 @dataclass(frozen=True, slots=True)
