@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from program import wait_until
+
 
 @contextmanager
 def ray_cluster(nodes: int) -> Iterator[Any]:
@@ -22,10 +24,27 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
         for _ in range(nodes):
             cluster.add_node(num_cpus=1)
         ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
+        _until_all_are_known(ray, nodes + 1)
         yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def _until_all_are_known(ray: Any, nodes: int) -> None:
+    """A node that is there may still be unknown to the one that shares out the work."""
+
+    def here() -> str:
+        return ray.get_runtime_context().get_node_id()
+
+    somewhere = ray.remote(num_cpus=0, memory=1, scheduling_strategy="SPREAD")(here)
+    seen: set[str] = set()
+
+    def all_seen() -> bool:
+        seen.update(ray.get([somewhere.remote() for _ in range(nodes)]))
+        return len(seen) == nodes
+
+    wait_until(all_seen, f"work on {nodes} nodes")
 
 
 def raylets_of(cluster: Any) -> list[int]:

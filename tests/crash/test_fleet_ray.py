@@ -17,7 +17,7 @@ import pytest
 
 from archive_rows import blocks_of, made_repos, rows_of, write_segment
 from clickhouse_front import ClickHouse, clickhouse_front
-from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of, world_process
+from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of
 from program import Ran, environment, started, trawlnet
 from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth
@@ -29,6 +29,7 @@ from trawlnet.crawlers.repos.replay_read import Filter
 from trawlnet.fleet.ray import RayRuntime, RayTasks
 from trawlnet.fleet.replay import FleetReplay
 from trawlnet.fleet.supervise import Seen
+from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.sim.web import World
 from trawlnet.store.redis_fleet import Word
 from trawlnet.tables.open import opened
@@ -71,11 +72,15 @@ class Killer:
         self._head = head_raylet
         self._left = ["node", "shard"]
         self._next = 30
+        self.nodes: set[int] = set()  # Those with shards, when the first one dies.
         self.killed: list[str] = []
 
     def look_at(self, seen: Seen) -> None:
         if not self._left or sum(seen.counts.settled.values()) < self._next:
             return
+        if not self.killed and len(_pids(seen)) < seen.plan.shards:
+            return
+        self.nodes = self.nodes or {raylet_of(pid) for pid in _pids(seen)}
         elsewhere = [pid for pid in _pids(seen) if raylet_of(pid) != self._head]
         if elsewhere:
             what = self._left.pop()
@@ -90,25 +95,25 @@ def _pids(seen: Seen) -> list[int]:
 
 
 def test_shards_outlive_their_processes_and_nodes(tmp_path: Path, cluster: Any) -> None:
-    async def main(url: str, told: dict[str, Any]) -> None:
-        config = fleet_config(told, url, str(tmp_path / "archive"), workers=4, attempts=8)
+    async def main(url: str) -> None:
+        # Answered by the loop that looks and kills: while it does not look, little is crawled.
+        world = await serve_atproto(13, accounts=200, hosts=12, habits=(), latency=0.2)
+        archive = str(tmp_path / "archive")
+        config = fleet_config(world.ready_line(), url, archive, workers=4, attempts=8)
         secrets = {"secret_access_key": SECRET}
         runtime = RayRuntime(ray, job_of(config, tmp_path, secrets))
         killer = Killer(raylets_of(cluster)[0])
         crawling = crawl_with(config, runtime, show=killer.look_at, shards=3)
         assert await asyncio.wait_for(crawling, PATIENCE) is Word.DONE
         assert killer.killed == ["shard", "node"]
+        assert len(killer.nodes) == 3, "there were shards on the same node"
         found = dids_in_manifest(tmp_path / "archive")
-        everyone = Truth.read(Path(told["manifest"])).archivable(on_relay=True)
-        assert found.keys() == everyone.keys()
+        assert found.keys() == Truth.of(world).archivable(on_relay=True).keys()
         assert set(found.values()) == {1}
+        await world.close()
 
-    log = tmp_path / "requests.jsonl"
-    with (
-        redis_server() as server,
-        world_process(13, 200, 12, log, latency=0.2) as told,
-    ):
-        asyncio.run(main(server.url, told))
+    with redis_server() as server:
+        asyncio.run(main(server.url))
     assert files_of_ray_with(SECRET, cluster) == []
 
 
@@ -260,8 +265,16 @@ def test_the_command_is_killed_and_run_again(tmp_path: Path, cluster: Any) -> No
 
 def test_a_dead_process_leaves_standard_output_to_rows(tmp_path: Path, cluster: Any) -> None:
     code = f"""
-import asyncio, os, sys, time
+import asyncio, logging, os, threading
 from trawlnet.fleet.ray import ProcessDied, ray_tasks
+
+told = threading.Event()
+
+class Listening(logging.StreamHandler):
+    def emit(self, record):
+        super().emit(record)
+        if "died or was killed" in record.getMessage():
+            told.set()
 
 async def main(tasks):
     try:
@@ -269,9 +282,10 @@ async def main(tasks):
     except ProcessDied:
         print("died", flush=True)
 
+logging.basicConfig(handlers=[Listening()])
 with ray_tasks("{cluster.address}") as tasks:
     asyncio.run(main(tasks))
-    time.sleep(3)  # Ray tells of it a little later.
+    assert told.wait({PATIENCE}), "Ray did not say so"
 """
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment()

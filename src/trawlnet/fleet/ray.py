@@ -31,8 +31,13 @@ class RayRuntime:
         self._ray = ray
         self._job = job
         # No CPU is reserved: a shard mostly waits, and how many there are is for people to say.
+        # What asks for nothing at all Ray puts anywhere, three times on one node: hence a byte.
         self._kind = ray.remote(
-            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD"
+            num_cpus=0,
+            memory=1,
+            max_restarts=-1,
+            max_task_retries=-1,
+            scheduling_strategy="SPREAD",
         )(_Shard)
         self._actors: dict[int, Any] = {}
         self._ends: dict[int, Any] = {}  # What becomes of each run.
