@@ -204,7 +204,7 @@ def test_random_doubles_of_all_magnitudes() -> None:
             assert _native.format_double(value) == repr(value)
 
 
-@pytest.mark.parametrize("digest", ["sha256", "sha256_portable", "sha256_paired"])
+@pytest.mark.parametrize("digest", ["sha256", "sha256_portable", "sha256_paired", "sha256_crowded"])
 def test_sha256_is_hashlibs(digest: str) -> None:
     rng = Random(2)
     for size in [*range(200), 1000, 4095, 4096, 70_000]:

@@ -200,7 +200,7 @@ static int hash_holds(const hash_job *job)
     return same_digest(job->digest, job->data - DIGEST);
 }
 
-enum { HASHED_TOGETHER = 64 };
+enum { HASHED_TOGETHER = 512 };
 
 static repo_error verify_hashes(repo *r)
 {
