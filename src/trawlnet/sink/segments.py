@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trawlnet.engine.task import Task
+from trawlnet.engine.threads import Threads
 from trawlnet.sink.segment_file import check
 from trawlnet.sink.segment_recovery import Recovered
 from trawlnet.sink.segment_writer import SEGMENT_BYTES, SegmentWriter
@@ -23,7 +23,7 @@ class SegmentSink:
     write and settle, has two blocks; readers take the latest one.
     """
 
-    def __init__(self, thread: ThreadPoolExecutor, writer: SegmentWriter) -> None:
+    def __init__(self, thread: Threads, writer: SegmentWriter) -> None:
         # One thread: batches go to disk one after the other, even if a caller is cancelled.
         self._thread = thread
         self._writer = writer
@@ -33,7 +33,7 @@ class SegmentSink:
         cls, folder: Path, now: Callable[[], float], segment_bytes: int = SEGMENT_BYTES
     ) -> SegmentSink:
         """Recovers what a killed crawl left. `now` tells Unix seconds."""
-        thread = ThreadPoolExecutor(1, thread_name_prefix="segments")
+        thread = Threads(1, "segments")
         try:
             writer = await _in(thread, SegmentWriter, folder, now, segment_bytes)
         except BaseException:
@@ -77,5 +77,5 @@ class SegmentSink:
         self._writer.append([check(block) for block in blocks])
 
 
-async def _in(thread: ThreadPoolExecutor, call: Callable[..., R], *args: Any) -> R:
+async def _in(thread: Threads, call: Callable[..., R], *args: Any) -> R:
     return await asyncio.get_running_loop().run_in_executor(thread, call, *args)

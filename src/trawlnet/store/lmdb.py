@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -15,6 +14,7 @@ import lmdb
 
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.threads import Threads
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_batch import Batch
 from trawlnet.store.lmdb_leases import Leases
@@ -41,7 +41,7 @@ class LmdbStore:
         self._path = path
         self._remember_done = remember_done
         # One thread: syncing to disk never stops the loop, and nothing below needs a lock.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lmdb")
+        self._thread = Threads(1, "lmdb")
         self._leases = Leases()
         self._numbers: dict[str, bytes] = {}
         self._environment: Any = None

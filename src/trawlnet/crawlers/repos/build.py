@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source
+from trawlnet.engine.threads import Threads
 from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.answer import Limits
 from trawlnet.net.guard import Guard
@@ -115,8 +115,9 @@ async def assembled(
     budget = MemoryBudget(config.memory_limit)
     spills = Spills(frame.scratch / FOLDER, shelf.meter.spilled)
     stack.callback(spills.close)
-    pool = ThreadPoolExecutor(reading_threads(os.cpu_count()), thread_name_prefix="repo")
-    stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+    pool = Threads(reading_threads(os.cpu_count()), "repo")
+    # Waited for: no native code is to be at work when the interpreter ends.
+    stack.callback(pool.shutdown)
     visitor = Visitor(
         metered,
         Whereabouts(resolver, mirror, config.recheck_inactive),

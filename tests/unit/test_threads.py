@@ -1,0 +1,138 @@
+"""Threads that calls are handed to: in order, taken back, outlived by their loop, let go of."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from trawlnet.engine.threads import Threads
+
+LOOPS = pytest.mark.parametrize(
+    "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
+)
+LONG = 10.0  # Seconds: nothing here takes so long unless it is broken.
+
+
+def run(main: Coroutine[Any, Any, Any], new_loop: Any = asyncio.new_event_loop) -> Any:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(asyncio.wait_for(main, LONG))
+
+
+def handed(threads: Threads, call: Any, *args: Any) -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().run_in_executor(threads, call, *args)
+
+
+@LOOPS
+def test_results_and_errors_come_back_from_another_thread(new_loop: Any) -> None:
+    async def main() -> None:
+        threads = Threads(1, "one")
+        assert await handed(threads, divmod, 7, 2) == (3, 1)
+        assert await handed(threads, threading.get_ident) != threading.get_ident()
+        with pytest.raises(ZeroDivisionError):
+            await handed(threads, divmod, 1, 0)
+        with pytest.raises(SystemExit):
+            await handed(threads, exit, 3)
+        assert await handed(threads, len, "still there") == 11
+        threads.shutdown()
+
+    run(main(), new_loop)
+
+
+@LOOPS
+def test_one_thread_makes_calls_in_the_order_in_which_they_came(new_loop: Any) -> None:
+    made: list[int] = []
+
+    async def main() -> None:
+        threads = Threads(1, "one")
+        await asyncio.gather(*[handed(threads, made.append, n) for n in range(1000)])
+        threads.shutdown()
+
+    run(main(), new_loop)
+    assert made == list(range(1000))
+
+
+def test_several_threads_work_at_once() -> None:
+    async def main() -> None:
+        threads, both = Threads(2, "two"), threading.Barrier(2)
+        await asyncio.gather(*[handed(threads, both.wait, LONG) for _ in range(2)])
+        threads.shutdown()
+
+    run(main())
+
+
+@LOOPS
+def test_a_cancelled_call_is_taken_back_unless_it_was_begun(new_loop: Any) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    made: list[str] = []
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(LONG)
+        made.append("first")
+
+    async def main() -> None:
+        threads = Threads(1, "one")
+        calls = [handed(threads, first)]
+        calls += [handed(threads, made.append, word) for word in ("second", "third")]
+        await asyncio.to_thread(begun.wait, LONG)
+        calls[0].cancel()
+        calls[1].cancel()
+        go_on.set()
+        await calls[2]
+        threads.shutdown()
+
+    run(main(), new_loop)
+    assert made == ["first", "third"]
+
+
+@LOOPS
+def test_threads_outlive_the_loop_that_asked_them(new_loop: Any) -> None:
+    threads, go_on = Threads(1, "one"), threading.Event()
+
+    async def leave() -> None:
+        handed(threads, go_on.wait, LONG)
+
+    async def come_back() -> int:
+        go_on.set()
+        return await handed(threads, len, "back")
+
+    run(leave(), new_loop)
+    assert run(come_back(), new_loop) == 4
+    threads.shutdown()
+
+
+def test_letting_go_waits_for_what_was_handed_over_and_takes_nothing_more() -> None:
+    made: list[int] = []
+
+    async def main() -> None:
+        threads = Threads(2, "two")
+        for n in range(100):
+            handed(threads, made.append, n)
+        threads.shutdown()
+        assert sorted(made) == list(range(100))
+        with pytest.raises(RuntimeError, match="let go"):
+            handed(threads, len, "")
+
+    run(main())
+
+
+def test_of_a_call_that_is_over_nothing_is_kept() -> None:
+    class Body:
+        pass
+
+    async def main() -> None:
+        threads, body = Threads(1, "one"), Body()
+        kept = weakref.ref(body)
+        await handed(threads, id, body)
+        await handed(threads, len, "")  # The thread is past the first one for certain.
+        del body
+        assert kept() is None
+        threads.shutdown()
+
+    run(main())
