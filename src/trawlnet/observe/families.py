@@ -16,6 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from trawlnet.observe.catalogue import LISTED, Kind
 
@@ -71,10 +72,16 @@ class Tally(Collector):
     def collect(self) -> Iterable[Metric]:
         listed = LISTED[self._name]
         made = HistogramMetricFamily(self._name, listed.text, labels=listed.labels)
-        bounds = [*map(str, self._bounds), "+Inf"]
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         counts = zip(bounds, accumulate(self._counts), strict=True)
         made.add_metric(self._labels, list(counts), self._sum)
         yield made
+
+
+def tally(name: str, buckets: Sequence[float], registry: CollectorRegistry) -> Tally:
+    made = Tally(name, (), buckets)
+    registry.register(made)
+    return made
 
 
 def counter(name: str, registry: CollectorRegistry) -> Counter:

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe import catalogue as names
-from trawlnet.observe.families import alone, by_label, histogram
+from trawlnet.observe.families import alone, by_label, tally
 from trawlnet.observe.metrics import DURATION_BUCKETS, Metrics, StatusClass
 
 _RECORD_BUCKETS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -45,12 +45,12 @@ class RepoMeter(Collector):
         self._dropped: Counter[str] = Counter()
         self._dispatched = self._pages = self._finalised = self._spilled = 0
         registry = metrics.registry
-        self._duration = histogram(names.REPO_DURATION, DURATION_BUCKETS, registry)
-        self._records = histogram(names.REPO_RECORDS, _RECORD_BUCKETS, registry)
-        self._collections = histogram(names.REPO_COLLECTIONS, _COLLECTION_BUCKETS, registry)
-        self._bytes = histogram(names.REPO_COMPRESSED_BYTES, _BYTE_BUCKETS, registry)
-        self._http = histogram(names.REPO_HTTP_DURATION, DURATION_BUCKETS, registry)
-        self._page_dids = histogram(names.PAGE_DIDS, _PAGE_BUCKETS, registry)
+        self._duration = tally(names.REPO_DURATION, DURATION_BUCKETS, registry)
+        self._records = tally(names.REPO_RECORDS, _RECORD_BUCKETS, registry)
+        self._collections = tally(names.REPO_COLLECTIONS, _COLLECTION_BUCKETS, registry)
+        self._bytes = tally(names.REPO_COMPRESSED_BYTES, _BYTE_BUCKETS, registry)
+        self._http = tally(names.REPO_HTTP_DURATION, DURATION_BUCKETS, registry)
+        self._page_dids = tally(names.PAGE_DIDS, _PAGE_BUCKETS, registry)
         registry.register(self)
         metrics.http.listeners.append(self._request_ended)
 
@@ -65,7 +65,8 @@ class RepoMeter(Collector):
         self._records.observe(records)
         self._collections.observe(collections)
         self._bytes.observe(size)
-        self._dropped.update(dropped)
+        if dropped:
+            self._dropped.update(dropped)
 
     def spilled(self, size: int) -> None:
         """A body of this size went to disk: memory was taken."""
