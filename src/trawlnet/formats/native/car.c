@@ -91,7 +91,22 @@ static repo_error append_block(repo *r, block b, const uint8_t *at)
     return repo_charge(r, FRAME_COST, at);
 }
 
-enum { AHEAD = 4096, LINE = 64 };
+/* The product folded to 64 bits: every input bit reaches every output bit. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t index_hash(const repo *r, const uint8_t digest[DIGEST])
+{
+    uint64_t w[4];
+    const uint64_t *seed = r->options.seed;
+    memcpy(w, digest, DIGEST);
+    return fold(fold(w[0] ^ seed[0], w[1] ^ seed[1]) ^ seed[2], fold(w[2] ^ seed[2], w[3] ^ seed[3]) ^ seed[0]);
+}
+
+enum { LINE = 64, AHEAD = 4096, GUESSED_LINES = 5 };
 
 static repo_error load_frame(repo *r, cursor *c)
 {
@@ -118,6 +133,7 @@ static repo_error load_frame(repo *r, cursor *c)
         .len = (uint32_t)(len - cid),
         .indexed = (uint8_t)indexed,
         .hashed = (uint8_t)is_sha256,
+        .hash = indexed ? index_hash(r, c->at + CID_SIZE - DIGEST) : 0,
     };
     /* Where a frame begins only the one before it says: without this, each would be waited for. Not in a function of
      * its own, which the compiler would take for one that does nothing. */
@@ -126,21 +142,6 @@ static repo_error load_frame(repo *r, cursor *c)
             __builtin_prefetch(c->at + AHEAD + i);
     c->at += len;
     return append_block(r, b, start);
-}
-
-/* The product folded to 64 bits: every input bit reaches every output bit. */
-static inline uint64_t fold(uint64_t a, uint64_t b)
-{
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static inline uint64_t index_hash(const repo *r, const uint8_t digest[DIGEST])
-{
-    uint64_t w[4];
-    const uint64_t *seed = r->options.seed;
-    memcpy(w, digest, DIGEST);
-    return fold(fold(w[0] ^ seed[0], w[1] ^ seed[1]) ^ seed[2], fold(w[2] ^ seed[2], w[3] ^ seed[3]) ^ seed[0]);
 }
 
 static inline const uint8_t *block_digest(const repo *r, const block *b)
@@ -156,26 +157,33 @@ static inline int same_digest(const uint8_t *a, const uint8_t *b)
     return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
 }
 
-/* The slot that holds the digest, or the empty one where it would go. */
-static inline slot *probe(const repo *r, const uint8_t digest[DIGEST], uint32_t *tag)
+static inline uint32_t tag_of(uint64_t hash) { return (uint32_t)(hash >> 32); }
+
+/* From slot `at` on, the first that is empty or has the hash's tag. */
+static inline slot *probe(const repo *r, uint64_t hash, size_t at)
 {
-    uint64_t hash = index_hash(r, digest);
-    size_t at = (size_t)hash & r->slot_mask;
-    *tag = (uint32_t)(hash >> 32);
-    for (;; at = (at + 1) & r->slot_mask) {
-        slot *s = &r->mem->slots[at];
-        if (!s->number)
-            return s;
-        if (s->tag == *tag && same_digest(block_digest(r, &r->mem->blocks[s->number - 1]), digest))
+    for (;; at++) {
+        slot *s = &r->mem->slots[at & r->slot_mask];
+        if (!s->number || s->tag == tag_of(hash))
             return s;
     }
+}
+
+static inline block *slot_block(const repo *r, const slot *s) { return &r->mem->blocks[s->number - 1]; }
+
+/* The slot that holds the digest, or the empty one where it would go. */
+static inline slot *find_slot(const repo *r, uint64_t hash, const uint8_t digest[DIGEST])
+{
+    slot *s = probe(r, hash, (size_t)hash);
+    while (s->number && !same_digest(block_digest(r, slot_block(r, s)), digest))
+        s = probe(r, hash, (size_t)(s - r->mem->slots) + 1);
+    return s;
 }
 
 static repo_error build_index(repo *r)
 {
     scratch *mem = r->mem;
     size_t size = 16;
-    uint32_t tag;
     if (r->block_count >= UINT32_MAX)
         return repo_fail(r, REPO_OVER_LIMIT, "too many frames", r->car);
     while (size < r->block_count * 2)
@@ -185,14 +193,40 @@ static repo_error build_index(repo *r)
     memset(mem->slots, 0, size * sizeof *mem->slots);
     r->slot_mask = size - 1;
     for (size_t i = 0; i < r->block_count; i++) {
-        if (!r->mem->blocks[i].indexed)
+        const block *b = &mem->blocks[i];
+        if (!b->indexed)
             continue;
-        slot *s = probe(r, block_digest(r, &r->mem->blocks[i]), &tag);
+        slot *s = find_slot(r, b->hash, block_digest(r, b));
         /* A repeated block is legal; the first one counts. */
         if (!s->number)
-            *s = (slot){tag, (uint32_t)i + 1};
+            *s = (slot){tag_of(b->hash), (uint32_t)i + 1};
     }
     return REPO_OK;
+}
+
+block *car_find(const repo *r, const uint8_t digest[DIGEST])
+{
+    const slot *s = find_slot(r, index_hash(r, digest), digest);
+    return s->number ? slot_block(r, s) : NULL;
+}
+
+/* The block of the digest if the CAR has it, but for one time in billions, when it is another or when there is none.
+ * It is not read here: whoever looks blocks up ahead of their turn does not wait for each of them. */
+block *car_guess(const repo *r, const uint8_t digest[DIGEST])
+{
+    uint64_t hash = index_hash(r, digest);
+    const slot *s = probe(r, hash, (size_t)hash);
+    if (!s->number)
+        return NULL;
+    block *b = slot_block(r, s);
+    for (size_t ahead = 0; ahead < GUESSED_LINES * LINE; ahead += LINE)
+        __builtin_prefetch(block_digest(r, b) + ahead);
+    return b;
+}
+
+block *car_confirm(const repo *r, block *guess, const uint8_t digest[DIGEST])
+{
+    return !guess || same_digest(block_digest(r, guess), digest) ? guess : car_find(r, digest);
 }
 
 static int hash_holds(const hash_job *job)
@@ -218,13 +252,6 @@ static repo_error verify_hashes(repo *r)
                 return repo_fail(r, REPO_HASH_MISMATCH, "a block's bytes do not hash to its CID", jobs[i].data);
     }
     return REPO_OK;
-}
-
-block *car_find(const repo *r, const uint8_t digest[DIGEST])
-{
-    uint32_t tag;
-    slot *s = probe(r, digest, &tag);
-    return s->number ? &r->mem->blocks[s->number - 1] : NULL;
 }
 
 repo_error car_load(repo *r)

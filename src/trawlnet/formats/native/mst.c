@@ -74,22 +74,22 @@ static int read_entry(cursor *c, entry *e)
     return cbor_link(c, &cid, &cid_len);
 }
 
-static repo_error push_entry(walk *w, const entry *e)
+/* Room for one more, or NULL. */
+static inline entry *next_entry(walk *w)
 {
     scratch *mem = w->r->mem;
-    if (w->entry_count == mem->entry_cap && !grow(&mem->entries, &mem->entry_cap, 64, sizeof *e))
-        return REPO_NO_MEMORY;
+    if (w->entry_count == mem->entry_cap && !grow(&mem->entries, &mem->entry_cap, 64, sizeof *w->entries))
+        return NULL;
     w->entries = mem->entries;
-    w->entries[w->entry_count++] = *e;
-    return REPO_OK;
+    return &w->entries[w->entry_count];
 }
 
 /* Reads a node of exactly the canonical shape {e: [{k, p, t, v}...], l}. */
-static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *b, node *n)
+static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *guess, node *n)
 {
     repo *r = w->r;
+    block *b = car_confirm(r, guess, digest);
     head h;
-    entry e;
     if (!b)
         return repo_fail(r, REPO_MISSING_BLOCK, "a tree node is not in the CAR", digest);
     n->start = r->car + b->start;
@@ -103,11 +103,12 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *b, no
     if (!cbor_head(&c, &h) || h.major != 5 || h.arg != 2 || !read_key(&c, 'e') || !cbor_head(&c, &h) || h.major != 4)
         return repo_fail(r, REPO_BAD_TREE, "a tree node is malformed", c.at);
     for (uint64_t left = h.arg; left; left--) {
-        if (!read_entry(&c, &e))
+        entry *e = next_entry(w);
+        if (!e)
+            return REPO_NO_MEMORY;
+        if (!read_entry(&c, e))
             return repo_fail(r, REPO_BAD_TREE, "a tree entry is malformed", c.at);
-        repo_error error = push_entry(w, &e);
-        if (error)
-            return error;
+        w->entry_count++;
     }
     n->end = w->entry_count;
     if (!read_key(&c, 'l') || !read_subtree(&c, &n->left) || c.at != c.end)
@@ -180,37 +181,22 @@ static repo_error check_keys(walk *w, node *n)
     return error;
 }
 
-/* The lines behind the digest, which the look-up has read already; most records end within them. */
-static inline void prefetch(const uint8_t *record)
-{
-    for (size_t ahead = 64; ahead < 256; ahead += 64)
-        __builtin_prefetch(record + ahead);
-}
-
-static block *find_ahead(const repo *r, const uint8_t *digest)
-{
-    block *b = digest ? car_find(r, digest) : NULL;
-    if (b)
-        prefetch(r->car + b->start);
-    return b;
-}
-
 /* Looks blocks up ahead of their turn, so that their bytes are on the way when it comes. */
 static void find_blocks(walk *w, node *n)
 {
-    n->left_child = find_ahead(w->r, n->left);
+    n->left_child = n->left ? car_guess(w->r, n->left) : NULL;
     for (size_t i = n->first; i < n->end; i++) {
         entry *e = &w->entries[i];
-        e->record = find_ahead(w->r, e->value);
-        e->child = find_ahead(w->r, e->subtree);
+        e->record = e->value ? car_guess(w->r, e->value) : NULL;
+        e->child = e->subtree ? car_guess(w->r, e->subtree) : NULL;
     }
 }
 
 /* Layers take a hash of each key: who does not have blocks hashed does not have these either. Order and completeness
  * are checked all the same, and a layer that nobody checked still counts the levels that may follow. */
-static repo_error open_node(walk *w, const uint8_t digest[DIGEST], block *b, int layer, node *n)
+static repo_error open_node(walk *w, const uint8_t digest[DIGEST], block *guess, int layer, node *n)
 {
-    repo_error error = parse_node(w, digest, b, n);
+    repo_error error = parse_node(w, digest, guess, n);
     n->layer = layer;
     if (!error)
         find_blocks(w, n);
@@ -222,7 +208,7 @@ static repo_error push_root(walk *w)
     repo *r = w->r;
     node root;
     int layer = r->options.verify_hashes ? -1 : MAX_LAYER;
-    repo_error error = open_node(w, r->data_root, car_find(r, r->data_root), layer, &root);
+    repo_error error = open_node(w, r->data_root, car_guess(r, r->data_root), layer, &root);
     if (error)
         return error;
     if (root.first == root.end && root.left)
@@ -236,13 +222,13 @@ static repo_error push_root(walk *w)
     return REPO_OK;
 }
 
-static repo_error push_child(walk *w, const node *parent, const uint8_t digest[DIGEST], block *b)
+static repo_error push_child(walk *w, const node *parent, const uint8_t digest[DIGEST], block *guess)
 {
     repo *r = w->r;
     if (parent->layer == 0)
         return repo_fail(r, REPO_BAD_TREE, "a node of the lowest layer has a subtree", parent->start);
     node *n = &w->nodes[w->depth];
-    repo_error error = open_node(w, digest, b, parent->layer - 1, n);
+    repo_error error = open_node(w, digest, guess, parent->layer - 1, n);
     if (error)
         return error;
     if (n->first == n->end && !n->left)
@@ -254,6 +240,11 @@ static repo_error push_child(walk *w, const node *parent, const uint8_t digest[D
 static int comes_after(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
     size_t shared = a_len < b_len ? a_len : b_len;
+    if (shared >= 8) {
+        uint64_t x = first_bytes(a, 8), y = first_bytes(b, 8);
+        if (x != y)
+            return x > y;
+    }
     int order = shared ? memcmp(a, b, shared) : 0;
     return order ? order > 0 : a_len > b_len;
 }
@@ -274,9 +265,10 @@ static repo_error visit_entry(walk *w, node *n, const entry *e)
     if (!ordered)
         return repo_fail(r, REPO_BAD_TREE, "keys are out of order", n->start);
     w->last = n;
-    if (e->value && !e->record)
+    block *record = e->value ? car_confirm(r, e->record, e->value) : NULL;
+    if (e->value && !record)
         return repo_fail(r, REPO_MISSING_BLOCK, "a record is not in the CAR", e->value);
-    return record_add(r, n->key, n->key_len, e->record);
+    return record_add(r, n->key, n->key_len, record);
 }
 
 static repo_error walk_nodes(walk *w)

@@ -81,6 +81,7 @@ typedef struct {
     uint8_t hashed;      /* its CID is under SHA-256, so the data can be checked */
     uint8_t dropped;     /* the drop_reason an earlier reference ended in */
     uint8_t opened;      /* as a node of the tree */
+    uint64_t hash;       /* of the digest, for the index */
 } block;
 
 typedef struct {
@@ -100,7 +101,7 @@ typedef struct {
     const uint8_t *suffix;
     const uint8_t *value;   /* digest of the record, or NULL for a CID we cannot follow */
     const uint8_t *subtree; /* digest, or NULL */
-    block *record, *child;  /* the blocks of these two; NULL if the CAR lacks them */
+    block *record, *child;  /* what car_guess found for these two */
     uint32_t suffix_len;
     uint32_t prefix_len;
 } entry;
@@ -177,9 +178,24 @@ static inline void copy_short(uint8_t *to, const uint8_t *from, size_t len)
         memcpy(to + i, from + i, COPY_SLACK);
 }
 
+/* The first bytes, eight at most, as a number that sorts as they do; eight can be read. */
+static inline uint64_t first_bytes(const uint8_t *s, size_t len)
+{
+    uint64_t v;
+    if (len == 0)
+        return 0;
+    memcpy(&v, s, sizeof v);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    return len < sizeof v ? v >> (64 - 8 * len) : v;
+}
+
 /* car.c */
 repo_error car_load(repo *r);
 block *car_find(const repo *r, const uint8_t digest[DIGEST]);
+block *car_guess(const repo *r, const uint8_t digest[DIGEST]);
+block *car_confirm(const repo *r, block *guess, const uint8_t digest[DIGEST]);
 size_t cid_parse(const uint8_t *at, size_t len, int *is_sha256);
 extern const uint8_t CID_PREFIX[4];
 
