@@ -17,6 +17,21 @@ static int is_wanted(const repo *r, const uint8_t *name, size_t len)
     return r->options.pattern_count == 0;
 }
 
+/* For a few dozen bytes quicker than calling memcmp. */
+static inline int same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
+{
+    size_t i = 0;
+    uint64_t x, y, differ = 0;
+    for (; i + sizeof x <= len; i += sizeof x) {
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + i, sizeof y);
+        differ |= x ^ y;
+    }
+    for (; i < len; i++)
+        differ |= a[i] ^ b[i];
+    return !differ;
+}
+
 /* The length of the last collection's name if the key is one of its, else 0. */
 static size_t current_name(const repo *r, const uint8_t *key, size_t len)
 {
@@ -25,7 +40,7 @@ static size_t current_name(const repo *r, const uint8_t *key, size_t len)
     const collection *c = &r->collections[r->collection_count - 1];
     if (len <= c->name_len || key[c->name_len] != '/')
         return 0;
-    return memcmp(r->names.data + c->name, key, c->name_len) == 0 ? c->name_len : 0;
+    return same_bytes(r->names.data + c->name, key, c->name_len) ? c->name_len : 0;
 }
 
 static repo_error open_collection(repo *r, const uint8_t *name, size_t len, const uint8_t *at)

@@ -28,16 +28,18 @@ int is_nsid(const uint8_t *s, size_t len)
     return memchr(s + start, '-', len - start) == NULL;
 }
 
-/* Bit c % 64 of word c / 64: may the byte c stand in a record key? */
-static const uint64_t RKEY_BYTES[4] = {0x07ff600000000000, 0x47fffffe87fffffe, 0, 0};
+/* May the byte stand in a record key? */
+static const uint8_t IN_RKEY[256] = {
+    ['A' ... 'Z'] = 1, ['a' ... 'z'] = 1, ['0' ... '9'] = 1, ['.'] = 1, ['-'] = 1, ['_'] = 1, [':'] = 1, ['~'] = 1,
+};
 
 int is_rkey(const uint8_t *s, size_t len)
 {
-    uint64_t all = 1;
+    uint8_t all = 1;
     if (len == 0 || len > 512)
         return 0;
     for (size_t i = 0; i < len; i++)
-        all &= RKEY_BYTES[s[i] >> 6] >> (s[i] & 63);
+        all &= IN_RKEY[s[i]];
     return all && !(s[0] == '.' && (len == 1 || (len == 2 && s[1] == '.')));
 }
 
