@@ -14,12 +14,15 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
+WAITS = 1 / 3  # Of those that are killed at any instant.
 Role = Callable[[Path], Coroutine[Any, Any, None]]
 
 
@@ -46,6 +49,20 @@ class Nursery:
         assert killed or status == 0, f"it had died of something else before: status {status}"
         return killed
 
+    def kill_at_any_instant(
+        self, role: str, size: Callable[[], int], dice: random.Random, most: int
+    ) -> bool:
+        """Start one and kill it: early, when it may not have done anything yet, or when what
+        `size` tells of has grown by up to `most`. Never by the clock alone: a slow machine would
+        never have begun, a fast one be done too soon."""
+        goal = size() + dice.randint(1, most) if dice.random() < WAITS else 0
+        pid, deadline = self.start(role), time.monotonic() + PATIENCE
+        while size() < goal and not has_ended(pid):
+            assert time.monotonic() < deadline, "it gets nowhere"
+            time.sleep(0.002)
+        time.sleep(dice.uniform(0.0, 0.01 if goal else 0.06))
+        return self.kill(pid)
+
     def wait(self, pid: int) -> int:
         return self._ask("wait", pid)
 
@@ -64,7 +81,18 @@ def nursery_of(module: str, folder: Path) -> Iterator[Nursery]:
     finally:
         assert nursery.process.stdin
         nursery.process.stdin.close()
-        nursery.process.wait(timeout=60)
+        nursery.process.wait(timeout=PATIENCE)
+
+
+def has_ended(pid: int) -> bool:
+    """A child of the nursery that nobody has waited for yet is a zombie."""
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "Z"
+
+
+def size_of(folder: Path, pattern: str) -> int:
+    """Of all the files there together."""
+    return sum(path.stat().st_size for path in folder.glob(pattern))
 
 
 def fork(role: Role, folder: str) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import capture_roles as roles
 import orjson
-from nursery import nursery_of
+from nursery import PATIENCE, nursery_of
 from warcio.archiveiterator import ArchiveIterator
 
 from trawlnet.sink.blobs import read_blob
@@ -57,7 +57,7 @@ def torture(folder: Path) -> set[int]:
 
 
 def wait_for_more(folder: Path, before: set[int]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while roles.settled(folder) <= before:
         assert time.monotonic() < deadline, "nothing is written"
         time.sleep(0.002)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import crawl_roles
 import pytest
-from nursery import Nursery, nursery_of
+from nursery import nursery_of, size_of
 
 from program import wait_until
 from servers import redis_server
@@ -21,6 +21,7 @@ from trawlnet.engine.ports import Counts
 from trawlnet.sink.records import latest, read_index
 
 KILLS = 100
+MOST_BETWEEN = 4_000  # Bytes of the index from a start to its kill: some thirty keys.
 # What can be written but not settled when the process dies: one batch and what it wrote before.
 IN_FLIGHT = 512
 
@@ -33,16 +34,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     with redis_server() as server:
         (tmp_path / "address").write_text(server.url)
         yield tmp_path
-
-
-def kill_again_and_again(nursery: Nursery, role: str, kills: int, seed: int) -> int:
-    """Returns how many were still at work when they were killed."""
-    dice, landed = random.Random(seed), 0
-    for _ in range(kills):
-        pid = nursery.start(role)
-        time.sleep(dice.uniform(0.02, 0.12))
-        landed += nursery.kill(pid)
-    return landed
 
 
 def missing(folder: Path) -> set[str]:
@@ -65,8 +56,10 @@ def counts_of(folder: Path) -> Counts:
 @pytest.mark.slow
 def test_nothing_is_lost_over_a_hundred_kills(folder: Path) -> None:
     (folder / "roots").write_text("2000")
+    dice, landed, written = random.Random(1), 0, partial(size_of, folder, "index.jsonl")
     with nursery_of("crawl_roles", folder) as nursery:
-        landed = kill_again_and_again(nursery, "sound", KILLS, seed=1)
+        for _ in range(KILLS):
+            landed += nursery.kill_at_any_instant("sound", written, dice, MOST_BETWEEN)
         assert landed >= KILLS * 0.9, "most kills must hit a crawl at work"
         assert nursery.wait(nursery.start("sound")) == 0
 

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from tests.crash.nursery import Nursery, nursery_of
+from tests.crash.nursery import Nursery, has_ended, nursery_of
 from tests.pds_scan import COMMENT, EPRINT, LIKE, TAG, bench_for, pdses_on, write
 
 from trawlnet.sim.pds import PdsWorld, SimPds, serve_pdses
@@ -44,19 +44,13 @@ async def kill_after(world: PdsWorld, nursery: Nursery, requests: int) -> bool:
     """Killed by what it has done, so that fast and slow machines kill at the same places."""
     goal = _asked(world) + requests
     pid = await asyncio.to_thread(nursery.start, "scan")
-    while _asked(world) < goal and not await asyncio.to_thread(_has_ended, pid):
+    while _asked(world) < goal and not await asyncio.to_thread(has_ended, pid):
         await asyncio.sleep(0.002)
     return await asyncio.to_thread(nursery.kill, pid)
 
 
 def _asked(world: PdsWorld) -> int:
     return sum(world.requests(pds) for pds in world.pdses)
-
-
-def _has_ended(pid: int) -> bool:
-    """A child of the nursery that nobody has waited for yet is a zombie."""
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state == "Z"
 
 
 def test_every_record_is_there_once_after_many_kills(tmp_path: Path) -> None:

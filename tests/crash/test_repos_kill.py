@@ -4,65 +4,62 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nursery import nursery_of
+from nursery import nursery_of, size_of
 
-from program import started, trawlnet, wait_until
+from program import trawlnet
 from repos_run import FAST, Truth, archived, blocks_written
 from servers import redis_server, require_package
+from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
+from world_thread import in_thread
 
 KILLS = 100
 RPS = 8.0  # To each of eight hosts: some twenty seconds of work.
+MOST_BETWEEN = 6_000  # Bytes of the archive from a start to its kill.
 
 
 @pytest.fixture
-def network(tmp_path: Path) -> Iterator[dict[str, Any]]:
-    arguments = ("sim", "atproto", "--seed", 21, "--scale", 3, "--healthy")
-    with started(*arguments, folder=tmp_path / "sim") as world:
-        wait_until(lambda: world.out.endswith("\n"), "the ready line")
-        yield json.loads(world.out)
+def network(tmp_path: Path) -> Iterator[AtprotoWorld]:
+    with in_thread(serve_atproto(21, 3, manifest=tmp_path / "m.json", habits=())) as world:
+        yield world
 
 
 @pytest.mark.slow
 def test_every_repository_is_there_after_a_hundred_kills(
-    network: dict[str, Any], tmp_path: Path
+    network: AtprotoWorld, tmp_path: Path
 ) -> None:
     kill_and_count(network, tmp_path, KILLS, {})
 
 
 @pytest.mark.slow
 def test_nor_is_anything_lost_when_the_state_is_in_redis(
-    network: dict[str, Any], tmp_path: Path
+    network: AtprotoWorld, tmp_path: Path
 ) -> None:
     require_package("redis")
     with redis_server() as server:
         kill_and_count(network, tmp_path, KILLS // 4, {"redis_address": server.url})
 
 
-def kill_and_count(
-    network: dict[str, Any], tmp_path: Path, kills: int, more: dict[str, Any]
-) -> None:
-    config = FAST | {"relay": [network["relay"]], "plc_url": network["plc"]} | more
+def kill_and_count(network: AtprotoWorld, tmp_path: Path, kills: int, more: dict[str, Any]) -> None:
+    config = FAST | {"relay": [network.relay], "plc_url": network.plc} | more
     slow = {"small_pds_rps": RPS, "default_pds_rps": RPS, "segment_size": 20_000}
     (tmp_path / "config.json").write_text(json.dumps(config | slow))
     dice, landed = random.Random(5), 0
     with nursery_of("repos_roles", tmp_path) as nursery:
+        written = partial(size_of, tmp_path / "net" / "archive", "*.rca")
         for _ in range(kills):
-            pid = nursery.start("crawl")
-            time.sleep(dice.uniform(0.03, 0.4))
-            landed += nursery.kill(pid)
+            landed += nursery.kill_at_any_instant("crawl", written, dice, MOST_BETWEEN)
         assert landed >= kills * 0.9, "most kills must hit a crawl at work"
         # A segment that a kill left open is found and gone on with.
         (tmp_path / "config.json").write_text(json.dumps(config))
         assert nursery.wait(nursery.start("crawl")) == 0
 
-    truth = Truth.read(Path(network["manifest"]))
-    expected = truth.archivable(on_relay=True)
+    expected = Truth.of(network).archivable(on_relay=True)
     assert len(expected) > 400
     assert archived(tmp_path / "net") == expected
     written = blocks_written(tmp_path / "net")

@@ -2,111 +2,89 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
-from nursery import nursery_of
+from nursery import nursery_of, size_of
 
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import World, serve_web
 from trawlnet.sink.blobs import BlobStore
 from trawlnet.sink.capture_files import LOG
 from web_site import asked, captures, config_for, forbidden, index, page_keys, reachable
+from world_thread import in_thread
 
 KILLS = 100
+MOST_BETWEEN = 5_000  # Bytes of the capture log from a start to its kill: some pages.
+LOGGED = "requests.jsonl"
 # A page whose receipt was lost is asked for again: as many as were in flight or waiting to settle.
 IN_FLIGHT = 64
 
 
-class Served:
-    """The site in a thread of its own: the test waits and kills meanwhile."""
-
-    def __init__(self, folder: Path, hosts: int) -> None:
-        self.log = folder / "requests.jsonl"
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        made = serve_web(
-            5,
-            manifest=folder / "manifest.jsonl",
-            clock=SystemClock(),
-            hosts=hosts,
-            pages=220,
-            crawl_delay=0.001,
-            digests=False,
-            log=self.log,
-        )
-        self.world: World = asyncio.run_coroutine_threadsafe(made, self._loop).result()
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.world.close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+@contextmanager
+def served(folder: Path, hosts: int) -> Iterator[World]:
+    making = serve_web(
+        5,
+        manifest=folder / "manifest.jsonl",
+        clock=SystemClock(),
+        hosts=hosts,
+        pages=220,
+        crawl_delay=0.001,
+        digests=False,
+        log=folder / LOGGED,
+    )
+    with in_thread(making) as world:
+        yield world
 
 
 @pytest.mark.slow
 def test_no_page_is_lost_doubled_or_torn_over_a_hundred_kills(tmp_path: Path) -> None:
-    served = Served(tmp_path, hosts=12)
-    try:
-        world, site = served.world, tmp_path / "site"
+    dice, landed = random.Random(4), 0
+    with served(tmp_path, hosts=12) as world, nursery_of("web_roles", tmp_path) as nursery:
         prepare(world, tmp_path)
-        dice, landed = random.Random(4), 0
-        with nursery_of("web_roles", tmp_path) as nursery:
-            for _ in range(KILLS):
-                pid = nursery.start("crawl")
-                time.sleep(dice.uniform(0.05, 0.3))
-                landed += nursery.kill(pid)
-            assert nursery.wait(nursery.start("crawl")) == 0
-    finally:
-        served.close()
+        logged = partial(size_of, tmp_path / "site" / LOG, "captures-*")
+        for _ in range(KILLS):
+            landed += nursery.kill_at_any_instant("crawl", logged, dice, MOST_BETWEEN)
+        assert nursery.wait(nursery.start("crawl")) == 0
     assert landed >= KILLS * 0.9, "most kills must hit a crawl at work"
-    check(world, site, served.log, landed)
+    check(world, tmp_path / "site", tmp_path / LOGGED, landed)
 
 
 @pytest.mark.slow
 def test_settling_before_the_capture_is_durable_would_be_noticed(tmp_path: Path) -> None:
-    served = Served(tmp_path, hosts=4)
-    try:
-        world = served.world
+    with served(tmp_path, hosts=4) as world, nursery_of("web_roles", tmp_path) as nursery:
         prepare(world, tmp_path)
-        with nursery_of("web_roles", tmp_path) as nursery:
-            for _ in range(BROKEN_KILLS):
-                pid = nursery.start("settle_first")
-                await_batches(tmp_path / "site", BATCHES)
-                assert nursery.kill(pid)
-            assert nursery.wait(nursery.start("settle_first")) == 0
-    finally:
-        served.close()
+        for _ in range(BROKEN_KILLS):
+            pid = nursery.start("settle_first")
+            await_batches(tmp_path / "site", BATCHES)
+            assert nursery.kill(pid)
+        assert nursery.wait(nursery.start("settle_first")) == 0
     with pytest.raises(AssertionError, match="none missing"):
         check_pages(world, tmp_path / "site")
 
 
 BROKEN_KILLS = 2
 BATCHES = 2  # That reach the log before a kill.
-PATIENCE = 60.0  # Seconds until they must have.
+PATIENCE = 120.0  # Seconds until they must have.
 
 
 def await_batches(site: Path, count: int) -> None:
     """Until the capture log has grown so often."""
-    end, sizes = time.monotonic() + PATIENCE, {_size(site)}
+    end, sizes = time.monotonic() + PATIENCE, {size_of(site / LOG, "captures-*")}
     while len(sizes) <= count:
         assert time.monotonic() < end, "the crawl makes no progress"
         time.sleep(0.002)
-        sizes.add(_size(site))
-
-
-def _size(site: Path) -> int:
-    return sum(path.stat().st_size for path in (site / LOG).glob("captures-*"))
+        sizes.add(size_of(site / LOG, "captures-*"))
 
 
 def prepare(world: World, folder: Path) -> None:
