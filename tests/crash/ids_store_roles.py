@@ -26,12 +26,16 @@ from trawlnet.tables.raw import insert_raw
 LIMITS = StoreLimits(workers=2, batch=4)
 
 
-class EagerStoring(Storing):
-    """What must not be: a message is forgotten before it is stored."""
+async def eager(folder: Path) -> None:
+    """What must not be: messages are forgotten before they are stored. A kill comes in between."""
 
-    async def _store(self, parcels: Sequence[Any]) -> None:
-        await asyncio.gather(*(parcel.delivery.ack() for parcel in parcels))
-        await super()._store(parcels)
+    class EagerStoring(Storing):
+        async def _store(self, parcels: Sequence[Any]) -> None:
+            await asyncio.gather(*(parcel.delivery.ack() for parcel in parcels))
+            _mark(folder / "exposed")
+            await asyncio.sleep(3600)
+
+    await store(folder, EagerStoring)
 
 
 async def store(folder: Path, kind: type[Storing] = Storing, drain: bool = False) -> None:
@@ -71,6 +75,6 @@ def _mark(file: Path) -> None:
 
 ROLES = {
     "storer": store,
-    "eager": lambda folder: store(folder, EagerStoring),
+    "eager": eager,
     "last": lambda folder: store(folder, drain=True),
 }

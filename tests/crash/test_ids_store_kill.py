@@ -7,11 +7,12 @@ import json
 import os
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nursery import nursery_of
+from nursery import PATIENCE, nursery_of, size_of
 
 from ids_sets import (
     StoreSet,
@@ -23,8 +24,9 @@ from ids_sets import (
 )
 
 KILLS = int(os.environ.get("IDS_STORE_KILLS", "6"))  # 50 were measured; CI has to be done sooner.
-PER_KILL = 25  # Instances published for each: more than a worker stores before it is killed.
-FEW_STEPS = 14  # A batch takes four; most kills come before a worker has done many.
+PER_KILL = 25  # Instances published before each: enough for the steps until it.
+FEW_STEPS = 14  # A batch of four takes four; most kills come before a worker has done many.
+WORKERS = 2  # In each process.
 
 
 @pytest.fixture(params=["embedded", "served"])
@@ -34,32 +36,17 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSet:
     return served_set(request.getfixturevalue("servers"))
 
 
-def torture(where: StoreSet, folder: Path, role: str, kills: int, seed: int) -> dict[str, Any]:
-    """Publish, and kill the workers again and again, each after some steps of its own. Returns
-    what is wrong with the stores after the last one has emptied the queue."""
-    raws = raids(PER_KILL * kills)
+def publish(where: StoreSet, raws: list[dict[str, Any]]) -> None:
     asyncio.run(where.publish(messages(raws + raws[::10])))
-    where.save(folder / "set.json")
-    dice = random.Random(seed)
-    with nursery_of("ids_store_roles", folder) as nursery:
-        for _ in range(kills):
-            pid = nursery.start(role)
-            wait_for_steps(folder, dice.randint(1, FEW_STEPS))
-            assert nursery.kill(pid), "it had ended by itself"
-        assert nursery.wait(nursery.start("last")) == 0
-    return faults(where, raws)
 
 
-def wait_for_steps(folder: Path, steps: int) -> None:
-    target, deadline = taken(folder) + steps, time.monotonic() + 60
-    while taken(folder) < target:
+def wait_for(folder: Path, what: str, more: int) -> None:
+    """Each time that it happens, a byte is added to a file of that name."""
+    happened = partial(size_of, folder, what)
+    target, deadline = happened() + more, time.monotonic() + PATIENCE
+    while happened() < target:
         assert time.monotonic() < deadline, "it gets nowhere"
         time.sleep(0.001)
-
-
-def taken(folder: Path) -> int:
-    file = folder / "steps"
-    return file.stat().st_size if file.exists() else 0
 
 
 def faults(where: StoreSet, raws: list[dict[str, Any]]) -> dict[str, Any]:
@@ -92,10 +79,27 @@ def faults(where: StoreSet, raws: list[dict[str, Any]]) -> dict[str, Any]:
 def test_each_instance_is_stored_once_however_often_the_workers_are_killed(
     where: StoreSet, tmp_path: Path
 ) -> None:
-    assert torture(where, tmp_path, "storer", KILLS, seed=7) == {}
+    raws, dice = raids(PER_KILL * KILLS), random.Random(7)
+    where.save(tmp_path / "set.json")
+    with nursery_of("ids_store_roles", tmp_path) as nursery:
+        for kill in range(KILLS):
+            publish(where, raws[kill * PER_KILL :][:PER_KILL])
+            pid = nursery.start("storer")
+            wait_for(tmp_path, "steps", dice.randint(1, FEW_STEPS))
+            assert nursery.kill(pid), "it had ended by itself"
+        assert nursery.wait(nursery.start("last")) == 0
+    assert faults(where, raws) == {}
 
 
 @pytest.mark.slow
 def test_acking_before_storing_is_caught(tmp_path: Path) -> None:
     """The check above has teeth."""
-    assert "instances" in torture(embedded_set(tmp_path), tmp_path, "eager", 2, seed=8)
+    where, raws = embedded_set(tmp_path), raids(PER_KILL)
+    where.save(tmp_path / "set.json")
+    publish(where, raws)
+    with nursery_of("ids_store_roles", tmp_path) as nursery:
+        pid = nursery.start("eager")
+        wait_for(tmp_path, "exposed", WORKERS)
+        assert nursery.kill(pid)
+        assert nursery.wait(nursery.start("last")) == 0
+    assert "instances" in faults(where, raws)
