@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from program import PATIENCE, wait_until
 from trawlnet.formats.rca import encode_block, parse_block
 from trawlnet.sink.segment_file import check
 from trawlnet.sink.segment_writer import SegmentWriter
@@ -46,7 +46,7 @@ def finished(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
     folder = tmp_path_factory.mktemp("demo") / "files"
-    return folder, subprocess.run(demo(folder), capture_output=True, text=True, timeout=150)
+    return folder, subprocess.run(demo(folder), capture_output=True, text=True, timeout=240)
 
 
 @pytest.fixture
@@ -79,11 +79,9 @@ def test_the_demo_succeeds_and_says_so(finished: tuple[Path, Any]) -> None:
 def test_a_demo_that_is_stopped_takes_its_processes_along(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     process = subprocess.Popen(demo(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (folder / "net").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until((folder / "net").exists, "its workspace")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 143
+    assert process.wait(PATIENCE) == 143
     assert not alive(folder)
 
 
@@ -180,10 +178,14 @@ def test_a_wrong_reason_fails_its_check(files: Path) -> None:
 def test_haste_and_repeated_work_fail_their_checks(
     tmp_path: Path, gap: float, settled: int, again: bool, what: set[str]
 ) -> None:
-    rows = [{"host": "h", "path": f"/getRepo/{n}", "time": 1e9 + n * gap} for n in range(100)]
+    times = [1e9 + n * gap for n in range(100)]
+    rows = [
+        {"host": "h", "path": f"/getRepo/{n}", "time": at, "since": at}
+        for n, at in enumerate(times)
+    ]
     kill = Kill(rows[settled - 1]["time"] + gap / 2 if settled > 49 else 1e9 + 2.475, settled)
     if again:
-        rows.append({"host": "h", "path": "/getRepo/3", "time": 1e9 + 60})
+        rows.append(rows[3] | {"time": 1e9 + 60, "since": 1e9 + 60})
     log = tmp_path / "requests.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert failed(check_manners(log, 20.0, kill)) == what

@@ -63,7 +63,8 @@ def test_no_second_sees_more_requests_than_the_budget(scaling: str, tmp_path: Pa
         run(tmp_path, CALM, 500.0, max_rps=60.0, max_seconds=4.0, scaling=scaling)
     )
     assert ending is Ending.LIMIT
-    assert 10 <= busiest_second(log) <= 60
+    assert len(log.read_text().splitlines()) >= 10
+    assert busiest_second(log) <= 60
 
 
 def test_every_id_of_a_backlog_is_stored_once(tmp_path: Path) -> None:
