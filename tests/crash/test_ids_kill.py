@@ -16,7 +16,7 @@ from trawlnet.crawlers.ids.words import Mark
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.ids import World, serve_ids
 
-PATIENCE = 90.0
+PATIENCE = 120.0
 MAX_RPS = 400.0
 KILLS = [100, 150, 1, 100]  # Each after so many more requests.
 IN_FLIGHT = 250  # What can be published and not settled when the process dies.
