@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -45,9 +46,32 @@ def _missing(message: str) -> NoReturn:
 
 
 def free_port() -> int:
+    """For a server that must be told one. No other process of this run is given it, and no
+    connection: either could take it before the server does, or while a test has that killed."""
+    return next(port for port in _PORTS if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports_of_this_module() -> Iterator[int]:
+    """Below those that the system gives to connections, and below those of simulated networks."""
+    lowest, each = 10_000, 300
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16
+    # Some tests import this as `servers` and some as `tests.servers`: that makes two of it.
+    first = lowest + (2 * worker + (__name__ == "servers")) * each
+    begin = os.getpid() % each  # Another run on this machine begins elsewhere.
+    return itertools.cycle([*range(first + begin, first + each), *range(first, first + begin)])
+
+
+_PORTS = _ports_of_this_module()
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
-from tests.servers import require
+from tests.servers import free_port, require
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,9 @@ def browser() -> Iterator[webdriver.Chrome]:
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(require("chromedriver")))
+    driver = webdriver.Chrome(
+        options=options, service=Service(require("chromedriver"), free_port())
+    )
     try:
         yield driver
     finally:
