@@ -184,7 +184,7 @@ def manners(config: ReposConfig) -> Manners:
 
 
 _PAGES_OPEN = 10  # At which the source waits,
-_LINGER = 0.02  # Seconds: a commit for a repository or two costs as much as fetching them.
+_LINGER = 0.05  # Seconds: a commit for a repository or two costs as much as fetching them.
 _FEW_PDSES = 50  # unless fewer PDSes than this have work left: a few large ones
 _PAGES_OPEN_MOST = 50  # must not keep the rest of the network out of sight for long.
 
