@@ -23,14 +23,19 @@ from trawlnet.observe.metrics import Metrics
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.store.redis_fleet import FleetKeys, Word
 
+PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
+# Nobody dies here: one that gets no processor for a while must not be replaced.
+LONGER = {"shard_timeout": 6.0}
+
 
 def test_two_shards_archive_everything_once(tmp_path: Path) -> None:
     async def main(url: str) -> None:
         world = await serve_atproto(3, accounts=120, hosts=8, habits=())
         try:
-            config = fleet_config(world.ready_line(), url, str(tmp_path / "archive"))
+            archive = str(tmp_path / "archive")
+            config = fleet_config(world.ready_line(), url, archive, **LONGER)
             runtime = Tasks(job_of(config, tmp_path))
-            word = await asyncio.wait_for(crawl_with(config, runtime), 60)
+            word = await asyncio.wait_for(crawl_with(config, runtime), PATIENCE)
             assert word is Word.DONE
             everyone = Truth.of(world).archivable(on_relay=True)
             found = dids_in_manifest(tmp_path / "archive")
@@ -55,10 +60,10 @@ def test_lanes_move_to_a_shard_that_has_less_left(
         world = await serve_atproto(3, accounts=150, hosts=8, habits=(), latency=0.05)
         try:
             archive = str(tmp_path / "archive")
-            config = fleet_config(world.ready_line(), url, archive, workers=2)
+            config = fleet_config(world.ready_line(), url, archive, workers=2, **LONGER)
             runtime = Tasks(job_of(config, tmp_path))
             crawling = crawl_with(config, runtime, show=lambda seen: moves.add(seen.plan.moved))
-            assert await asyncio.wait_for(crawling, 60) is Word.DONE
+            assert await asyncio.wait_for(crawling, PATIENCE) is Word.DONE
             everyone = Truth.of(world).archivable(on_relay=True)
             found = dids_in_manifest(tmp_path / "archive")
             assert found.keys() == everyone.keys() and set(found.values()) == {1}
@@ -88,9 +93,9 @@ def test_a_shard_whose_lanes_stay_goes_on_while_others_exchange_theirs(tmp_path:
 
         try:
             archive = str(tmp_path / "archive")
-            config = fleet_config(world.ready_line(), url, archive, workers=1)
+            config = fleet_config(world.ready_line(), url, archive, workers=1, **LONGER)
             crawling = crawl_with(config, Tasks(job_of(config, tmp_path)), show=show, shards=3)
-            assert await asyncio.wait_for(crawling, 60) is Word.DONE
+            assert await asyncio.wait_for(crawling, PATIENCE) is Word.DONE
             found = dids_in_manifest(tmp_path / "archive")
             assert found == Counter(Truth.of(world).archivable(on_relay=True).keys())
         finally:

@@ -214,7 +214,7 @@ def test_a_mirror_that_follows_sees_what_comes_later_and_stops_when_told(log, tm
 
             async with directory_at(url) as directory:
                 mirror = PlcMirror(directory, tables, stop, follow=True)
-                await asyncio.wait_for(mirror.run(stored), 60)
+                await asyncio.wait_for(mirror.run(stored), 150)
             await check_whole(tables, log)
 
     asyncio.run(test())

@@ -20,6 +20,7 @@ from trawlnet.formats.dagcbor import encode
 from trawlnet.formats.keys import Curve, PrivateKey
 from trawlnet.formats.repo import build_repo_of_blocks
 
+PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 CROWD = 16
 KEY = PrivateKey(Curve.P256, 7)
 TEXTS = {
@@ -74,7 +75,7 @@ async def crawled(workspace: Path, memory_limit: str) -> Crawled:
         more = {"dids": str(dids), "plc_url": script.url, "memory_limit": memory_limit}
         crowd = {"workers": CROWD, "pds_concurrency": CROWD, "request_timeout": 60}
         config = ReposConfig(**(FAST | more | crowd))
-        return await asyncio.wait_for(run_config(config, workspace), 60)
+        return await asyncio.wait_for(run_config(config, workspace), PATIENCE)
 
 
 def figures(text: str, name: str) -> dict[str, float]:

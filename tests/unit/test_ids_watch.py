@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.servers import require
+from tests.program import PATIENCE
+from tests.servers import free_port, require
 
 from trawlnet.crawlers.ids.classic import NO_LAG, Reading
 from trawlnet.crawlers.ids.prometheus import PrometheusReader, points_of, queries, weighted
@@ -27,7 +28,6 @@ from trawlnet.net.http import Http
 from trawlnet.observe.ids import LAG_BUCKETS, STATUSES, Asked, IdsMeter
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.recent import RecentCounts, RecentValues
-from trawlnet.sim.serve import free_port
 
 
 def saw(
@@ -218,7 +218,7 @@ def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_p
         agent = "trawlnet/test (+nobody@example.org)"
         async with Http(gate, clock, agent, guard=Guard(allow_private=True)) as http:
             reader = PrometheusReader(http, f"http://127.0.0.1:{port}/", clock, Told())
-            deadline = time.monotonic() + 30.0
+            deadline = time.monotonic() + PATIENCE
             while isinstance(found := await reader.read(clock.now(), 4), str):
                 assert time.monotonic() < deadline, found
                 await asyncio.sleep(0.1)
