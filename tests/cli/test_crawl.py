@@ -201,8 +201,8 @@ def test_while_a_crawl_runs_others_may_look_but_not_touch(slow: Started, tmp_pat
     wait_until(lambda: status(workspace)["open"] > 0, "fresh figures")
     row = status(workspace)
     assert row["running"] == slow.pid and isinstance(row["rate"], float)
-    assert trawlnet("repos", "failures", "-w", workspace).code == 0
     slow.tell(signal.SIGSTOP)  # It must not end before all of them have tried.
+    assert trawlnet("repos", "failures", "-w", workspace).code == 0
     for verb in ("retry", "reset"):
         ran = trawlnet("repos", verb, "-w", "net", cwd=tmp_path)
         assert ran.code == 11

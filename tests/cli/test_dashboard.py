@@ -13,10 +13,11 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from tests.dashboard_run import HOSTILE, Dashboard, dashboard_of, made_workspace, many_lanes
-from tests.program import at_once, started, wait_until
+from tests.program import PATIENCE, at_once, started, wait_until
 from tests.servers import redis_server
 
 TOKEN = "correct-horse-battery"
+SLOWLY = 0.5  # Requests per second to each host: a crawl of a minute, to be looked at and told.
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +218,7 @@ def test_a_workspace_without_a_crawl_has_no_dashboard(tmp_path: Path) -> None:
 def test_a_dashboard_of_a_crawl_ends_with_it(
     network: Any, tmp_path: Path, number: signal.Signals
 ) -> None:
-    command = network.crawl(tmp_path / "w", "--dashboard", "127.0.0.1:0", rps=2)
+    command = network.crawl(tmp_path / "w", "--dashboard", "127.0.0.1:0", rps=SLOWLY)
     with started(*command, folder=tmp_path / "talk") as crawl:
         crawl.says("dashboard on http://")
         url = re.search(r"dashboard on (\S+)", crawl.err)
@@ -225,7 +226,7 @@ def test_a_dashboard_of_a_crawl_ends_with_it(
         site = Dashboard(url[1], crawl)
         assert f"pid {crawl.pid}" in site.ask("GET", "/").text
         crawl.tell(number)
-        crawl.process.wait(60)
+        crawl.process.wait(PATIENCE)
 
         def is_gone() -> bool:
             try:
@@ -290,7 +291,7 @@ def test_a_crawl_obeys_its_dashboard_and_nothing_is_left_behind(
     network: Any, tmp_path: Path
 ) -> None:
     workspace = tmp_path / "w"
-    command = network.crawl(workspace, "--dashboard", ":0", rps=2)
+    command = network.crawl(workspace, "--dashboard", ":0", rps=SLOWLY)
     with started(*command, folder=tmp_path / "talk") as crawl:
         crawl.says("dashboard on http://")
         url = re.search(r"dashboard on (\S+)", crawl.err)

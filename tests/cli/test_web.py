@@ -177,7 +177,7 @@ def test_a_limit_ends_with_its_own_code(site: Site, tmp_path: Path) -> None:
 
 
 def test_sigterm_saves_and_the_next_crawl_goes_on(site: Site, tmp_path: Path) -> None:
-    slow = ("--set", "limits.req_per_sec=5", "--set", "caps.max_depth=null")
+    slow = ("--set", "limits.req_per_sec=2", "--set", "caps.max_depth=null")
     words = (*site.words("crawl", tmp_path / "w", *site.seeds), *slow)
     with started(*words, folder=tmp_path / "out") as program:
         wait_until(lambda: bool(list((tmp_path / "w").glob("store/html/*/*/*"))), "a stored page")
