@@ -21,7 +21,7 @@ from servers import PostgresServer, postgres_server
 
 POSTS, LIKES = "app.bsky.feed.post", "app.bsky.feed.like"
 NODES = 3
-RATE = 5.0  # Requests a second to one PDS.
+RATE = 2.5  # Requests a second to one PDS.
 ROUNDING = 0.002  # Seconds: timers end, and clocks are read, about so exactly.
 
 

@@ -20,7 +20,7 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.store.redis_fleet import Word
 
 require_package("ray")
-PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
+PATIENCE = 200.0  # Seconds; only a test that fails waits that long.
 
 
 def test_ray_starts_a_process_again_that_was_killed_and_every_pds_is_scanned(
