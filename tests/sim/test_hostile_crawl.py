@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from servers import free_port
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -25,7 +26,7 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.sim.habits import Habit, Temper, misbehave
-from trawlnet.sim.serve import Call, Served, bind_hosts, free_port, loopback_hosts, serve
+from trawlnet.sim.serve import Call, Served, bind_hosts, loopback_hosts, serve
 from trawlnet.sink.blobs import BlobStore
 from trawlnet.sink.records import RecordSink, latest
 from trawlnet.store.open import open_store
@@ -167,4 +168,5 @@ def test_bodies_without_end_do_not_fill_the_memory(crawled: dict) -> None:
 def test_it_is_over_when_the_deadlines_are(crawled: dict) -> None:
     # A lane in trouble gets one worker: four pages, four tries, a deadline each, and the back-off.
     worst = PAGES * 4 * (ENDLESS.total + 1.0)
-    assert crawled["seconds"] < worst * 2
+    # Without deadlines it would never be; a busy machine may be late.
+    assert crawled["seconds"] < worst * 5

@@ -28,6 +28,7 @@ from trawlnet.sim.pds import Lie, SimPds
 from trawlnet.sim.pds.answers import VICTIM
 
 FIRST = 3100
+LATE = 10.0  # Seconds that a busy machine may be behind a deadline.
 TABLES = ("eprints", "reviews", "endorsements", "tags", "records", "invalid_records")
 # Habits as strong as in life, on a scale that a test can wait for.
 TEMPER = Temper(
@@ -61,7 +62,7 @@ def scanned(
         async with bench([pds], folder / "r.db", temper=TEMPER, limits=limits) as made:
             begun = time.monotonic()
             result = await made.scan(pds, seconds=seconds)
-            assert time.monotonic() - begun < seconds + 2.0
+            assert time.monotonic() - begun < seconds + LATE
             stored = [uri for table in TABLES for uri in await made.uris(table, live=False)]
             assert not [uri for uri in stored if VICTIM in uri]
             assert all(uri.startswith(tuple(f"at://{did}/" for did in pds.repos)) for uri in stored)

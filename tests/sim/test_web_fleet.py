@@ -90,7 +90,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
         assert plans == [] and set(runtime.started) == {0, 1, 2}
 
     log = tmp_path / "requests.jsonl"
-    check_captured(with_site(tmp_path, use, pages=5), captured(archive), log)
+    check_captured(with_site(tmp_path, use, pages=9), captured(archive), log)
     assert least_gap(log) >= 1.0 / rate
 
 
