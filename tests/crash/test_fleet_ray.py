@@ -55,7 +55,7 @@ RECORDS = b"INSERT INTO repo_records"
 SEGMENT = b"INSERT INTO replayed_segments"
 SEGMENTS = 4
 PATIENCE = 150.0
-WEB_RATE = 25.0  # Requests per second to one host.
+WEB_RATE = 10.0  # Requests per second to one host.
 SECRET = "a-key-that-must-not-be-found-anywhere"
 
 

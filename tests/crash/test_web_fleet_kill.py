@@ -29,7 +29,7 @@ from web_fleet import (
 )
 
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
-RATE = 25.0  # Requests per second to one host.
+RATE = 10.0  # Requests per second to one host.
 
 
 def test_shards_and_redis_are_killed_and_every_page_is_captured_once(tmp_path: Path) -> None:
