@@ -151,20 +151,21 @@ def test_a_killed_process_leaves_a_consistent_store(tmp_path: Path) -> None:
 
         asyncio.run(crawl())
     """
-    fed = attempts = 0
     for lines in (1, 3, 7):
         with child(crawl, str(tmp_path)) as victim:
             assert victim.stdout is not None
-            for _ in range(lines):
-                fed, attempts = map(int, victim.stdout.readline().split())
+            said = [victim.stdout.readline() for _ in range(lines)]
             victim.send_signal(signal.SIGKILL)
+            # It may have gone on for a while before the signal came.
+            said += [line for line in victim.stdout if line.endswith(b"\n")]
+        fed, attempts = map(int, said[-1].split())
 
         async def check(fed: int = fed, attempts: int = attempts) -> None:
             store = await LmdbStore.open(tmp_path)
             counts = await store.counts()
             # What was confirmed is there; a last batch may be there unconfirmed, but whole.
-            assert counts.known - fed in (0, 40, 80)
-            assert sum(counts.attempts.values()) - attempts in (0, 30, 60)
+            assert counts.known - fed in (0, 40)
+            assert sum(counts.attempts.values()) - attempts in (0, 30)
             assert counts.leased == 0
             await assert_consistent(store, counts.known)
             await store.close()
