@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 from tests.interop.test_registry_browser import WIDE, show
 
-PATIENCE = 60  # Seconds; only a test that fails waits that long.
+PATIENCE = 120  # Seconds; only a test that fails waits that long.
 
 
 def until(
@@ -22,6 +22,15 @@ def until(
 ) -> None:
     ignored = [StaleElementReferenceException]
     WebDriverWait(browser, patience, 0.1, ignored).until(lambda _: true(), f"waited for {what}")
+
+
+def is_gone(browser: webdriver.Chrome, name: str) -> None:
+    """Wait for it: what is found may be replaced before it is looked at."""
+    until(
+        browser,
+        lambda: not browser.find_element(By.ID, name).is_displayed(),
+        f"{name} to be gone",
+    )
 
 
 def standing(browser: webdriver.Chrome) -> str:

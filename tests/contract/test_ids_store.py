@@ -347,7 +347,7 @@ def test_told_to_stop_it_ends_after_its_batches_and_the_rest_comes_later(where: 
 
 def start_again(server: PostgresServer) -> None:
     """A killed server leaves children, and nobody can take its place before they have noticed."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         try:
             return server.start()
@@ -359,9 +359,9 @@ def start_again(server: PostgresServer) -> None:
 def test_a_database_that_is_away_is_waited_for_and_then_given_up(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(postgres, "_WAIT_SECONDS", 4.0)
     where = served_set(servers)
-    limits = StoreLimits(batch=5, workers=1, patience=30.0, first_pause=0.05)
+    limits = StoreLimits(batch=5, workers=1, patience=120.0, first_pause=0.05)
 
     async def back_again(db: Relational) -> Tally:
         async with opened(where.raw) as tables, where.opened_queue() as queue:

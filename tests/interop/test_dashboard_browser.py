@@ -21,6 +21,7 @@ from tests.dashboard_browser import (
     follow,
     fresh,
     hosts,
+    is_gone,
     picture,
     standing,
     tile,
@@ -108,7 +109,7 @@ def _pause_and_resume(browser: webdriver.Chrome, workspace: Path) -> None:
     assert "Paused" in browser.find_element(By.CSS_SELECTOR, ".notice").text
     until(browser, lambda: standing(browser) == "paused", "the pause")
     until(browser, lambda: tile(browser, "tasks in flight").startswith("0 of"), "rest")
-    assert not browser.find_element(By.ID, "do-pause").is_displayed()
+    is_gone(browser, "do-pause")
     follow(browser, "#do-resume")
     follow(browser, "#yes")
     until(browser, lambda: standing(browser) == "running", "the crawl to go on")
@@ -121,8 +122,12 @@ def _frontier(browser: webdriver.Chrome) -> None:
         return [one.text for one in browser.find_elements(By.CSS_SELECTOR, "#part-exhibits h2")]
 
     until(browser, lambda: heads() == ["Frontier by depth", "Frontier by host"], "the frontier")
-    table = browser.find_element(By.CSS_SELECTOR, "#part-exhibits details tbody")
-    assert table.get_attribute("textContent")
+    table = "#part-exhibits details tbody"
+    until(
+        browser,
+        lambda: browser.find_element(By.CSS_SELECTOR, table).get_attribute("textContent"),
+        "its rows",
+    )
 
 
 def _pictures(browser: webdriver.Chrome) -> None:
@@ -143,7 +148,7 @@ def _reopened(browser: webdriver.Chrome, site: Dashboard, workspace: Path) -> No
     row = trawlnet("web", "status", "-w", workspace, "--json").rows[0]
     assert done(browser) == sum(row["settled"].values()) > 0
     assert tile(browser, "open") == f"{row['open']:,}"
-    assert not browser.find_element(By.ID, "do-pause").is_displayed()
+    is_gone(browser, "do-pause")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#part-chart-queue path")) == 2
 
 

@@ -13,6 +13,7 @@ from tests.dashboard_browser import (
     follow,
     fresh,
     hosts,
+    is_gone,
     picture,
     standing,
     tile,
@@ -107,7 +108,7 @@ def _drain(browser: webdriver.Chrome, fleet: WatchedFleet) -> None:
     follow(browser, "#yes")
     until(browser, lambda: standing(browser) == "ended", "the end")
     until(browser, lambda: fleet.ended == [Word.DRAIN], "whoever commands it to notice")
-    assert not browser.find_element(By.ID, "do-stop").is_displayed()
+    is_gone(browser, "do-stop")
 
 
 def _retry(browser: webdriver.Chrome, fleet: WatchedFleet) -> None:
