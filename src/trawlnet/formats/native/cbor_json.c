@@ -1,93 +1,9 @@
 /* DAG-CBOR to compact JSON, straight into the output buffer. */
 #include "transcode.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static place put_value(transcoder *t, place p, int depth);
-
-static place put_literal(transcoder *t, place p, const char *literal, size_t len)
-{
-    p = room(t, p, len);
-    if (p.to)
-        p.to = put(p.to, literal, len);
-    return p;
-}
-
-static place put_integer(transcoder *t, place p, uint64_t magnitude, int negative)
-{
-    char digits[24];
-    size_t at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + magnitude % 10);
-    while (magnitude /= 10);
-    if (negative)
-        digits[--at] = '-';
-    return put_literal(t, p, digits + at, sizeof digits - at);
-}
-
-static place put_bytes(transcoder *t, place p, uint64_t len)
-{
-    if (len > (size_t)(t->end - p.at))
-        return give_up(t, DROP_BAD_CBOR);
-    p = room(t, p, (size_t)len / 3 + 16);
-    if (!p.to)
-        return p;
-    p.to = put(p.to, "{\"$bytes\":\"", 11);
-    p.to = put_base64(p.to, p.at, (size_t)len);
-    p.to = put(p.to, "\"}", 2);
-    p.at += len;
-    return p;
-}
-
-static place put_link(transcoder *t, place p)
-{
-    cursor in = {p.at, t->end};
-    const uint8_t *cid;
-    size_t len;
-    int is_sha256;
-    if (!cbor_span(&in, 2, &cid, &len) || len == 0 || *cid != 0)
-        return give_up(t, DROP_BAD_CBOR);
-    if (cid_parse(cid + 1, len - 1, &is_sha256) != len - 1 || len == 1)
-        return give_up(t, DROP_BAD_CID);
-    p.at = in.at;
-    p = room(t, p, 2 * MAX_CID);
-    if (!p.to)
-        return p;
-    p.to = put(p.to, "{\"$link\":\"b", 11);
-    p.to = put_base32(p.to, cid + 1, len - 1);
-    p.to = put(p.to, "\"}", 2);
-    return p;
-}
-
-static double half_to_double(uint16_t bits)
-{
-    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    double value = exponent ? ldexp(mantissa + 1024, exponent - 25) : ldexp(mantissa, -24);
-    if (exponent == 31)
-        value = mantissa ? NAN : INFINITY;
-    return bits & 0x8000 ? -value : value;
-}
-
-static place put_simple(transcoder *t, place p, head h)
-{
-    char digits[32];
-    double value;
-    float narrow;
-    uint32_t word = (uint32_t)h.arg;
-    switch (h.info) {
-    case 20: return put_literal(t, p, "false", 5);
-    case 21: return put_literal(t, p, "true", 4);
-    case 22: return put_literal(t, p, "null", 4);
-    case 25: value = half_to_double((uint16_t)h.arg); break;
-    case 26: memcpy(&narrow, &word, 4); value = narrow; break;
-    case 27: memcpy(&value, &h.arg, 8); break;
-    default: return give_up(t, DROP_BAD_CBOR);
-    }
-    if (!isfinite(value))
-        return put_literal(t, p, "null", 4);
-    return put_literal(t, p, digits, json_double(value, digits));
-}
 
 static place open_container(transcoder *t, place p, uint64_t entries, int depth, char bracket)
 {
@@ -201,14 +117,15 @@ static ALWAYS_INLINE place put_text(transcoder *t, place p, uint64_t len)
     return put_string(t, p, s, (size_t)len);
 }
 
-static inline int is_text(const transcoder *t, place p) { return p.at != t->end && *p.at >> 5 == 3; }
+/* At the end of the record this looks at a byte behind it; reading a head there fails whatever it is. */
+static inline int is_text(place p) { return *p.at >> 5 == 3; }
 
 /* Four values in five are texts: those need not go through the general case. */
 static ALWAYS_INLINE place put_member(transcoder *t, place p, int depth)
 {
     head h;
     cursor in = {p.at, t->end};
-    if (!is_text(t, p))
+    if (!is_text(p))
         return put_value(t, p, depth);
     if (!cbor_head(&in, &h))
         return give_up(t, DROP_BAD_CBOR);
@@ -218,7 +135,7 @@ static ALWAYS_INLINE place put_member(transcoder *t, place p, int depth)
 
 static ALWAYS_INLINE place put_entry(transcoder *t, place p, text key, int depth, reference *ref)
 {
-    int may_refer = key.len == 3 && is_text(t, p);
+    int may_refer = key.len == 3 && is_text(p);
     size_t start = 0;
     if (may_refer && !t->keep_cids)
         p = forget_cid(t, p, ref, key);
@@ -235,6 +152,17 @@ static ALWAYS_INLINE place put_entry(transcoder *t, place p, text key, int depth
     if (may_refer)
         note_entry(ref, key, start, (size_t)(p.to - t->out->data));
     return p;
+}
+
+/* Hardly a key is longer than its head has room for. */
+static ALWAYS_INLINE int read_key(cursor *in, text *key)
+{
+    size_t len = *in->at - 0x60u;
+    if (len >= 24 || len >= (size_t)(in->end - in->at))
+        return cbor_span(in, 3, &key->at, &key->len);
+    *key = (text){in->at + 1, len};
+    in->at += 1 + len;
+    return 1;
 }
 
 static int keep_key(transcoder *t, text key)
@@ -262,7 +190,7 @@ static place put_map(transcoder *t, place p, uint64_t entries, int depth)
     p = open_container(t, p, entries, depth, '{');
     for (uint64_t n = 0; p.to && n < entries; n++, before = key) {
         cursor in = {p.at, t->end};
-        if (!cbor_span(&in, 3, &key.at, &key.len))
+        if (!read_key(&in, &key))
             return give_up(t, DROP_BAD_CBOR);
         p.at = in.at;
         if (t->keep_keys) {

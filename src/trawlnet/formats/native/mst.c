@@ -32,7 +32,8 @@ static int digest_layer(const uint8_t digest[DIGEST])
 
 static int read_key(cursor *c, char name)
 {
-    if (c->end - c->at < 2 || c->at[0] != 0x61 || c->at[1] != (uint8_t)name)
+    const uint8_t key[2] = {0x61, (uint8_t)name};
+    if (c->end - c->at < 2 || memcmp(c->at, key, 2) != 0)
         return 0;
     c->at += 2;
     return 1;
@@ -48,21 +49,38 @@ static int read_subtree(cursor *c, const uint8_t **digest)
     return cbor_sha256_link(c, digest);
 }
 
+/* A number, most often one that stands in its head or in the byte behind: which of the two cannot be foretold. */
+static inline int read_number(cursor *c, uint64_t *value)
+{
+    head h;
+    if (c->end - c->at >= 2 && c->at[0] <= 24) {
+        int wide = c->at[0] == 24;
+        *value = c->at[wide];
+        c->at += 1 + wide;
+        return 1;
+    }
+    if (!cbor_head(c, &h) || h.major != 0)
+        return 0;
+    *value = h.arg;
+    return 1;
+}
+
 static int read_entry(cursor *c, entry *e)
 {
     head h;
     const uint8_t *cid;
     size_t suffix, cid_len;
+    uint64_t prefix;
     if (!cbor_head(c, &h) || h.major != 5 || h.arg != 4)
         return 0;
     if (!read_key(c, 'k') || !cbor_span(c, 2, &e->suffix, &suffix) || suffix > MAX_KEY)
         return 0;
-    if (!read_key(c, 'p') || !cbor_head(c, &h) || h.major != 0 || h.arg > MAX_KEY)
+    if (!read_key(c, 'p') || !read_number(c, &prefix) || prefix > MAX_KEY)
         return 0;
     if (!read_key(c, 't') || !read_subtree(c, &e->subtree))
         return 0;
     e->suffix_len = (uint32_t)suffix;
-    e->prefix_len = (uint32_t)h.arg;
+    e->prefix_len = (uint32_t)prefix;
     if (!read_key(c, 'v'))
         return 0;
     cursor value = *c;
@@ -108,6 +126,9 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *guess
             return REPO_NO_MEMORY;
         if (!read_entry(&c, e))
             return repo_fail(r, REPO_BAD_TREE, "a tree entry is malformed", c.at);
+        /* Looked up ahead of their turn, so that their bytes are on the way when it comes. */
+        e->record = e->value ? car_guess(r, e->value) : NULL;
+        e->child = e->subtree ? car_guess(r, e->subtree) : NULL;
         w->entry_count++;
     }
     n->end = w->entry_count;
@@ -115,6 +136,7 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *guess
         return repo_fail(r, REPO_BAD_TREE, "a tree node's left link is malformed", c.at);
     if (n->first != n->end && w->entries[n->first].prefix_len != 0)
         return repo_fail(r, REPO_BAD_TREE, "a node's first key has a prefix", n->start);
+    n->left_child = n->left ? car_guess(r, n->left) : NULL;
     return REPO_OK;
 }
 
@@ -181,25 +203,12 @@ static repo_error check_keys(walk *w, node *n)
     return error;
 }
 
-/* Looks blocks up ahead of their turn, so that their bytes are on the way when it comes. */
-static void find_blocks(walk *w, node *n)
-{
-    n->left_child = n->left ? car_guess(w->r, n->left) : NULL;
-    for (size_t i = n->first; i < n->end; i++) {
-        entry *e = &w->entries[i];
-        e->record = e->value ? car_guess(w->r, e->value) : NULL;
-        e->child = e->subtree ? car_guess(w->r, e->subtree) : NULL;
-    }
-}
-
 /* Layers take a hash of each key: who does not have blocks hashed does not have these either. Order and completeness
  * are checked all the same, and a layer that nobody checked still counts the levels that may follow. */
 static repo_error open_node(walk *w, const uint8_t digest[DIGEST], block *guess, int layer, node *n)
 {
     repo_error error = parse_node(w, digest, guess, n);
     n->layer = layer;
-    if (!error)
-        find_blocks(w, n);
     return error || !w->r->options.verify_hashes ? error : check_keys(w, n);
 }
 
@@ -240,11 +249,9 @@ static repo_error push_child(walk *w, const node *parent, const uint8_t digest[D
 static int comes_after(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
     size_t shared = a_len < b_len ? a_len : b_len;
-    if (shared >= 8) {
-        uint64_t x = first_bytes(a, 8), y = first_bytes(b, 8);
-        if (x != y)
-            return x > y;
-    }
+    uint64_t x = first_bytes(a, a_len), y = first_bytes(b, b_len);
+    if (x != y)
+        return x > y;
     int order = shared ? memcmp(a, b, shared) : 0;
     return order ? order > 0 : a_len > b_len;
 }

@@ -20,15 +20,15 @@ static int is_wanted(const repo *r, const uint8_t *name, size_t len)
 /* For a few dozen bytes quicker than calling memcmp. */
 static inline int same_bytes(const uint8_t *a, const uint8_t *b, size_t len)
 {
-    size_t i = 0;
     uint64_t x, y, differ = 0;
-    for (; i + sizeof x <= len; i += sizeof x) {
-        memcpy(&x, a + i, sizeof x);
-        memcpy(&y, b + i, sizeof y);
+    if (len < sizeof x)
+        return memcmp(a, b, len) == 0;
+    for (size_t i = 0; i < len; i += sizeof x) {
+        size_t at = i + sizeof x <= len ? i : len - sizeof x;
+        memcpy(&x, a + at, sizeof x);
+        memcpy(&y, b + at, sizeof y);
         differ |= x ^ y;
     }
-    for (; i < len; i++)
-        differ |= a[i] ^ b[i];
     return !differ;
 }
 

@@ -178,17 +178,15 @@ static inline void copy_short(uint8_t *to, const uint8_t *from, size_t len)
         memcpy(to + i, from + i, COPY_SLACK);
 }
 
-/* The first bytes, eight at most, as a number that sorts as they do; eight can be read. */
+/* The first bytes, eight at most and zeros behind the last, as a number that sorts as they do; eight can be read. */
 static inline uint64_t first_bytes(const uint8_t *s, size_t len)
 {
     uint64_t v;
-    if (len == 0)
-        return 0;
     memcpy(&v, s, sizeof v);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     v = __builtin_bswap64(v);
 #endif
-    return len < sizeof v ? v >> (64 - 8 * len) : v;
+    return len < sizeof v ? v & ~(UINT64_MAX >> 8 * len) : v;
 }
 
 /* car.c */
@@ -260,7 +258,7 @@ size_t json_double(double value, char text[32]);
 
 /* syntax.c */
 int is_nsid(const uint8_t *s, size_t len);
-int is_rkey(const uint8_t *s, size_t len);
+int is_rkey(const uint8_t *s, size_t len); /* COPY_SLACK bytes more can be read */
 int is_tid(const uint8_t *s, size_t len);
 int is_did(const uint8_t *s, size_t len);
 

@@ -70,9 +70,9 @@ static inline uint32_t copy_half(uint8_t *to, const uint8_t *s)
 {
     const __m128i space = _mm_set1_epi8(0x20), quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
     __m128i bytes = _mm_loadu_si128((const __m128i *)s);
-    /* Signed comparison: bytes from 0x80 up are negative, so they count as below the space too. */
-    __m128i special = _mm_or_si128(_mm_cmplt_epi8(bytes, space),
-                                   _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)));
+    __m128i quoting = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash));
+    /* Of signed bytes those from 0x80 up are below the space, too; the mask is made of signs alone. */
+    __m128i special = _mm_or_si128(_mm_subs_epi8(bytes, space), quoting);
     _mm_storeu_si128((__m128i *)to, bytes);
     return (uint32_t)_mm_movemask_epi8(special);
 }
@@ -80,14 +80,13 @@ static inline uint32_t copy_half(uint8_t *to, const uint8_t *s)
 /* Copies the plain ASCII that `s` begins with and returns its length; copies up to a chunk more. */
 static ALWAYS_INLINE size_t copy_plain(uint8_t *to, const uint8_t *s, size_t len)
 {
-    for (size_t i = 0;; i += CHUNK) {
-        uint64_t special = copy_half(to + i, s + i) | copy_half(to + i + CHUNK / 2, s + i + CHUNK / 2) << CHUNK / 2;
-        if (len - i <= CHUNK) {
-            special &= ((uint64_t)1 << (len - i)) - 1;
-            return special ? i + (size_t)__builtin_ctzll(special) : len;
-        }
+    for (size_t left = len;; left -= CHUNK, to += CHUNK, s += CHUNK) {
+        uint32_t special = copy_half(to, s) | copy_half(to + CHUNK / 2, s + CHUNK / 2) << CHUNK / 2;
+        /* In the last chunk only what lies before the end counts. */
+        if (left <= CHUNK && (uint32_t)((uint64_t)special << (CHUNK - left)) == 0)
+            return len;
         if (special)
-            return i + (size_t)__builtin_ctzll(special);
+            return len - left + (size_t)__builtin_ctz(special);
     }
 }
 #else
@@ -99,6 +98,12 @@ static inline size_t copy_plain(uint8_t *to, const uint8_t *s, size_t len)
     return i;
 }
 #endif
+
+/* json_scalar.c */
+place put_integer(transcoder *t, place p, uint64_t magnitude, int negative);
+place put_bytes(transcoder *t, place p, uint64_t len);
+place put_link(transcoder *t, place p);
+place put_simple(transcoder *t, place p, head h);
 
 /* json_text.c */
 /* The rest of a string, from its first byte that is not plain on. */
