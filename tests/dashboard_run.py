@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.program import Started, started
+from tests.program import PATIENCE, Started, started
 
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.history import History
@@ -55,7 +55,7 @@ class Dashboard:
             if own:
                 said.setdefault("Sec-Fetch-Site", "same-origin")
         place = urlsplit(self.url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=30)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=PATIENCE)
         try:
             connection.request(method, path, fields or None, said)
             response = connection.getresponse()
@@ -153,10 +153,10 @@ def small_web(folder: Path, hosts: int = 4, pages: int = 400) -> Iterator[World]
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        yield ready.result(60)
+        yield ready.result(PATIENCE)
     finally:
         over.set()
-        thread.join(30)
+        thread.join(PATIENCE)
 
 
 def crawl_of(world: World, workspace: Path, *more: object, rate: float = 5) -> tuple[object, ...]:

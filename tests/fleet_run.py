@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from program import environment
+from program import PATIENCE, environment
 from repos_run import FAST
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.segment import Place, find_segments, open_segment
@@ -139,7 +139,7 @@ def world_process(seed: int, accounts: int, hosts: int, log: Path, latency: floa
         yield json.loads(process.stdout.readline())
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
+from tests.program import PATIENCE
 
 from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
@@ -135,12 +136,12 @@ class Running:
     scans: list[tuple[str, str]]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
 
     def ask(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body or None, dict(headers or {}))
             response = connection.getresponse()
@@ -178,10 +179,10 @@ def serving(
     )
     thread.start()
     try:
-        yield ready.result(30)
+        yield ready.result(PATIENCE)
     finally:
         over.set()
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -249,10 +250,10 @@ def hosts() -> Iterator[World]:
     thread = threading.Thread(target=lambda: asyncio.run(stay()))
     thread.start()
     try:
-        yield ready.result(30)
+        yield ready.result(PATIENCE)
     finally:
         over.set()
-        thread.join(30)
+        thread.join(PATIENCE)
 
 
 async def _open_world(stack: AsyncExitStack, clock: SystemClock) -> World:

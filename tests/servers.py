@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 def require(program: str) -> str:
@@ -207,7 +207,7 @@ class RabbitServer:
             return False
 
 
-RABBIT_START_SECONDS = 90.0
+RABBIT_START_SECONDS = 150.0
 
 
 def _rabbit_user() -> str | None:
@@ -350,7 +350,9 @@ class S3Server:
     def make_bucket(self, name: str) -> str:
         """Gives its URL."""
         address = f"http://127.0.0.1:{self.port}/{name}"
-        urllib.request.urlopen(urllib.request.Request(address, method="PUT"), timeout=10).close()
+        request = urllib.request.Request(address, method="PUT")
+        # The first request makes it load what it serves with.
+        urllib.request.urlopen(request, timeout=START_SECONDS).close()
         return f"s3://{name}"
 
 

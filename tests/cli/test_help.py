@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from program import at_once, environment, trawlnet
+from program import PATIENCE, at_once, environment, trawlnet
 from trawlnet.cli.main import run
 from trawlnet.cli.whole import app
 
@@ -110,7 +110,7 @@ def test_version_is_data() -> None:
 def test_a_reader_that_has_had_enough_gets_no_traceback() -> None:
     line = f"{sys.executable} -m trawlnet config --json | head -n 1"
     done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, env=environment(), timeout=60
+        ["bash", "-c", line], capture_output=True, text=True, env=environment(), timeout=PATIENCE
     )
     assert done.stdout.count("\n") == 1
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr

@@ -205,7 +205,7 @@ def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path: Path) -> None:
         asyncio.run(fill())
     """
     with child(fill, str(tmp_path)) as filler:
-        output, _ = filler.communicate(timeout=60)
+        output, _ = filler.communicate(timeout=120)
     message, fed = output.decode().splitlines()
     assert message.startswith(f"the disk of {tmp_path} is full or failing: ")
     assert "| free some space" in message

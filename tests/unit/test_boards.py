@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.program import PATIENCE
 from tests.servers import require
 
 from trawlnet.observe.catalogue import CATALOGUE, Kind, Owner
@@ -189,5 +190,5 @@ def test_every_crawler_has_alerts() -> None:
 )
 def test_promtool_agrees(words: tuple[str, ...]) -> None:
     command = [require("promtool"), *words]
-    ran = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.program import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +29,7 @@ def test_the_example_finds_each_reachable_thing_once(name: str) -> None:
         [sys.executable, ROOT / "examples" / name],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={"PYTHONPATH": str(ROOT / "src")},
     )
     assert done.returncode == 0, done.stderr
