@@ -15,6 +15,7 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.store.memory import MemoryStore
@@ -88,14 +89,72 @@ def test_running_again_does_nothing_again():
     run_sim(main())
 
 
+class CountingStore(MemoryStore):
+    leases = 0
+
+    async def lease(self, wants, now, ttl):
+        self.leases += 1
+        return await super().lease(wants, now, ttl)
+
+
+def test_lanes_that_are_due_at_nearly_the_same_time_are_leased_for_together():
+    async def main(gather):
+        store = CountingStore()
+        pages = [
+            Page([Task(f"{lane}/{n}", f"l{lane}") for n in range(20)], f"{lane}")
+            for lane in range(30)
+        ]
+        left = []
+
+        async def visit(task):
+            async with crawling.gate.turn(task.lane) as turn:
+                await turn.leave()
+                left.append((task.lane, round(crawling.clock.now(), 4)))
+                await crawling.clock.sleep(0.001 * (int(task.lane[1:]) + 1))
+            return Outcome(Reason.OK)
+
+        crawling = Setup(pages, handler=visit, store=store, workers=60, gather=gather)
+        for lane in range(30):
+            # Each lane at a time of its own.
+            crawling.gate.park(f"l{lane}", 0.0037 * lane)
+        assert await crawling.run() is Ending.DONE
+        return store.leases, sorted(left)
+
+    alone, left_alone = run_sim(main(0.0))
+    together, left_together = run_sim(main(0.02))
+    assert left_together == left_alone, "nothing left earlier or later for it"
+    assert together * 3 < alone
+
+
+def test_a_task_that_ends_wakes_the_dispatcher_only_if_its_place_is_waited_for(monkeypatch):
+    looks = 0
+    take = Schedule.take
+
+    def counted(schedule, *args):
+        nonlocal looks
+        looks += 1
+        return take(schedule, *args)
+
+    monkeypatch.setattr(Schedule, "take", counted)
+
+    async def main(workers):
+        nonlocal looks
+        looks = 0
+
+        async def visit(task):
+            await crawling.clock.sleep(1.0 + task.payload)
+            return Outcome(Reason.OK)
+
+        tasks = [Task(f"{n}", f"l{n}", n / 100) for n in range(50)]
+        crawling = Setup([Page(tasks, "1")], handler=visit, workers=workers, linger=5.0)
+        assert await crawling.run() is Ending.DONE
+        return looks
+
+    assert run_sim(main(workers=100)) < 30
+    assert run_sim(main(workers=5)) >= 45, "a free worker is used at once"
+
+
 def test_the_dispatcher_sleeps_until_something_is_due():
-    class CountingStore(MemoryStore):
-        leases = 0
-
-        async def lease(self, wants, now, ttl):
-            self.leases += 1
-            return await super().lease(wants, now, ttl)
-
     async def main():
         async def once(task):
             if task.attempt == 0:

@@ -18,6 +18,15 @@ def test_lanes_come_when_their_instant_has_come_and_only_once():
     assert list(schedule.take(9.0)) == [] and schedule.next() == math.inf
 
 
+def test_lanes_whose_instant_is_near_come_along_with_one_whose_instant_has_come():
+    schedule = Schedule(10)
+    for lane, when in (("a", 1.0), ("b", 1.5), ("c", 1.6)):
+        schedule.add(lane, when)
+    assert list(schedule.take(0.9, gather=0.5)) == []
+    assert list(schedule.take(1.0, gather=0.5)) == ["a", "b"]
+    assert schedule.next() == 1.6
+
+
 def test_an_earlier_instant_wins_and_a_later_one_changes_nothing():
     schedule = Schedule(10)
     schedule.add("a", 5.0)

@@ -91,11 +91,13 @@ async def _work(floor: Floor, task: Task) -> None:
     """One try at one task, from lease to outcome."""
     outcome = await _try(floor, task)
     hold = floor.parts.gate.observe(outcome.lane or task.lane, outcome)
-    _leave_lane(floor, task.lane)
+    made_room = _leave_lane(floor, task.lane)
     # The worker stays taken until the sink has room: this is the back-pressure.
     await floor.done.put(Done(task, outcome, hold))
+    # The dispatcher need not look if neither this lane nor a free worker was waited for.
+    if made_room or not floor.free:
+        floor.control.changed.set()
     floor.control.in_flight -= 1
-    floor.control.changed.set()
 
 
 async def _try(floor: Floor, task: Task) -> Outcome:
@@ -109,14 +111,17 @@ async def _try(floor: Floor, task: Task) -> Outcome:
         return Outcome(Reason.UNKNOWN, detail=f"{type(error).__name__}: {error}"[:200])
 
 
-def _leave_lane(floor: Floor, lane: str) -> None:
+def _leave_lane(floor: Floor, lane: str) -> bool:
+    """Whether the lane had work and no room for it."""
     left = floor.busy[lane] = floor.busy[lane] - 1
     floor.parts.gate.promised_at_most(lane, left)
     if not left:
         del floor.busy[lane]
-    if lane in floor.full:
-        floor.full.discard(lane)
-        floor.note(lane, 0.0)
+    if lane not in floor.full:
+        return False
+    floor.full.discard(lane)
+    floor.note(lane, 0.0)
+    return True
 
 
 async def _renew(floor: Floor) -> None:

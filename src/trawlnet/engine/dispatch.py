@@ -35,7 +35,7 @@ def _pick(floor: Floor) -> dict[str, int]:
     now = floor.parts.clock.now()
     horizon = now + floor.limits.ahead
     room: dict[str, int] = {}
-    lanes = floor.schedule.take(now)
+    lanes = floor.schedule.take(now, floor.limits.gather)
     while len(room) < free and (lane := next(lanes, None)) is not None:
         if gate.ready_at(lane) > horizon + _TICK:
             floor.note(lane, now)

@@ -48,7 +48,8 @@ class Limits:
     # Outcomes with results that may wait for a slow sink while others are settled.
     unsettled: int = 0
     lease: float = 120.0  # Renewed while a task runs; after a crash others wait this long.
-    ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant.
+    ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant,
+    gather: float = 0.0  # or up to so much later, with those of other lanes: fewer leases.
     high_water: int = 100_000  # Open tasks at which the source waits,
     few_lanes: int = 0  # unless fewer lanes than this have work;
     highest_water: int = 1_000_000  # then it waits at this many.
@@ -134,4 +135,5 @@ class Floor:
         """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
         if not self.parts.owns(lane):
             return
-        self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - self.limits.ahead))
+        ahead = self.limits.ahead - self.limits.gather
+        self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - ahead))

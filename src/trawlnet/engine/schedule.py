@@ -46,9 +46,11 @@ class Schedule:
         self._order += 1
         heapq.heappush(self._later, (when, self._order, lane))
 
-    def take(self, now: float) -> Iterator[str]:
-        """Lanes whose instant has come, each taken off the schedule."""
-        self._ripen(now)
+    def take(self, now: float, gather: float = 0.0) -> Iterator[str]:
+        """Lanes whose instant has come, each taken off the schedule; if there is one, also those
+        whose instant is no further away than `gather`."""
+        if self.next() <= now:
+            self._ripen(now + gather)
         while self._ready:
             _, _, lane = heapq.heappop(self._ready)
             del self._when[lane]

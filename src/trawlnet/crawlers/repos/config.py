@@ -185,6 +185,7 @@ def manners(config: ReposConfig) -> Manners:
 
 _PAGES_OPEN = 10  # At which the source waits,
 _LINGER = 0.05  # Seconds: a commit for a repository or two costs as much as fetching them.
+_GATHER = 0.02  # Seconds: a lease for one lane costs as much as one for six.
 _FEW_PDSES = 50  # unless fewer PDSes than this have work left: a few large ones
 _PAGES_OPEN_MOST = 50  # must not keep the rest of the network out of sight for long.
 
@@ -192,6 +193,7 @@ _PAGES_OPEN_MOST = 50  # must not keep the rest of the network out of sight for 
 def limits(config: ReposConfig) -> Limits:
     return Limits(
         linger=_LINGER,
+        gather=_GATHER,
         high_water=_PAGES_OPEN * config.page_size,
         few_lanes=_FEW_PDSES,
         highest_water=_PAGES_OPEN_MOST * config.page_size,
