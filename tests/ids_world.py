@@ -91,7 +91,7 @@ def busiest_second(log: Path) -> int:
     came = sorted((row["time"], row["since"]) for row in rows)
     start = most = 0
     for end, (time, _) in enumerate(came):
-        while came[start][1] <= time - 1.0:
+        while start <= end and came[start][1] <= time - 1.0:
             start += 1
         most = max(most, end - start + 1)
     return most
