@@ -194,7 +194,7 @@ def test_every_panel_has_data(prometheus: Prometheus, path: Path) -> None:
         for target in panel.get("targets", ())
     }
     assert left
-    deadline = time.monotonic() + 90.0
+    deadline = time.monotonic() + 150.0
     while left and time.monotonic() < deadline:
         if left := silent(prometheus, left):
             time.sleep(0.5)
