@@ -30,7 +30,7 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(network: Any, tmp_
     wanted = ("--collections", POSTS, "--collections", LIKES, "--allow-private-hosts")
     sources = ("--relay", network.relay, "--plc-url", network.ready["plc"], "--plc-rps", 1000)
     # Slow and in short slices, so that there is always a scan to be killed in.
-    pace = ("--requests-per-minute", 240, "--scan-timeout", 2, "--concurrency", 4)
+    pace = ("--requests-per-minute", 90, "--scan-timeout", 5, "--concurrency", 4)
     words = ("pds", "crawl", "-w", tmp_path, "--once", *wanted, *sources, "--batch", 50)
     state = tmp_path / "state/pds/registry.db"
     for _ in range(KILLS):
