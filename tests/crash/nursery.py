@@ -86,8 +86,12 @@ def nursery_of(module: str, folder: Path) -> Iterator[Nursery]:
 
 def has_ended(pid: int) -> bool:
     """A child of the nursery that nobody has waited for yet is a zombie."""
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state == "Z"
+    return state_of(pid) == "Z"
+
+
+def state_of(pid: int) -> str:
+    """A letter, as `ps` shows it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def size_of(folder: Path, pattern: str) -> int:

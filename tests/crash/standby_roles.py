@@ -28,7 +28,8 @@ async def sound(folder: Path) -> None:
 
     RabbitQueue.publish = told  # type: ignore[method-assign]
     # As many members as there are processes: a number tells them apart in `holders`.
-    job = ShardJob(os.getpid(), "ids", given, given["store"], {}, 1.5, 0.0, str(folder))
+    stands, scratch = given["shard_timeout"], str(folder)
+    job = ShardJob(os.getpid(), "ids", given, given["store"], {}, stands, 0.0, scratch)
     await run_member(job, SystemClock())
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from nursery import Nursery, nursery_of
+from nursery import Nursery, nursery_of, state_of
 
 from fleet_run import Processes
 from ids_world import busiest_second
@@ -94,6 +94,19 @@ class Pair:
             return sum(self.world.served.turns.values()) >= goal
 
         await until(enough, f"{more} more requests")
+
+    async def done(self, more: int) -> None:
+        """Wait until the ledger says so of so many more ids."""
+
+        def count() -> int:
+            return sum(mark is Mark.DONE for mark in self.marks().values())
+
+        goal = await asyncio.to_thread(count) + more
+
+        async def enough() -> bool:
+            return await asyncio.to_thread(count) >= goal
+
+        await until(enough, f"{more} more done")
 
     async def tell(self, word: Word) -> None:
         keys = await FleetKeys.open(self.redis, prefix=KEYS)
@@ -206,7 +219,8 @@ def test_one_that_was_frozen_wakes_and_neither_settles_nor_publishes(
     redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
 ) -> None:
     def lines(pid: int) -> int:
-        return (tmp_path / "published.log").read_text().split().count(str(pid))
+        log = tmp_path / "published.log"
+        return log.read_text().split().count(str(pid)) if log.exists() else 0
 
     async def main() -> tuple[Counter[int], dict[int, Mark]]:
         async with pair_over(redis, rabbit, tmp_path) as pair:
@@ -214,7 +228,17 @@ def test_one_that_was_frozen_wakes_and_neither_settles_nor_publishes(
             assert await pair.active() == sleeper
             heir = await pair.start()
             await pair.asked(100)
+
+            async def publishes() -> int:
+                return lines(sleeper)
+
+            await until(publishes, "something is published")
             os.kill(sleeper, signal.SIGSTOP)
+
+            async def sleeps() -> bool:
+                return state_of(sleeper) == "T"
+
+            await until(sleeps, "it stands still")
             before = lines(sleeper)
 
             async def replaced() -> bool:
@@ -328,7 +352,7 @@ def test_the_check_sees_a_member_that_settles_before_it_publishes(
             for more in (80, 60):
                 pid = await pair.start("settle_first")
                 await pair.active()
-                await pair.asked(more)
+                await pair.done(more)
                 await pair.kill(pid)
             return await pair.published(), pair.marks()
 
