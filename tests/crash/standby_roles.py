@@ -10,6 +10,8 @@ from typing import Any
 
 import ids_roles
 
+from trawlnet.crawlers.ids.publish import QueueingSink
+from trawlnet.engine.task import Task
 from trawlnet.fleet.ids import run_member
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.net.clock import SystemClock
@@ -19,14 +21,23 @@ from trawlnet.sink.rabbitmq import RabbitQueue
 async def sound(folder: Path) -> None:
     """Active or on standby, until it is killed or dismissed. Tells what it is about to publish."""
     given = json.loads((folder / "config.json").read_text())
-    right = RabbitQueue.publish
+    publish, write = RabbitQueue.publish, QueueingSink.write
 
-    async def told(self: RabbitQueue, messages: Sequence[Any]) -> None:
+    def note(what: str) -> None:
         with (folder / "published.log").open("a") as file:
-            file.write(f"{os.getpid()}\n")
-        await right(self, messages)
+            file.write(f"{os.getpid()} {what}\n")
 
-    RabbitQueue.publish = told  # type: ignore[method-assign]
+    async def published(self: RabbitQueue, messages: Sequence[Any]) -> None:
+        note("publishes")
+        await publish(self, messages)
+
+    async def written(self: QueueingSink, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        note("begins")  # Before it has looked whether it may.
+        await write(self, batch)
+        note("ends")
+
+    RabbitQueue.publish = published  # type: ignore[method-assign]
+    QueueingSink.write = written  # type: ignore[method-assign]
     # As many members as there are processes: a number tells them apart in `holders`.
     stands, scratch = given["shard_timeout"], str(folder)
     job = ShardJob(os.getpid(), "ids", given, given["store"], {}, stands, 0.0, scratch)
