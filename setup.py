@@ -28,7 +28,7 @@ def extension(name: str, folder: Path) -> Extension:
     return Extension(
         f"trawlnet.formats.{name}",
         sources=sorted(str(path) for path in folder.glob("*.c")),
-        depends=sorted(str(path) for path in folder.glob("*.h")),
+        depends=sorted(str(path) for path in NATIVE.rglob("*.h")),
         extra_compile_args=FLAGS + SANITIZE + PORTABLE,
         extra_link_args=SANITIZE,
         optional=not REQUIRED,

@@ -1,26 +1,11 @@
 /* Finds Lexbor's functions in a library that is loaded already. */
 #include "lexbor.h"
 
-#ifdef _WIN32
+#include "../symbols.h"
 
 const char *lexbor_load(lexbor *into, const char *library)
 {
-    (void)into;
-    (void)library;
-    return "dlopen";
-}
-
-#else
-
-#include <dlfcn.h>
-#include <string.h>
-
-const char *lexbor_load(lexbor *into, const char *library)
-{
-    static const struct {
-        size_t place;
-        const char *name;
-    } wanted[] = {
+    static const symbol wanted[] = {
         {offsetof(lexbor, document_create), "lxb_html_document_create"},
         {offsetof(lexbor, document_destroy), "lxb_html_document_destroy"},
         {offsetof(lexbor, document_clean), "lxb_html_document_clean"},
@@ -40,16 +25,5 @@ const char *lexbor_load(lexbor *into, const char *library)
         {offsetof(lexbor, attribute_name), "lxb_dom_attr_qualified_name"},
         {offsetof(lexbor, attribute_value), "lxb_dom_attr_value_noi"},
     };
-    void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
-    if (!handle)
-        return library;
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        void *found = dlsym(handle, wanted[i].name);
-        if (!found)
-            return wanted[i].name;
-        memcpy((char *)into + wanted[i].place, &found, sizeof found);
-    }
-    return NULL; /* The handle stays: the functions are used until the process ends. */
+    return symbols_find(into, library, LOADED_ALREADY, wanted, sizeof wanted / sizeof *wanted);
 }
-
-#endif
