@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Coroutine
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from trawlnet.engine.threads import Threads
+from trawlnet.engine.threads import Threads, giving_way
 
 LOOPS = pytest.mark.parametrize(
     "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
@@ -136,3 +137,33 @@ def test_of_a_call_that_is_over_nothing_is_kept() -> None:
         threads.shutdown()
 
     run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a policy of Linux")
+def test_who_gives_way_does_so_until_the_end_and_those_it_gives_way_to_do_not() -> None:
+    async def main() -> list[int]:
+        threads = Threads(1, "one")
+        policies = [os.sched_getscheduler(0)]
+        with giving_way():
+            policies += [os.sched_getscheduler(0), await handed(threads, os.sched_getscheduler, 0)]
+            with giving_way():
+                pass  # Of two, the first one decides when it is over.
+            policies.append(os.sched_getscheduler(0))
+        policies.append(os.sched_getscheduler(0))
+        threads.shutdown()
+        return policies
+
+    other, batch = os.SCHED_OTHER, os.SCHED_BATCH
+    assert run(main()) == [other, batch, other, batch, other]
+
+
+def test_a_system_that_lets_nobody_give_way_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*args: Any) -> None:
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbidden, raising=False)
+    with giving_way():
+        pass
+    monkeypatch.delattr(os, "SCHED_BATCH", raising=False)
+    with giving_way():
+        pass

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -83,3 +85,27 @@ def _tell(future: asyncio.Future[Any], result: Any) -> None:
 def _tell_error(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+@contextmanager
+def giving_way() -> Iterator[None]:
+    """When this thread wakes, it waits for its turn and interrupts nobody who is computing, so that
+    all that has come by then is dealt with together. Threads begun meanwhile do the same."""
+    if not _follows("SCHED_OTHER", "SCHED_BATCH"):
+        yield  # Another system, or somebody has decided otherwise.
+        return
+    try:
+        yield
+    finally:
+        _follows("SCHED_BATCH", "SCHED_OTHER")
+
+
+def _follows(one: str, other: str) -> bool:
+    """Whether this thread went from the one policy of the scheduler to the other."""
+    try:
+        if os.sched_getscheduler(0) != getattr(os, one):
+            return False
+        os.sched_setscheduler(0, getattr(os, other), os.sched_param(0))
+    except (AttributeError, OSError):
+        return False
+    return True

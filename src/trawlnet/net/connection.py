@@ -11,6 +11,7 @@ import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from trawlnet.net.dial import Place
+from trawlnet.net.lowwater import LowWater
 from trawlnet.net.patience import Alarm, Patience
 from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
 
@@ -29,7 +30,9 @@ class Connection(asyncio.BufferedProtocol):
     All connections of a pool receive into the same scratch: each takes out what came at once.
     """
 
-    def __init__(self, place: Place, scratch: memoryview) -> None:
+    def __init__(
+        self, place: Place, scratch: memoryview, low_water: LowWater | None = None
+    ) -> None:
         self.place = place
         self.idle_since = 0.0
         self.is_open = True
@@ -39,6 +42,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_complete = True  # It has arrived to its last byte, and nothing is under way.
         self._scratch = scratch
         self._first = scratch[:_FIRST]
+        self._low_water = low_water
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
         self._alarm = Alarm(self._too_late)
@@ -129,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = len(begun)
         if not self.is_complete:
             self._target = body[len(begun) :]
+            self._expect(len(self._target))
         try:
             while not self.is_complete:
                 self._read_on()
@@ -170,6 +175,10 @@ class Connection(asyncio.BufferedProtocol):
             self._paused = False
             self._transport.resume_reading()
 
+    def _expect(self, left: int) -> None:
+        if self._low_water is not None:
+            self._low_water.set(left)
+
     def _pause(self) -> None:
         self._paused = True
         self._transport.pause_reading()
@@ -199,6 +208,7 @@ class Connection(asyncio.BufferedProtocol):
             self._filled += nbytes
             self._target = self._target[nbytes:] or None
             self.is_complete = self._target is None
+            self._expect(len(self._target or b""))
         elif self._is_parsed:
             self._parse(self._scratch[:nbytes])
         else:

@@ -12,6 +12,7 @@ from yarl import URL
 from trawlnet.net.connection import SCRATCH, Connection
 from trawlnet.net.dial import GuardedResolver, Place, Pools, connected, info_of
 from trawlnet.net.guard import Guard
+from trawlnet.net.lowwater import LowWater
 from trawlnet.net.patience import Patience
 
 
@@ -100,7 +101,8 @@ class ConnectionPool:
             infos = await self._resolver.resolve(host, port)
         socket = await connected(self._guard, infos)
         direct_tls = place.is_tls and not place.proxy
-        connection = Connection(place, self._scratch)
+        low_water = None if place.is_tls else LowWater(socket)
+        connection = Connection(place, self._scratch, low_water)
         try:
             await self._loop.create_connection(
                 lambda: connection,

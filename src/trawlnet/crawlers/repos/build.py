@@ -31,7 +31,7 @@ from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source
-from trawlnet.engine.threads import Threads
+from trawlnet.engine.threads import Threads, giving_way
 from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.answer import Limits
 from trawlnet.net.guard import Guard
@@ -118,6 +118,8 @@ async def assembled(
     pool = Threads(reading_threads(os.cpu_count()), "repo")
     # Waited for: no native code is to be at work when the interpreter ends.
     stack.callback(pool.shutdown)
+    # After the threads: they are who is given way to.
+    stack.enter_context(giving_way())
     visitor = Visitor(
         metered,
         Whereabouts(resolver, mirror, config.recheck_inactive),
