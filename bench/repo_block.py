@@ -32,7 +32,7 @@ from trawlnet.formats.tid import tid
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures" / "car"
-RECORDS_PER_ROUND = 20_000  # Each round repeats a repo until about this many records went through.
+RECORDS_PER_ROUND = 100_000  # Each round repeats a repo until about this many records went through.
 BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 UNVERIFIED = ExtractOptions(verify_hashes=False)
 VERIFIED = ExtractOptions(verify_hashes=True)

@@ -1,16 +1,17 @@
 """A crawl of repositories from sockets to synced segments: `trawlnet repos crawl`, and a peer.
 
     .venv/bin/python bench/repos.py [--records mix|1000|5000|10000] [--repos N] [--rounds 3]
-                                    [--rows full,off,documents,peer] [--folder KEPT]
+                                    [--rows full,hashes,off,documents,peer,hashing] [--folder KEPT]
 
 nginx serves the repositories from files in the page cache, so that it costs both sides little.
 Ours is the command as people run it, after `repos plc`: accounts and their keys come from the
 mirror, which is filled before the clock starts. `full` verifies hashes, tree and signature (the
-default), `off` neither hashes nor signatures, as the peer; `documents` is `full` without a mirror,
-so that each account's document is asked for as well. The peer (bench/repos_peers/) is two
-processes. `mix` is 1,000 to 10,000 records, spread evenly on a logarithmic scale. Interleaved,
-medians. Wall time includes the start of Python on both sides, and the embedded ClickHouse on ours;
-the same command with nothing left to do says how much that is.
+default), `hashes` no signature, `off` neither; `documents` is `full` without a mirror, so that each
+account's document is asked for as well. The peer (bench/repos_peers/) is two processes, which
+verify nothing; as `hashing` they verify hashes, and that is what `hashes` is held against. `mix` is
+1,000 to 10,000 records, spread evenly on a logarithmic scale. Interleaved, medians. Wall time
+includes the start of Python on both sides, and the embedded ClickHouse on ours; the same command
+with nothing left to do says how much that is.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from repos_world import Served, World, made_world, served
 
-PEERS = 2
-RECORDS_IN_A_RUN = 8_000_000  # About eight seconds of ours.
+PEERS = ("peer", "hashing")
+PROCESSES = 2  # Of a peer.
+RECORDS_IN_A_RUN = 23_400_000  # About fifteen seconds of ours, so that its start counts little.
 MIX, MEAN_OF_MIX = "mix", 3_900
 MOST_REPOS = 10_000  # Lines that are read of one page of a directory's export.
 SOURCE = Path(os.environ.get("SRC", ROOT / "src"))  # Of the trawlnet that is measured.
@@ -101,14 +103,16 @@ class Contest:
         command = [*TRAWLNET, verb, *common, "--allow-private-hosts", *flags]
         return timed([command], self.server)
 
-    def peer(self, folder: Path) -> Run:
+    def peer(self, row: str, folder: Path) -> Run:
+        flags = ["hashes"] if row == "hashing" else []
         folder.mkdir()
         commands = []
-        for number in range(PEERS):
+        for number in range(PROCESSES):
             urls = folder / f"urls{number}.txt"
-            urls.write_text("\n".join(self._urls()[number::PEERS]))
+            urls.write_text("\n".join(self._urls()[number::PROCESSES]))
             script = str(ROOT / "bench/repos_peers/pipeline.py")
-            commands.append([sys.executable, script, str(urls), str(folder / f"{number}.rca")])
+            output = str(folder / f"{number}.rca")
+            commands.append([sys.executable, script, str(urls), output, *flags])
         return timed(commands, self.server)
 
     def _urls(self) -> list[str]:
@@ -133,16 +137,24 @@ def held(contest: Contest, rows: Sequence[str], rounds: int) -> dict[str, list[R
     starts: list[Run] = []
     for number in range(rounds):
         for row in rows:
-            # Kept to the end: files made soon after others were deleted can cost more.
             folder = contest.scratch / f"{row}{number}"
-            if row == "peer":
-                runs[row].append(contest.peer(folder))
+            if row in PEERS:
+                runs[row].append(contest.peer(row, folder))
                 continue
             runs[row].append(contest.ours(row, folder))
             contest.check(folder)
             if row == "full":
                 starts.append(contest.timed_ours("crawl", folder, ["--source", "plc"]))
+        for row in rows:
+            shutil.rmtree(contest.scratch / f"{row}{number}")
+        settled()
     return {**runs, "start": starts} if starts else runs
+
+
+def settled() -> None:
+    """Files made soon after others were deleted can cost more."""
+    os.sync()
+    time.sleep(3)
 
 
 def report(world: World, runs: dict[str, list[Run]]) -> None:
@@ -151,7 +163,6 @@ def report(world: World, runs: dict[str, list[Run]]) -> None:
         f"{'':10}{'records/s':>11}{'per CPU s':>11}{'wall s':>8}{'CPU s':>8}{'nginx s':>9}"
         f"{'peak MB':>9}{'by wall':>9}{'by CPU':>8}"
     )
-    peer = runs.get("peer")
     for name, taken in runs.items():
         wall, cpu = median(run.wall for run in taken), median(run.cpu for run in taken)
         server, peak = median(run.server for run in taken), max(run.peak for run in taken) / 1e6
@@ -159,7 +170,8 @@ def report(world: World, runs: dict[str, list[Run]]) -> None:
         if name == "start":
             line = f"{name:10}{'':22}"
         line += f"{wall:8.2f}{cpu:8.2f}{server:9.2f}{peak:9.0f}"
-        if peer and name not in ("peer", "start"):
+        peer = runs.get("hashing" if name == "hashes" else "peer")
+        if peer and name not in (*PEERS, "start"):
             by_wall = median(run.wall for run in peer) / wall
             line += f"{by_wall:8.2f}x{median(run.cpu for run in peer) / cpu:7.2f}x"
         print(line)
@@ -172,7 +184,7 @@ def main() -> None:
     parser.add_argument("--records", default=MIX)
     parser.add_argument("--repos", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", default="full,off,documents,peer")
+    parser.add_argument("--rows", default="full,hashes,off,documents,peer,hashing")
     parser.add_argument("--folder", type=Path, help="where repositories are kept for another run")
     arguments = parser.parse_args()
     records = None if arguments.records == MIX else int(arguments.records)

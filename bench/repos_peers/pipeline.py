@@ -2,9 +2,10 @@
 
 What a competent user writes with aiohttp, libipld, orjson and zstandard, and then tunes: uvloop,
 no cyclic garbage collector (a repository is a hundred thousand objects without a cycle), sixteen
-requests under way, large reads. It verifies nothing and remembers nothing.
+requests under way, large reads. It verifies nothing, or the hashes of blocks and no more, and
+remembers nothing.
 
-    pipeline.py URLS OUTPUT    (a file with the URL of each repository)
+    pipeline.py URLS OUTPUT [hashes]    (a file with the URL of each repository)
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SYNC_EVERY = 16  # Blocks.
 READ_BYTES = 1 << 20  # That may wait for their reader.
 
 
-async def pipeline(urls: list[str], output: Path) -> None:
+async def pipeline(urls: list[str], output: Path, *, verify: bool) -> None:
     compressor = zstandard.ZstdCompressor(level=LEVEL)
     queue, unsynced = iter(urls), 0
     connector = aiohttp.TCPConnector(limit=UNDER_WAY, limit_per_host=0)
@@ -39,7 +40,7 @@ async def pipeline(urls: list[str], output: Path) -> None:
             for url in queue:
                 async with session.get(url) as response:
                     car = await response.read()
-                file.write(peer_block(car, compressor, verify=False, keep_cids=False))
+                file.write(peer_block(car, compressor, verify=verify, keep_cids=False))
                 unsynced += 1
                 if unsynced == SYNC_EVERY:
                     file.flush()
@@ -54,4 +55,5 @@ async def pipeline(urls: list[str], output: Path) -> None:
 
 if __name__ == "__main__":
     gc.disable()
-    uvloop.run(pipeline(Path(sys.argv[1]).read_text().split(), Path(sys.argv[2])))
+    urls = Path(sys.argv[1]).read_text().split()
+    uvloop.run(pipeline(urls, Path(sys.argv[2]), verify="hashes" in sys.argv[3:]))

@@ -167,3 +167,67 @@ def test_a_system_that_lets_nobody_give_way_is_no_trouble(monkeypatch: pytest.Mo
     monkeypatch.delattr(os, "SCHED_BATCH", raising=False)
     with giving_way():
         pass
+
+
+@LOOPS
+def test_calls_that_wait_are_made_together_and_told_of_once(new_loop: Any) -> None:
+    async def main() -> None:
+        threads, made = Threads(1, "one", most=4), threading.Semaphore(0)
+        begin, end, later = threading.Event(), threading.Event(), threading.Event()
+        first = handed(threads, lambda: made.release() or begin.wait(LONG))
+        assert await asyncio.to_thread(made.acquire, timeout=LONG)
+        together = [
+            handed(threads, divmod, 1, 0),
+            handed(threads, made.release),
+            handed(threads, len, "result"),
+            handed(threads, end.wait, LONG),
+        ]
+        next_one = handed(threads, later.wait, LONG)
+        begin.set()
+        assert await first
+        assert await asyncio.to_thread(made.acquire, timeout=LONG)
+        assert not any(one.done() for one in together), "two were made, and nobody was told"
+        end.set()
+        results = await asyncio.gather(*together, return_exceptions=True)
+        assert isinstance(results[0], ZeroDivisionError), "an error is that of its call alone"
+        assert results[1:] == [None, 6, True]
+        assert not next_one.done(), "which is not one of the four"
+        later.set()
+        assert await next_one
+        threads.shutdown()
+
+    run(main(), new_loop)
+
+
+def test_a_call_taken_back_is_not_made_with_the_others() -> None:
+    made: list[int] = []
+
+    async def main() -> None:
+        threads, go_on = Threads(1, "one", most=8), threading.Event()
+        first = handed(threads, go_on.wait, LONG)
+        futures = [handed(threads, made.append, n) for n in range(5)]
+        futures[2].cancel()
+        go_on.set()
+        await first
+        await asyncio.gather(*futures, return_exceptions=True)
+        threads.shutdown()
+
+    run(main())
+    assert made == [0, 1, 3, 4]
+
+
+def test_all_threads_end_however_many_calls_one_took() -> None:
+    made: list[int] = []
+
+    async def main() -> None:
+        threads, go_on = Threads(2, "two", most=8), threading.Event()
+        both = [handed(threads, go_on.wait, LONG) for _ in range(2)]
+        for n in range(20):
+            handed(threads, made.append, n)
+        threads.shutdown(wait=False)
+        go_on.set()
+        await asyncio.gather(*both)
+        await asyncio.to_thread(threads.shutdown)
+
+    run(main())
+    assert sorted(made) == list(range(20))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -17,15 +17,17 @@ class Threads(Executor):
     not begun; one that was goes on to its end.
 
     What `submit` returns belongs to the running loop, which is told of results by one message and
-    not by a future of the threads, a lock and a chain of callbacks.
+    not by a future of the threads, a lock and a chain of callbacks. Where more calls wait than
+    there are threads, one takes up to `most` of them, and its message is of all: the loop is woken
+    less often. Nothing that such a call waits for may depend on the result of another.
     """
 
-    def __init__(self, count: int, name: str) -> None:
+    def __init__(self, count: int, name: str, most: int = 1) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._is_open = True
         # Daemons: who never lets go of them can leave all the same.
         self._threads = [
-            Thread(target=_serve, args=(self._calls,), name=f"{name}_{n}", daemon=True)
+            Thread(target=_serve, args=(self._calls, count, most), name=f"{name}_{n}", daemon=True)
             for n in range(count)
         ]
         for thread in self._threads:
@@ -56,35 +58,54 @@ class _Call(NamedTuple):
     args: tuple[Any, ...]
 
 
-def _serve(calls: SimpleQueue[_Call | None]) -> None:
+class _Result(NamedTuple):
+    future: asyncio.Future[Any]
+    value: Any
+    error: BaseException | None
+
+
+def _serve(calls: SimpleQueue[_Call | None], threads: int, most: int) -> None:
     while (given := calls.get()) is not None:
-        _make(given)
-        del given  # Not to be kept until the next one comes: it may be a whole repository.
+        batch = [given]
+        for _ in range(min(most - 1, calls.qsize() // threads)):
+            try:
+                more = calls.get_nowait()
+            except Empty:
+                break
+            if more is None:
+                calls.put(None)  # The end, which comes after what we have.
+                break
+            batch.append(more)
+        _tell([_made(one) for one in batch if not one.future.cancelled()])
+        # Not to be kept until the next one comes: it may be a whole repository.
+        del given, batch
 
 
-def _make(given: _Call) -> None:
+def _made(given: _Call) -> _Result:
     future, call, args = given
-    if future.cancelled():
-        return
-    tell: Callable[[asyncio.Future[Any], Any], None]
     try:
-        result, tell = call(*args), _tell
+        return _Result(future, call(*args), None)
     except BaseException as error:  # noqa: BLE001 - Whoever asked is to have it.
-        result, tell = error, _tell_error
+        return _Result(future, None, error)
+
+
+def _tell(results: list[_Result]) -> None:
+    if not results:
+        return
     try:
-        future.get_loop().call_soon_threadsafe(tell, future, result)
+        results[0].future.get_loop().call_soon_threadsafe(_heard, results)
     except RuntimeError:
         pass  # The loop is closed: nobody waits any more.
 
 
-def _tell(future: asyncio.Future[Any], result: Any) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _tell_error(future: asyncio.Future[Any], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _heard(results: list[_Result]) -> None:
+    for future, value, error in results:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
 
 
 @contextmanager

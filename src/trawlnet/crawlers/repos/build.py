@@ -54,6 +54,7 @@ _STORE = "store"
 _NOTES = "notes"
 _AT_REST = 16  # One part in so many of the memory is kept for the next bodies.
 _LEAST_THREADS = 2  # To read repositories: while one waits for the interpreter the other goes on.
+_AT_A_TIME = 8  # Repositories that a thread reads before it tells of them, if so many wait.
 _MOST_THREADS = 4  # More than the loop can feed, and each may hold a repository.
 
 
@@ -115,7 +116,7 @@ async def assembled(
     budget = MemoryBudget(config.memory_limit)
     spills = Spills(frame.scratch / FOLDER, shelf.meter.spilled)
     stack.callback(spills.close)
-    pool = Threads(reading_threads(os.cpu_count()), "repo")
+    pool = Threads(reading_threads(os.cpu_count()), "repo", _AT_A_TIME)
     # Waited for: no native code is to be at work when the interpreter ends.
     stack.callback(pool.shutdown)
     # After the threads: they are who is given way to.
