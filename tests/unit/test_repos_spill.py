@@ -22,6 +22,7 @@ from trawlnet.crawlers.repos.budget import FIRST_BYTES, MemoryBudget
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.fetching import Room, fetch_repo
 from trawlnet.crawlers.repos.making import (
+    Reading,
     Recipe,
     Refused,
     RepoBlock,
@@ -109,7 +110,9 @@ def test_a_spilled_body_gives_the_same_block(script: Script, tmp_path: Path) -> 
     assert isinstance(spilled, memoryview) and sizes == [len(CAR)]
     assert kept == spilled == CAR
     how = unsigned()
-    one, other = (read_car(car, WHOSE, how, usual_room(car, how)) for car in (kept, spilled))
+    one, other = (
+        read_car(Reading(car, WHOSE, how, usual_room(car, how))) for car in (kept, spilled)
+    )
     assert isinstance(one, RepoBlock) and one == other
     assert one.records == len(TEXTS)
 
@@ -302,11 +305,11 @@ def test_what_was_made_to_take_much_memory_is_read_only_when_it_is_given_that() 
     many = {f"app.bsky.feed.post/3lscuqc5{number:05d}": text for number in range(200)}
     car, how = make_car(many), unsigned()
     room = usual_room(car, how)
-    cramped = read_car(car, WHOSE, how, room)
+    cramped = read_car(Reading(car, WHOSE, how, room))
     assert isinstance(cramped, Refused) and cramped.cramped
-    made = read_car(car, WHOSE, how, how.options.memory_limit)
+    made = read_car(Reading(car, WHOSE, how, how.options.memory_limit))
     assert isinstance(made, RepoBlock) and made.records == len(many)
     small = replace(how, options=replace(how.options, memory_limit=room))
-    final = read_car(car, WHOSE, small, room)
+    final = read_car(Reading(car, WHOSE, small, room))
     assert isinstance(final, Refused) and not final.cramped
     assert final.reason is Reason.TOO_LARGE

@@ -231,3 +231,30 @@ def test_all_threads_end_however_many_calls_one_took() -> None:
 
     run(main())
     assert sorted(made) == list(range(20))
+
+
+def test_what_can_be_done_together_is_one_call_and_an_error_is_still_that_of_one() -> None:
+    seen: list[list[tuple[Any, ...]]] = []
+
+    def inverse(number: int) -> float:
+        return 1 / number
+
+    def inverses(calls: list[tuple[Any, ...]]) -> list[float]:
+        seen.append(calls)
+        return [1 / number for (number,) in calls]
+
+    async def main() -> list[object]:
+        threads, begun = Threads(1, "one", 3, {inverse: inverses}), threading.Event()
+        begin = threading.Event()
+        handed(threads, lambda: begun.set() or begin.wait(LONG))
+        assert await asyncio.to_thread(begun.wait, LONG)
+        futures = [handed(threads, inverse, n) for n in (1, 2, 4, 5, 0, 8, 10)]
+        begin.set()
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        threads.shutdown()
+        return results
+
+    *before, error, after, last = run(main())
+    assert (*before, after, last) == (1.0, 0.5, 0.25, 0.2, 0.125, 0.1)
+    assert isinstance(error, ZeroDivisionError)
+    assert seen == [[(1,), (2,), (4,)], [(5,), (0,), (8,)]], "the last one came alone"

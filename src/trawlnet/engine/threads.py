@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+Together = Mapping[Callable[..., Any], Callable[[list[tuple[Any, ...]]], list[Any]]]
 
 
 class Threads(Executor):
@@ -19,15 +22,23 @@ class Threads(Executor):
     What `submit` returns belongs to the running loop, which is told of results by one message and
     not by a future of the threads, a lock and a chain of callbacks. Where more calls wait than
     there are threads, one takes up to `most` of them, and its message is of all: the loop is woken
-    less often. Nothing that such a call waits for may depend on the result of another.
+    less often. Nothing that such a call waits for may depend on the result of another. `together`
+    has, for a function, one that makes several calls of it, given the arguments of each.
     """
 
-    def __init__(self, count: int, name: str, most: int = 1) -> None:
+    def __init__(
+        self, count: int, name: str, most: int = 1, together: Together = MappingProxyType({})
+    ) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._is_open = True
         # Daemons: who never lets go of them can leave all the same.
         self._threads = [
-            Thread(target=_serve, args=(self._calls, count, most), name=f"{name}_{n}", daemon=True)
+            Thread(
+                target=_serve,
+                args=(self._calls, count, most, together),
+                name=f"{name}_{n}",
+                daemon=True,
+            )
             for n in range(count)
         ]
         for thread in self._threads:
@@ -64,7 +75,7 @@ class _Result(NamedTuple):
     error: BaseException | None
 
 
-def _serve(calls: SimpleQueue[_Call | None], threads: int, most: int) -> None:
+def _serve(calls: SimpleQueue[_Call | None], threads: int, most: int, together: Together) -> None:
     while (given := calls.get()) is not None:
         batch = [given]
         for _ in range(min(most - 1, calls.qsize() // threads)):
@@ -76,9 +87,21 @@ def _serve(calls: SimpleQueue[_Call | None], threads: int, most: int) -> None:
                 calls.put(None)  # The end, which comes after what we have.
                 break
             batch.append(more)
-        _tell([_made(one) for one in batch if not one.future.cancelled()])
+        _tell(_all_made(batch, together))
         # Not to be kept until the next one comes: it may be a whole repository.
         del given, batch
+
+
+def _all_made(batch: list[_Call], together: Together) -> list[_Result]:
+    wanted = [one for one in batch if not one.future.cancelled()]
+    calls = {one.call for one in wanted}
+    if len(wanted) > 1 and len(calls) == 1 and (several := together.get(calls.pop())):
+        made = _made(_Call(wanted[0].future, several, ([one.args for one in wanted],)))
+        if made.error is None:
+            pairs = zip(wanted, made.value, strict=True)
+            return [_Result(one.future, value, None) for one, value in pairs]
+    # One by one, an error is that of its call alone.
+    return [_made(one) for one in wanted if not one.future.cancelled()]
 
 
 def _made(given: _Call) -> _Result:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +18,8 @@ from trawlnet.formats.repocontent import (
     CollectionContent,
     DropReason,
     ExtractOptions,
+    Packed,
+    PackJob,
     RepoContent,
     RepoError,
 )
@@ -50,6 +54,62 @@ def encode_content(content: RepoContent, *, pds: str, crawled_at_us: int, zstd_l
         content.did, pds, content.rev, crawled_at_us, content.collections
     )
     return block
+
+
+AT_ONCE = 16  # Jobs that `pack` takes.
+
+
+def pack(
+    jobs: Sequence[PackJob], options: ExtractOptions, zstd_level: int
+) -> list[Packed | RepoError | ValueError]:
+    """Of each CAR its block, or why there is none; a ValueError says that the format cannot hold
+    it. What `extract` and `encode_content` do, with the interpreter's lock asked for once."""
+    if _Encoder is None:
+        return [_packed_apart(job, options, zstd_level) for job in jobs]
+    results = _encoder(zstd_level).pack(
+        options.verify_hashes,
+        options.keep_cids,
+        options.collections,
+        options.max_record,
+        options.max_json,
+        tuple(jobs),
+    )
+    packed: list[Packed | RepoError | ValueError] = []
+    for job, result in zip(jobs, results, strict=True):
+        if result[0]:
+            kind, detail, place = result
+            packed.append(RepoError(ERROR_KINDS[kind - 1], detail, place))
+        elif result[-1] is None:
+            packed.append(_packed_apart(job, options, zstd_level))
+        else:
+            _, did, rev, unsigned, signature, records, collections, dropped, block = result
+            counts = _counts(dropped) if any(dropped) else {}
+            packed.append(
+                Packed(did, rev, unsigned, signature, records, collections, counts, block)
+            )
+    return packed
+
+
+def _packed_apart(
+    job: PackJob, options: ExtractOptions, zstd_level: int
+) -> Packed | RepoError | ValueError:
+    try:
+        content = extract(job.car, replace(options, memory_limit=job.memory_limit))
+        block = encode_content(
+            content, pds=job.pds, crawled_at_us=job.crawled_at_us, zstd_level=zstd_level
+        )
+    except (RepoError, ValueError) as error:
+        return error
+    return Packed(
+        content.did,
+        content.rev,
+        content.unsigned_commit,
+        content.signature,
+        content.records,
+        len(content.collections),
+        content.dropped,
+        block,
+    )
 
 
 def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) -> RepoContent:

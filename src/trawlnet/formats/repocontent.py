@@ -95,3 +95,25 @@ class RepoContent:
     records: int
     filtered: int  # Records of collections that no pattern matched.
     dropped: Mapping[DropReason, int]  # Only reasons that occurred.
+
+
+class PackJob(NamedTuple):
+    """A CAR of which the block is wanted."""
+
+    car: bytes | bytearray | memoryview
+    memory_limit: int  # In place of that of the options.
+    pds: str
+    crawled_at_us: int
+
+
+class Packed(NamedTuple):
+    """A sound repository as a block, and what is asked about it afterwards."""
+
+    did: str
+    rev: str
+    unsigned_commit: bytes
+    signature: bytes
+    records: int
+    collections: int
+    dropped: Mapping[DropReason, int]
+    block: bytes

@@ -20,7 +20,7 @@ from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.given import Given, given_by, host_rules, not_mirrored
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.heap import steady_heap
-from trawlnet.crawlers.repos.making import recipe
+from trawlnet.crawlers.repos.making import read_car, read_cars, recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.resolving import DocumentResolver
@@ -116,7 +116,8 @@ async def assembled(
     budget = MemoryBudget(config.memory_limit)
     spills = Spills(frame.scratch / FOLDER, shelf.meter.spilled)
     stack.callback(spills.close)
-    pool = Threads(reading_threads(os.cpu_count()), "repo", _AT_A_TIME)
+    threads = reading_threads(os.cpu_count())
+    pool = Threads(threads, "repo", _AT_A_TIME, {read_car: read_cars})
     # Waited for: no native code is to be at work when the interpreter ends.
     stack.callback(pool.shutdown)
     # After the threads: they are who is given way to.

@@ -6,17 +6,19 @@ interpreter to others meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.formats.keys import parse_did_key
 from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.repoblock import Buffer, encode_content, extract
+from trawlnet.formats.repoblock import Buffer, pack
 from trawlnet.formats.repocontent import (
     ExtractOptions,
-    RepoContent,
+    Packed,
+    PackJob,
     RepoError,
     RepoErrorKind,
 )
@@ -35,10 +37,6 @@ class Recipe:
     options: ExtractOptions
     verify: Verify
     zstd_level: int
-    small: ExtractOptions  # The same in the least room: made once for the many small ones.
-
-    def within(self, room: int) -> ExtractOptions:
-        return self.small if room == _LEAST_ROOM else replace(self.options, memory_limit=room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,9 @@ class RepoBlock:
 class Doubt:
     """A sound repository that the key we have did not sign: it may have a newer one."""
 
-    content: RepoContent
+    block: RepoBlock
+    unsigned_commit: bytes
+    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,7 @@ def recipe(config: ReposConfig) -> Recipe:
         collections=config.collections,
         memory_limit=max(_LEAST_MOST, _MOST_ROOM * config.max_repo_size),
     )
-    small = replace(options, memory_limit=_LEAST_ROOM)
-    return Recipe(options, config.verify, config.zstd_level, small)
+    return Recipe(options, config.verify, config.zstd_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +93,50 @@ def usual_room(car: Buffer, recipe: Recipe) -> int:
     return min(max(_LEAST_ROOM, _ROOM * len(car)), recipe.options.memory_limit)
 
 
-def read_car(car: Buffer, whose: Whose, recipe: Recipe, room: int) -> RepoBlock | Doubt | Refused:
-    """All checks, then the block; in no more than `room` bytes of memory on top of the CAR."""
-    try:
-        content = extract(car, recipe.within(room))
-    except RepoError as error:
-        reason = _REASONS.get(error.kind, Reason.PARSE_ERROR)
+class Reading(NamedTuple):
+    """A CAR to be read in no more than `room` bytes of memory on top of its own."""
+
+    car: Buffer
+    whose: Whose
+    recipe: Recipe
+    room: int
+
+
+def read_car(reading: Reading) -> RepoBlock | Doubt | Refused:
+    """All checks, then the block."""
+    return read_cars([(reading,)])[0]
+
+
+def read_cars(readings: Sequence[tuple[Reading]]) -> list[RepoBlock | Doubt | Refused]:
+    """The same for several of one crawl."""
+    jobs = [PackJob(one.car, one.room, one.whose.pds, one.whose.at_us) for (one,) in readings]
+    recipe = readings[0][0].recipe
+    made = pack(jobs, recipe.options, recipe.zstd_level)
+    return [_judged(one, packed) for (one,), packed in zip(readings, made, strict=True)]
+
+
+def _judged(
+    reading: Reading, packed: Packed | RepoError | ValueError
+) -> RepoBlock | Doubt | Refused:
+    _, whose, recipe, room = reading
+    if isinstance(packed, RepoError):
+        reason = _REASONS.get(packed.kind, Reason.PARSE_ERROR)
         more = reason is Reason.TOO_LARGE and room < recipe.options.memory_limit
-        return Refused(reason, str(error), cramped=more)
-    if content.did != whose.did:
-        return Refused(Reason.PARSE_ERROR, f"a repository of {content.did}")
-    if recipe.verify is Verify.FULL and not is_signed(content, whose.key):
-        return Doubt(content)
-    return make_block(content, whose, recipe)
+        return Refused(reason, str(packed), cramped=more)
+    if isinstance(packed, ValueError):
+        return Refused(Reason.TOO_LARGE, f"more than the archive format can hold: {packed}")
+    if packed.did != whose.did:
+        return Refused(Reason.PARSE_ERROR, f"a repository of {packed.did}")
+    block = RepoBlock(
+        packed.did,
+        packed.rev,
+        packed.block,
+        packed.records,
+        packed.collections,
+        {str(reason): count for reason, count in packed.dropped.items()},
+    )
+    doubt = Doubt(block, packed.unsigned_commit, packed.signature)
+    return doubt if recipe.verify is Verify.FULL and not is_signed(doubt, whose.key) else block
 
 
 _REASONS = {
@@ -117,25 +147,8 @@ _REASONS = {
 }
 
 
-def is_signed(content: RepoContent, key: str) -> bool:
+def is_signed(doubt: Doubt, key: str) -> bool:
     try:
-        return parse_did_key(key).verifies(content.signature, content.unsigned_commit)
+        return parse_did_key(key).verifies(doubt.signature, doubt.unsigned_commit)
     except Malformed:
         return False
-
-
-def make_block(content: RepoContent, whose: Whose, recipe: Recipe) -> RepoBlock | Refused:
-    try:
-        block = encode_content(
-            content, pds=whose.pds, crawled_at_us=whose.at_us, zstd_level=recipe.zstd_level
-        )
-    except ValueError as error:
-        return Refused(Reason.TOO_LARGE, f"more than the archive format can hold: {error}")
-    return RepoBlock(
-        content.did,
-        content.rev,
-        block,
-        content.records,
-        len(content.collections),
-        {str(reason): count for reason, count in content.dropped.items()},
-    )

@@ -16,12 +16,12 @@ from trawlnet.crawlers.repos.fetching import Room, fetch_repo, latest_rev
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.making import (
     Doubt,
+    Reading,
     Recipe,
     Refused,
     RepoBlock,
     Whose,
     is_signed,
-    make_block,
     read_car,
     usual_room,
 )
@@ -116,7 +116,7 @@ class Visitor:
         room = usual_room(car, self.recipe)
         if len(car) <= _SMALL:
             await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
-            read = read_car(car, whose, self.recipe, room)
+            read = read_car(Reading(car, whose, self.recipe, room))
         else:
             read = await self._read(car, whose, room, ticket)
         if isinstance(read, Refused) and read.cramped:
@@ -128,8 +128,8 @@ class Visitor:
         self, car: Buffer, whose: Whose, room: int, ticket: Ticket
     ) -> RepoBlock | Doubt | Refused:
         await ticket.begin(room)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.pool, read_car, car, whose, self.recipe, room)
+        reading = Reading(car, whose, self.recipe, room)
+        return await asyncio.get_running_loop().run_in_executor(self.pool, read_car, reading)
 
     async def _second_look(
         self, doubt: Doubt, whose: Whose
@@ -138,9 +138,8 @@ class Visitor:
         identity = await self.whereabouts.resolved(whose.did)
         if isinstance(identity, Outcome):
             return replace(identity, detail=f"no key to verify with: {identity.detail}")
-        if is_signed(doubt.content, identity.key):
-            loop, content = asyncio.get_running_loop(), doubt.content
-            return await loop.run_in_executor(self.pool, make_block, content, whose, self.recipe)
+        if is_signed(doubt, identity.key):
+            return doubt.block
         if identity.pds not in ("", whose.pds):
             return identity
         return Refused(Reason.PARSE_ERROR, NOT_SIGNED)

@@ -4,18 +4,19 @@
 
 #include <stdlib.h>
 
-#include "repoblock.h"
+#include "module.h"
 
 int add_record_counts(PyObject *module); /* module_counts.c */
 int add_block_encoder(PyObject *module); /* module_block.c */
 int add_parts(PyObject *module);         /* module_parts.c */
+
+uint64_t index_seed[4]; /* written once, under the GIL, before anything is read */
 
 /* What is kept for reuse: about what the threads of a crawl work on at once, and no more than this of each. */
 enum { SPARES = 4, LARGEST_SPARE = 8 << 20 };
 
 typedef struct {
     PyObject *payload_type;
-    uint64_t seed[4];
     scratch scratches[SPARES]; /* guarded by the GIL, as are the outputs */
     int scratch_count;
     buffer outputs[SPARES];
@@ -123,7 +124,7 @@ static PyObject *collections_list(const repo *r)
     return list;
 }
 
-static PyObject *dropped_tuple(const repo *r)
+PyObject *dropped_tuple(const repo *r)
 {
     PyObject *counts = PyTuple_New(DROP_COUNT);
     for (int i = 0; counts && i < DROP_COUNT; i++) {
@@ -153,7 +154,7 @@ static PyObject *repo_result(const module_state *state, repo *r)
                          (unsigned long long)r->records, (unsigned long long)r->filtered);
 }
 
-static int read_patterns(PyObject *names, pattern **patterns, size_t *count)
+int read_patterns(PyObject *names, pattern **patterns, size_t *count)
 {
     Py_ssize_t n = PyTuple_GET_SIZE(names);
     *patterns = calloc((size_t)n + 1, sizeof **patterns);
@@ -198,7 +199,7 @@ static PyObject *extract(PyObject *module, PyObject *args)
         options.max_record = (size_t)max_record;
         options.max_json = (size_t)max_json;
         options.memory_limit = (size_t)memory_limit;
-        memcpy(options.seed, state->seed, sizeof options.seed);
+        memcpy(options.seed, index_seed, sizeof options.seed);
         scratch mem = take_scratch(state);
         r.out = take_output(state);
         Py_BEGIN_ALLOW_THREADS
@@ -239,7 +240,7 @@ static int module_exec(PyObject *module)
 {
     module_state *state = PyModule_GetState(module);
     state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
-    if (!state->payload_type || seed_from_os(state->seed) < 0)
+    if (!state->payload_type || seed_from_os(index_seed) < 0)
         return -1;
     if (add_record_counts(module) < 0 || add_block_encoder(module) < 0 || add_parts(module) < 0)
         return -1;

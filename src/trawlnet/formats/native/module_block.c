@@ -1,29 +1,41 @@
 /* The Python face of packing: an encoder with a zstd context of its own, and the GIL released while it works. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "module.h"
 
 #include <stdlib.h>
 
-#include "block.h"
+enum { LARGEST_KEPT = 8 << 20 }; /* bytes of each kind of memory that wait for the next call */
 
-enum { LARGEST_KEPT = 8 << 20 }; /* bytes of an output that wait for the next block */
+zstd zstd_library;
 
-static zstd library; /* written once, under the GIL, before the first encoder is made */
+static void keep_small(buffer *b)
+{
+    if (b->cap > LARGEST_KEPT) {
+        free(b->data);
+        *b = (buffer){0};
+    }
+}
 
-typedef struct {
-    PyObject_HEAD
-    int busy; /* guarded by the GIL: the context is one thread's at a time */
-    zstd_context *context;
-    buffer out;
-} BlockEncoder;
+void encoder_tidy(BlockEncoder *e)
+{
+    for (int i = 0; i < PACKED_AT_ONCE; i++)
+        keep_small(&e->blocks[i]);
+    keep_small(&e->json);
+    if (scratch_size(&e->mem) > LARGEST_KEPT) {
+        scratch_free(&e->mem);
+        e->mem = (scratch){0};
+    }
+}
 
 static void encoder_free(PyObject *self)
 {
     BlockEncoder *e = (BlockEncoder *)self;
     PyTypeObject *type = Py_TYPE(self);
     if (e->context)
-        library.destroy(e->context);
-    free(e->out.data);
+        zstd_library.destroy(e->context);
+    for (int i = 0; i < PACKED_AT_ONCE; i++)
+        free(e->blocks[i].data);
+    free(e->json.data);
+    scratch_free(&e->mem);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -31,7 +43,7 @@ static void encoder_free(PyObject *self)
 static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     int level;
-    if (!library.create) {
+    if (!zstd_library.create) {
         PyErr_SetString(PyExc_RuntimeError, "zstd is not loaded");
         return NULL;
     }
@@ -44,12 +56,12 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     BlockEncoder *e = (BlockEncoder *)type->tp_alloc(type, 0);
     if (!e)
         return NULL;
-    e->context = library.create();
+    e->context = zstd_library.create();
     if (!e->context) {
         Py_DECREF(e);
         return PyErr_NoMemory();
     }
-    if (library.is_error(library.set(e->context, ZSTD_LEVEL, level))) {
+    if (zstd_library.is_error(zstd_library.set(e->context, ZSTD_LEVEL, level))) {
         Py_DECREF(e);
         return PyErr_Format(PyExc_ValueError, "zstd has no level %d", level);
     }
@@ -117,7 +129,7 @@ static PyObject *finished(BlockEncoder *e, block_error error)
 {
     switch (error) {
     case BLOCK_OK:
-        return PyBytes_FromStringAndSize((const char *)e->out.data, (Py_ssize_t)e->out.len);
+        return PyBytes_FromStringAndSize((const char *)e->blocks[0].data, (Py_ssize_t)e->blocks[0].len);
     case BLOCK_LONG_TEXT:
         PyErr_SetString(PyExc_ValueError, "a text of more than 65535 bytes, which is as far as the format counts");
         return NULL;
@@ -139,15 +151,12 @@ static PyObject *encoded(BlockEncoder *e, const block_content *content)
 {
     block_error error;
     e->busy = 1;
-    e->out.len = 0;
+    e->blocks[0].len = 0;
     Py_BEGIN_ALLOW_THREADS
-    error = block_encode(&e->out, content, &library, e->context);
+    error = block_encode(&e->blocks[0], content, &zstd_library, e->context);
     Py_END_ALLOW_THREADS
     PyObject *result = finished(e, error);
-    if (e->out.cap > LARGEST_KEPT) {
-        free(e->out.data);
-        e->out = (buffer){0};
-    }
+    encoder_tidy(e);
     e->busy = 0;
     return result;
 }
@@ -185,6 +194,7 @@ static PyObject *encoder_encode(PyObject *self, PyObject *args)
 
 static PyMethodDef encoder_methods[] = {
     {"encode", encoder_encode, METH_VARARGS, encode_doc},
+    {"pack", encoder_pack, METH_VARARGS, encoder_pack_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -212,14 +222,14 @@ static PyObject *py_load_zstd(PyObject *Py_UNUSED(module), PyObject *path)
     const char *file = PyUnicode_AsUTF8(path);
     if (!file)
         return NULL;
-    if (!library.create) {
+    if (!zstd_library.create) {
         zstd found;
         const char *missing = zstd_load(&found, file);
         if (missing)
             return PyUnicode_FromString(missing);
-        library = found;
+        zstd_library = found;
     }
-    return PyLong_FromUnsignedLong(library.version());
+    return PyLong_FromUnsignedLong(zstd_library.version());
 }
 
 static PyMethodDef load_method = {"load_zstd", py_load_zstd, METH_O, load_doc};
