@@ -27,7 +27,7 @@ from trawlnet.formats import repoblock
 from trawlnet.formats.cid import RAW, cid_of
 from trawlnet.formats.dagcbor import encode
 from trawlnet.formats.repo import build_repo_of_blocks
-from trawlnet.formats.repocontent import ExtractOptions
+from trawlnet.formats.repocontent import ExtractOptions, Packed, PackJob
 from trawlnet.formats.tid import tid
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
@@ -134,8 +134,10 @@ WORDS = [
 
 
 def our_block(car: bytes, options: ExtractOptions) -> bytes:
-    content = repoblock.extract(car, options)
-    return repoblock.encode_content(content, pds=PDS, crawled_at_us=CRAWLED_AT_US, zstd_level=LEVEL)
+    job = PackJob(car, options.memory_limit, PDS, CRAWLED_AT_US)
+    (packed,) = repoblock.pack([job], options, LEVEL)
+    assert isinstance(packed, Packed)
+    return packed.block
 
 
 @dataclass(frozen=True)
