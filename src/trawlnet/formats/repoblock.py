@@ -56,14 +56,12 @@ def encode_content(content: RepoContent, *, pds: str, crawled_at_us: int, zstd_l
     return block
 
 
-AT_ONCE = 16  # Jobs that `pack` takes.
-
-
 def pack(
     jobs: Sequence[PackJob], options: ExtractOptions, zstd_level: int
 ) -> list[Packed | RepoError | ValueError]:
-    """Of each CAR its block, or why there is none; a ValueError says that the format cannot hold
-    it. What `extract` and `encode_content` do, with the interpreter's lock asked for once."""
+    """Of each CAR, and of PACKED_AT_ONCE of them at most, its block, or why there is none; a
+    ValueError says that the format cannot hold it. What `extract` and `encode_content` do, with the
+    interpreter's lock asked for once."""
     if _Encoder is None:
         return [_packed_apart(job, options, zstd_level) for job in jobs]
     results = _encoder(zstd_level).pack(

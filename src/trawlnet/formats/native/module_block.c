@@ -239,7 +239,8 @@ int add_block_encoder(PyObject *module)
     PyObject *type = PyType_FromSpec(&encoder_spec);
     PyObject *load = PyCFunction_New(&load_method, NULL);
     int failed = !type || !load || PyModule_AddObjectRef(module, "BlockEncoder", type) < 0 ||
-                 PyModule_AddObjectRef(module, "load_zstd", load) < 0;
+                 PyModule_AddObjectRef(module, "load_zstd", load) < 0 ||
+                 PyModule_AddIntConstant(module, "PACKED_AT_ONCE", PACKED_AT_ONCE) < 0;
     Py_XDECREF(type);
     Py_XDECREF(load);
     return failed ? -1 : 0;
