@@ -5,7 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test lint types native-sanitize bench services clean
+SECONDS ?= 3600
+
+.PHONY: help demo test quick worlds mutants lint types native-sanitize bench services clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -26,6 +28,15 @@ demo: $(READY) ## crawl a simulated network, kill it half-way, carry on, check t
 
 test: $(READY) ## the whole suite
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+quick: $(READY) ## what needs no server: unit, property and simulated tests, embedded contracts
+	@$(BIN)/python -m pytest -n 4 tests/unit tests/property tests/sim tests/test_architecture.py
+
+worlds: $(READY) ## worlds drawn at random for an hour (SECONDS=…, ONLY=web), until a crawl gets one wrong
+	@$(BIN)/python scripts/worlds.py --seconds $(SECONDS) --only '$(ONLY)'
+
+mutants: $(READY) ## break the code on purpose in many places; each has to be noticed by the tests
+	@$(BIN)/python scripts/mutants.py --only '$(ONLY)'
 
 lint: $(READY) ## style
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

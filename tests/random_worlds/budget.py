@@ -1,0 +1,27 @@
+"""How many worlds a test draws: a few in `make test`, many times as many in `make worlds`."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+
+def examples(few: int) -> int:
+    """`few` worlds in an ordinary run; `TRAWLNET_WORLDS=20` draws twenty times as many."""
+    return few * int(os.environ.get("TRAWLNET_WORLDS", "1"))
+
+
+def worlds(few: int) -> settings:
+    """Fresh worlds in every run, in CI too; a failure prints the blob that brings it back.
+
+    Nothing is remembered between runs: a finding becomes a fixed case in the test file.
+    """
+    return settings(
+        max_examples=examples(few),
+        deadline=None,
+        derandomize=False,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
