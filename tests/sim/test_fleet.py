@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ from repos_run import Truth
 from servers import redis_server
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.shared import open_shard
-from trawlnet.crawlers.share import Share
-from trawlnet.engine.partition import BUCKETS, Moves, share_of
+from trawlnet.crawlers.share import Opened, Share
+from trawlnet.engine.control import Control
+from trawlnet.engine.partition import BUCKETS, Moves, bucket_of, share_of
 from trawlnet.fleet import balance
 from trawlnet.fleet import supervise as supervising
 from trawlnet.fleet.supervise import Seen, is_at_work
@@ -122,6 +124,7 @@ def share(number: int, folder: Path) -> Share:
 def test_a_lane_keeps_its_pace_when_it_changes_its_owner(tmp_path: Path) -> None:
     """The new owner has counted nothing itself; one that nobody has counted is taken for small."""
     accounts = {"large.example": 1500, "middling.example": 500, "small.example": 5}
+    named = {lane: [f"did:plc:{n}" for n in range(count)] for lane, count in accounts.items()}
 
     async def main(url: str) -> None:
         config = ReposConfig(
@@ -135,10 +138,50 @@ def test_a_lane_keeps_its_pace_when_it_changes_its_owner(tmp_path: Path) -> None
             opening = open_shard(config, share(number, tmp_path), clock, Metrics("repos", clock))
             async with opening as opened:
                 if number == 1:
-                    opened.parts.handler.rates.add(accounts)
+                    await opened.parts.handler.rates.add(named)
                 gate = opened.parts.gate
                 rates = [gate.manners(lane).rate for lane in (*accounts, "unknown.example")]
                 assert rates == [10.0, 5.0, 2.0, 2.0], f"shard {number}"
+
+    with redis_server() as server:
+        asyncio.run(main(server.url))
+
+
+def test_shards_count_the_accounts_of_a_lane_together(tmp_path: Path) -> None:
+    """Who lists a host and who looks its accounts up are two: neither count replaces the other,
+    and what both have seen counts once. The owner of the lane hears what others have found."""
+
+    async def main(url: str) -> None:
+        config = ReposConfig(
+            store=url,
+            archive=str(tmp_path / "a"),
+            relay=("https://r.example",),
+            contact="a@b.example",
+        )
+        clock = SystemClock()
+        owner, other = share(1, tmp_path), replace(share(2, tmp_path), buckets=frozenset())
+        lister = open_shard(config, owner, clock, Metrics("repos", clock))
+        finder = open_shard(config, other, clock, Metrics("repos", clock))
+        async with lister as ours, finder as theirs:
+            await ours.parts.store.ask("HSET", "fences", bucket_of("pds.example"), owner.token)
+            gate = ours.parts.gate
+
+            async def found(opened: Opened, first: int, last: int) -> None:
+                dids = [f"did:plc:{n}" for n in range(first, last)]
+                await opened.parts.handler.rates.add({"pds.example": dids})
+
+            await found(ours, 0, 60)
+            await found(theirs, 0, 60)
+            assert gate.manners("pds.example").rate == 2.0, "each counts once"
+            await found(theirs, 60, 100)
+            heard = asyncio.create_task(ours.parts.companions[0](Control(1)))
+            async with asyncio.timeout(PATIENCE):
+                while gate.manners("pds.example").rate == 2.0:
+                    await asyncio.sleep(0.1)
+            heard.cancel()
+            assert gate.manners("pds.example").rate == 5.0
+            await found(ours, 0, 1)
+            assert gate.manners("pds.example").rate == 5.0, "a lesser count does not replace it"
 
     with redis_server() as server:
         asyncio.run(main(server.url))

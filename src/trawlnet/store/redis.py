@@ -39,8 +39,10 @@ _SCRIPTS: Final = (
     "renew",
     "reopen_blocked",
     "reopen_failed",
+    "reside",
     "rows",
     "settle",
+    "vacate",
 )
 
 _KEYS_AT_ONCE: Final = 2_000  # In one script, so that no script keeps other clients waiting long.
@@ -178,6 +180,10 @@ class RedisStore:
     async def ask(self, command: str, name: str, *args: Any) -> Any:
         """One plain command on a key under the prefix."""
         return await self._scripts.ask(command, name, *args)
+
+    async def run(self, script: str, *args: Any) -> Any:
+        """One of the scripts; for what is kept beside the crawl."""
+        return await self._scripts.run(script, *args)
 
     async def erase(self) -> None:
         """Delete every key under the prefix. Cut short, it must be run again before a crawl."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from trawlnet.crawlers.repos.heap import steady_heap
 from trawlnet.crawlers.repos.making import read_car, read_cars, recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import reopen_inactive
+from trawlnet.crawlers.repos.residents import NotedResidents
 from trawlnet.crawlers.repos.resolving import DocumentResolver
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.spill import FOLDER, Spills
@@ -70,7 +71,10 @@ async def open_parts(
         shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
         gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
-        frame = Frame(given, mirror, store, shelf, gate, workspace)
+        residents = NotedResidents(shelf.notes)
+        stack.callback(residents.close)
+        rates = await PdsRates.open(residents, gate, config)
+        frame = Frame(given, mirror, store, shelf, gate, workspace, rates)
         parts = await assembled(config, frame, clock, metrics, stack)
         await reopen_inactive(store, clock.now() - config.recheck_inactive)
         yield parts
@@ -86,17 +90,14 @@ class Frame:
     shelf: Shelf
     gate: Gate
     scratch: Path  # A folder for what need not outlive the crawl.
-    # Hears how many accounts a lane has.
-    sized: Callable[[str, int], None] = lambda lane, accounts: None
+    rates: PdsRates
 
 
 async def assembled(
     config: ReposConfig, frame: Frame, clock: Clock, metrics: Metrics, stack: AsyncExitStack
 ) -> Parts:
     """The parts of a crawl around what it stands on."""
-    rules, shelf, mirror = host_rules(config), frame.shelf, frame.mirror
-    rates = PdsRates(shelf.notes, frame.gate, config, frame.sized)
-    stack.callback(rates.close)
+    rules, shelf, mirror, rates = host_rules(config), frame.shelf, frame.mirror, frame.rates
     turns = traced_turns(frame.gate, metrics.ways)
     http = await stack.enter_async_context(_http(config, turns, clock, frame.given.agent))
     metered = MeteredHttp(http, metrics.http)
@@ -125,6 +126,7 @@ async def assembled(
     visitor = Visitor(
         metered,
         Whereabouts(resolver, mirror, config.recheck_inactive),
+        rates,
         shelf.archived,
         budget,
         spills,

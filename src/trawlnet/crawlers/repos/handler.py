@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trawlnet.archive.tombstones import Tombstone
@@ -51,16 +52,16 @@ class ReposHandler:
         if page is None:
             return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
         if listing.what is Listed.REPOS:
-            self._count(listing, lane, len(page.claims))
+            await self._count(listing, lane, [claim.did for claim in page.claims])
         outcome = page.outcome(await self.census.of_claims(page.claims))
         await self._list_again(outcome)
         return outcome
 
-    def _count(self, listing: Listing, lane: str, accounts: int) -> None:
+    async def _count(self, listing: Listing, lane: str, dids: Sequence[str]) -> None:
         if listing.number == 1:
-            self.rates.begin(lane)
-        self.rates.add({lane: accounts})
-        self.meter.page_fetched(accounts)
+            await self.rates.begin(lane)
+        await self.rates.add({lane: dids})
+        self.meter.page_fetched(len(dids))
 
     async def _list_again(self, outcome: Outcome) -> None:
         """Listings that were done in another sweep are to be done in this one, too."""
@@ -81,7 +82,7 @@ class ReposHandler:
         tasks = await self.census.of_resolved(found, rev)
         if not tasks:
             return Outcome(Reason.REFUSED, detail=f"its PDS is left alone: {found.pds}")
-        self.rates.add({task.lane: 1 for task in tasks})
+        await self.rates.add({task.lane: [did] for task in tasks})
         return Outcome(Reason.OK, found=tasks)
 
     def _buried(self, did: str, outcome: Outcome) -> Outcome:

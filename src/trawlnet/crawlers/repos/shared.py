@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from trawlnet.crawlers.errors import NotReady
@@ -13,8 +14,8 @@ from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.build import Frame, Shelf, assembled, open_mirror
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.given import Given, given_by
-from trawlnet.crawlers.repos.rates import note_sizes
-from trawlnet.crawlers.repos.sizes import SharedSizes
+from trawlnet.crawlers.repos.rates import PdsRates
+from trawlnet.crawlers.repos.shared_residents import SharedResidents
 from trawlnet.crawlers.repos.visit import Fetched
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
 from trawlnet.engine.crawl import Limits
@@ -81,11 +82,8 @@ async def open_shard(
             fence=Fence(share.token, share.buckets, sink),
         )
         stack.push_async_callback(store.close)
-        sizes = SharedSizes(store, clock)
-        stack.push_async_callback(sizes.close)
         notes = open_notes(share.scratch / "notes")
         stack.callback(notes.close)
-        note_sizes(notes, await sizes.of(share.owns))
         meter = RepoMeter(metrics)
         # What is archived is remembered in Redis: there is no archive here to look at.
         archived = Archived(notes, share.scratch / "archive")
@@ -93,6 +91,8 @@ async def open_shard(
         gate = Gate(clock, _unknown(config), barred_until=share.barred_until)
         rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
         gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
+        residents = SharedResidents(store, share, clock)
+        rates = await PdsRates.open(residents, gate, config)
         frame = Frame(
             given,
             mirror,
@@ -100,12 +100,13 @@ async def open_shard(
             Shelf(notes, SharedSink(sink, meter), archived, meter),
             gate,
             share.scratch,
-            sizes.note,
+            rates,
         )
         parts = await assembled(config, frame, clock, metrics, stack)
         source = ShareSource(parts.source, share.run, share.owns)
+        watching = partial(residents.watch, heed=rates.heed)
         yield Opened(
-            replace(parts, source=source, owns=share.owns, companions=(sizes.telling,)),
+            replace(parts, source=source, owns=share.owns, companions=(watching,)),
             _limits(config, share.shards),
             config.workers,
             sink.hurry,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -45,14 +45,14 @@ class PlcSource:
         # Another source in the same workspace leaves a cursor that means nothing here.
         cursor = after if after and is_did(after) else ""
         if not cursor:
-            self._rates.begin()
+            await self._rates.begin()
         async for identities in self._pages(cursor):
             if not identities:
                 continue
             last = identities[-1].did
             tasks = await self._census.of_identities(identities)
             tasks += await self._vanished(cursor, identities, last)
-            self._rates.add(Counter(_lanes(identities)))
+            await self._rates.add(_by_lane(identities))
             self._meter.page_fetched(len(tasks))
             yield Page(tasks, last)
             cursor = last
@@ -71,12 +71,14 @@ class PlcSource:
 _BEYOND_ALL_DIDS = "did:~"
 
 
-def _lanes(identities: Sequence[Identity]) -> Iterator[str]:
+def _by_lane(identities: Sequence[Identity]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
     for identity in identities:
         try:
-            yield lane_at(identity.pds)
+            found[lane_at(identity.pds)].append(identity.did)
         except ValueError:
             continue
+    return found
 
 
 class RelaySource:
@@ -123,9 +125,16 @@ class FileSource:
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         dids = dids_in(self._path)
-        self._rates.begin()
         while page := list(islice(dids, self._page_size)):
             tasks = await self._census.of_claims([Claim(did) for did in dict.fromkeys(page)])
-            self._rates.add(Counter(task.lane for task in tasks if task.key.startswith("did:")))
+            await self._rates.add(_visits_by_lane(tasks))
             self._meter.page_fetched(len(tasks))
             yield Page(tasks, f"file {page[-1]}")
+
+
+def _visits_by_lane(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for task in tasks:
+        if task.key.startswith("did:"):
+            found[task.lane].append(task.key)
+    return found

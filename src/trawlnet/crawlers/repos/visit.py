@@ -25,6 +25,7 @@ from trawlnet.crawlers.repos.making import (
     read_car,
     usual_room,
 )
+from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.spill import Spills
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.crawlers.repos.work import RepoVisit
@@ -52,6 +53,7 @@ class Fetched:
 class Visitor:
     http: Getter
     whereabouts: Whereabouts
+    rates: PdsRates
     archived: Archived
     budget: MemoryBudget
     spills: Spills
@@ -69,6 +71,8 @@ class Visitor:
             # Followed once: where a document points in circles, the second answer stands.
             there = replace(visit, pds=found.pds, key=found.key)
             lane = lane_of(there.pds)
+            # A server that nobody has listed is asked like one of its size, too.
+            await self.rates.add({lane: [visit.did]})
             found = await self._try(there, task, lane)
             if isinstance(found, Identity):
                 found = Outcome(Reason.PARSE_ERROR, detail=NOT_SIGNED)

@@ -26,7 +26,8 @@ if wait > 0 then
 end
 for _, owner in ipairs(before) do
   redis.call('HDEL', name('alive'), owner)
-  redis.call('DEL', name('woken:', owner)) -- Who claims reads all lanes.
+  -- Who claims reads all lanes, and the sizes of all.
+  redis.call('DEL', name('woken:', owner), name('resized:', owner))
 end
 -- What they had leased is free at once: nobody else would give it back before its time.
 local leased = redis.call('HGETALL', name('owners'))

@@ -30,6 +30,8 @@
 --   placed:<part>     set     settled keys whose results are in that part
 --   manifest          list    what was composed of parts, as JSON
 --   accounts          hash    lane -> how many accounts it has, as far as they were counted
+--   residents:<lane>  set     digests of these accounts, up to as many as matter
+--   resized:<token>   set     lanes of that shard on which others have found accounts
 --   watched, wishes   string, hash  whether somebody watches; what they want: pause, try again
 --   window:lanes      hash    shard -> its lanes, while somebody watches
 --   history:<tier>    list    how the fleet was doing, as JSON
