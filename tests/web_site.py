@@ -38,6 +38,7 @@ QUICK: dict[str, Any] = {
         "req_per_sec": 200,
         "max_retries": 2,
         "backoff_base_ms": 20,
+        "probe_wait": 0.05,
         "request_timeout": 3,
         "max_body": "1MB",
     },

@@ -250,3 +250,16 @@ def test_columns_tell_the_same_as_states() -> None:
     assert list(zip(*gate.columns(10), strict=True)) == rows
     assert list(zip(*gate.columns(2), strict=True)) == rows[:2]
     assert gate.remembered == 4
+
+
+def test_what_was_in_flight_when_a_lane_was_suspended_is_no_probe():
+    async def main():
+        gate = Gate(SimClock(), Manners(block_at=2, probes=1, first_probe=30.0))
+        trouble = Outcome(Reason.UNAVAILABLE)
+        holds = [gate.observe("l", trouble) for _ in range(8)]
+        assert holds[:2] == [0.0, 30.0] and set(holds[2:]) == {0.0}
+        assert not gate.blocked("l")
+        await asyncio.sleep(31.0)
+        assert gate.observe("l", trouble) == math.inf and gate.blocked("l")
+
+    run_sim(main())

@@ -165,3 +165,25 @@ def test_a_steered_lane_is_held_to_its_rate_and_to_the_servers_word_only() -> No
     assert pace.concurrency(manners) == 100
     assert parked_until(pace, Outcome(Reason.RATE_LIMITED), manners, now=10.0) == 0.0
     assert parked_until(pace, Outcome(Reason.RATE_LIMITED, wait=3.0), manners, now=10.0) == 13.0
+
+
+def test_a_lane_with_probes_is_parked_longer_each_time_and_then_blocked():
+    manners = Manners(block_at=10, probes=3, first_probe=30.0)
+    trouble = Outcome(Reason.UNAVAILABLE)
+    parked = [parked_until(failing(n), trouble, manners, 100.0) - 100.0 for n in range(9, 14)]
+    assert parked == [-100.0, 30.0, 60.0, 120.0, math.inf]
+    assert not failing(12).blocked(manners) and failing(13).blocked(manners)
+
+
+def test_a_failure_on_a_lane_that_is_well_starts_its_pace_afresh():
+    assert failing(9).after(Reason.UNAVAILABLE, lane_is_well=True) == Pace()
+
+
+def test_a_retry_goes_behind_fresh_tasks_of_its_score_however_often_it_failed():
+    policy = RetryPolicy(attempts=9, behind=0.5)
+    task = Task("k", "l", score=207.0)
+    for _ in range(5):
+        receipt = judge(task, Outcome(Reason.UNAVAILABLE), policy, 0.0)
+        assert receipt.next is not None
+        task = receipt.next
+        assert task.score == 207.5

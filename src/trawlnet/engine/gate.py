@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from trawlnet.engine.lane import Lane, LaneColumns, LaneState
-from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.outcome import Blame, Outcome
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import WELL, Manners, parked_until
 from trawlnet.engine.turn import LaneParked, Turn
@@ -70,13 +70,16 @@ class Gate:
 
     def observe(self, lane: str, outcome: Outcome) -> float:
         """Learn from one outcome. Returns until when the lane is parked, 0 if it is not."""
-        state = self._lane(lane)
-        before, pace = state.pace, state.pace.after(outcome.reason)
+        state, now = self._lane(lane), self._clock.now()
+        if state.awaits_probe(now) and outcome.reason.blame is Blame.LANE:
+            return 0.0  # It left before the lane was suspended, and is no probe.
+        before = state.pace
+        pace = before.after(outcome.reason, lane_is_well=outcome.lane_is_well)
         if pace is not before:
             state.fare(state.manners, pace)
         if (pace.failures, pace.throttled) > (before.failures, before.throttled):
             state.last_failure = outcome.reason
-        until = parked_until(pace, outcome, state.manners, self._clock.now())
+        until = parked_until(pace, outcome, state.manners, now)
         if until > 0.0:
             state.parked = max(state.parked, until)
             state.why = outcome.reason
@@ -112,6 +115,11 @@ class Gate:
 
     def manners(self, lane: str) -> Manners:
         return self._lane(lane).manners
+
+    def failures(self, lane: str) -> int:
+        """How often in a row it has failed."""
+        state = self._lanes.get(lane)
+        return state.pace.failures if state is not None else 0
 
     def blocked(self, lane: str) -> bool:
         state = self._lanes.get(lane)

@@ -177,6 +177,9 @@ class Lane:
                 waiter.set_result(None)
                 break
 
+    def awaits_probe(self, now: float) -> bool:
+        return self.pace.suspended(self.manners) and now < self.parked < math.inf
+
     def idle(self, usual: Manners, now: float) -> bool:
         return (
             self.in_flight == 0

@@ -86,7 +86,7 @@ MEANING: dict[Reason, Meaning] = {
     Reason.SUSPENDED: Meaning(Blame.TASK, Again.NEVER, True, "suspended by its host"),
     Reason.REFUSED: Meaning(Blame.TASK, Again.NEVER, True, "our own policy forbids the request"),
     Reason.TOO_LARGE: Meaning(
-        Blame.TASK, Again.COUNTED, False, "over a size limit, on the wire or inflated"
+        Blame.TASK, Again.NEVER, False, "over a size limit, on the wire or inflated"
     ),
     Reason.PARSE_ERROR: Meaning(
         Blame.TASK, Again.NEVER, False, "the body is not what it claims to be"
@@ -137,6 +137,7 @@ class Outcome:
     again_in: float | None = None  # Visit again after this many seconds.
     detail: str = ""  # One line for a human.
     lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
+    lane_is_well: bool = False  # Seen since: the failure is this key's own, whatever the reason.
     news: Any = None  # For a store that knows more than tasks; the engine never looks.
 
 

@@ -17,6 +17,9 @@ class RetryPolicy:
     base: float = 2.0  # The first delay; each further one doubles.
     cap: float = 3600.0
     jitter: float = 0.25  # Spread around the delay, so that a batch does not come back as one.
+    # What a retry adds to a score, below 1: where scores are whole numbers, fresh tasks of the
+    # same score go before it.
+    behind: float = 0.0
 
     def delay(self, key: str, tries: int) -> float:
         plain = min(self.cap, self.base * 2.0 ** min(tries, 40))
@@ -44,12 +47,19 @@ def _next_try(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> 
     told = min(outcome.wait or 0.0, policy.cap)
     match outcome.reason.again:
         case Again.COUNTED if task.attempt + 1 < policy.attempts:
-            return task.retried(now + max(told, policy.delay(task.key, task.attempt)))
+            due = now + max(told, policy.delay(task.key, task.attempt))
+            return _put_behind(task, policy).retried(due)
         case Again.PATIENT if task.waits < policy.patience:
             # Whoever names a time is taken at their word; the doubling is for those who do not.
             return task.postponed(now + (told or policy.delay(task.key, task.waits)))
         case _:
             return None
+
+
+def _put_behind(task: Task, policy: RetryPolicy) -> Task:
+    if not policy.behind:
+        return task
+    return replace(task, score=math.floor(task.score) + policy.behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,9 @@ class Manners:
     gap_from_end: bool = False  # Count the gap from the end of a response, not from its start.
     halve_every: int = 5  # Consecutive failures.
     floor: float = 0.5  # Requests per second that halving does not go below.
-    block_at: int = 10  # Consecutive failures.
+    block_at: int = 10  # Consecutive failures,
+    probes: int = 0  # or so many more, one at a time: a lane may recover within the run.
+    first_probe: float = 30.0  # Seconds without any request before the first; doubles each time.
     first_park: float = 5.0  # After a "slow down" without a time; doubles each time in a row.
     longest_park: float = 3600.0  # No server can park a lane for longer.
     # Whoever hands out the tasks reacts to trouble himself: the gate holds him to the rate, and
@@ -77,10 +89,12 @@ class Pace:
     failures: int = 0  # In a row.
     throttled: int = 0  # "Slow down" in a row.
 
-    def after(self, reason: Reason) -> Pace:
+    def after(self, reason: Reason, *, lane_is_well: bool = False) -> Pace:
         if reason is Reason.RATE_LIMITED:
             return replace(self, throttled=self.throttled + 1)
         match reason.blame:
+            case Blame.LANE if lane_is_well:
+                return WELL
             case Blame.LANE:
                 return replace(self, failures=self.failures + 1)
             case Blame.TASK | Blame.NOBODY if reason is not Reason.PARKED:
@@ -104,8 +118,12 @@ class Pace:
         in_trouble = (self.failures or self.throttled) and not manners.steered
         return 1 if in_trouble else manners.concurrency
 
-    def blocked(self, manners: Manners) -> bool:
+    def suspended(self, manners: Manners) -> bool:
+        """It has failed too often: it is probed now and then, or blocked."""
         return self.failures >= manners.block_at and not manners.steered
+
+    def blocked(self, manners: Manners) -> bool:
+        return self.suspended(manners) and self.failures >= manners.block_at + manners.probes
 
 
 WELL = Pace()
@@ -121,4 +139,6 @@ def parked_until(pace: Pace, outcome: Outcome, manners: Manners, now: float) -> 
     wait = outcome.wait or 0.0
     if outcome.reason is Reason.RATE_LIMITED and wait <= 0.0 and not manners.steered:
         wait = manners.first_park * 2.0 ** min(pace.throttled - 1, 40)
+    if pace.suspended(manners):
+        wait = max(wait, manners.first_probe * 2.0 ** min(pace.failures - manners.block_at, 40))
     return now + min(wait, manners.longest_park) if wait > 0.0 else 0.0

@@ -80,6 +80,18 @@ class Limits(Section):
     max_retries: int = Field(3, ge=0, le=100, description="Further tries after the first.")
     backoff_base_ms: float = Field(500.0, gt=0, description="Before the first retry; doubles.")
     backoff_cap_ms: float = Field(8000.0, gt=0, description="No retry waits longer.")
+    block_after: int = Field(
+        10,
+        ge=1,
+        le=10_000,
+        description="Failures in a row, while no page of the host can be had, that suspend it.",
+    )
+    block_probes: int = Field(
+        3, ge=0, le=100, description="Tries at a suspended host before it is blocked for this run."
+    )
+    probe_wait: Seconds = Field(
+        30.0, gt=0, description="Seconds before the first such try; doubles for each further one."
+    )
     connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to get a connection.")
     request_timeout: Seconds = Field(60.0, gt=0, description="Seconds for one whole request.")
     max_body: Size = Field(10 << 20, ge=1, description="Largest body, on the wire and inflated.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import PageCaps
+from trawlnet.crawlers.web.health import HostHealth
 from trawlnet.crawlers.web.known import KnownPages
 from trawlnet.crawlers.web.linking import Linker, Refusal, halves
 from trawlnet.crawlers.web.reading import (
@@ -62,6 +63,7 @@ class WebHandler:
     limits: Limits
     retry: RetryPolicy
     agent: str
+    health: HostHealth
     follow: bool = True  # A scrape only asks again for what it is told.
     sitemaps_wanted: bool = True
     obey: bool = True  # robots.txt
@@ -79,12 +81,23 @@ class WebHandler:
             self.linker.counts["robots_denied"] += 1
             return Outcome(Reason.REFUSED, detail="robots.txt")
         if isinstance(visit, SitemapVisit):
-            return await self.sitemaps(visit)
-        outcome = await self._page(visit, task)
+            return await self._vouched(await self.sitemaps(visit), task, origin, ruling)
+        outcome = await self._vouched(await self._page(visit, task), task, origin, ruling)
+        if brings_page(outcome):
+            self.health.answered(task.lane, visit.url)
         if self.sitemaps_wanted and ruling.rules.sitemaps:
             news = self.sitemaps.announced(ruling.rules.sitemaps, origin)
             outcome = replace(outcome, found=[*outcome.found, *news])
         return outcome
+
+    async def _vouched(self, outcome: Outcome, task: Task, origin: str, ruling: Ruling) -> Outcome:
+        """A page that fails is not a host that fails: another page of it may tell them apart."""
+        if not self.health.in_doubt(task.lane, outcome):
+            return outcome
+        front = f"{origin}/"
+        may_ask = ruling.rules.allows("/") and self.linker.refusal(front) is None
+        well = await self.health.is_well(task.lane, front if may_ask else "")
+        return replace(outcome, lane_is_well=well)
 
     async def _ruling(self, origin: str) -> Ruling:
         return await self.robots.ruling(origin) if self.obey else _UNRULED

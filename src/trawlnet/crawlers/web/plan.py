@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from trawlnet.crawlers.web.config import WebConfig, links_of
 from trawlnet.crawlers.web.reading import ReadingRules
@@ -15,6 +16,7 @@ from trawlnet.net import answer
 
 _FIRST_INTERVAL = 86_400.0  # Seconds, within what the config allows.
 _MS = 0.001
+_BEHIND = 0.5  # Of a score: behind fresh pages of the same depth and priority, no further.
 # Seconds. Pages of polite hosts come one by one: together they cost a fraction of the syncing.
 _LINGER = 0.05
 # Pages written together, and pages that wait meanwhile: all are in memory, with their links.
@@ -26,12 +28,20 @@ def manners_of(config: WebConfig) -> Manners:
     """The gap to a host counts from the end of its last response, so that with any gap at all
     requests to it never overlap. Only without one there can be several in flight."""
     limits = config.limits
+    plain = Manners(
+        rate=math.inf,
+        concurrency=limits.per_host_concurrency,
+        gap_from_end=True,
+        block_at=limits.block_after,
+        probes=limits.block_probes,
+        first_probe=limits.probe_wait,
+    )
     if limits.req_per_sec == 0:
-        return Manners(rate=math.inf, concurrency=limits.per_host_concurrency, gap_from_end=True)
-    return Manners(
+        return plain
+    return replace(
+        plain,
         rate=paced(1.0 / limits.req_per_sec),
         concurrency=1,
-        gap_from_end=True,
         floor=min(0.1, limits.req_per_sec),
     )
 
@@ -42,6 +52,7 @@ def retry_of(config: WebConfig) -> RetryPolicy:
         attempts=limits.max_retries + 1,
         base=limits.backoff_base_ms * _MS,
         cap=limits.backoff_cap_ms * _MS,
+        behind=_BEHIND,
     )
 
 

@@ -13,6 +13,7 @@ from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import Caps, PageCaps
 from trawlnet.crawlers.web.config import WebConfig, keys_of
 from trawlnet.crawlers.web.handler import WebHandler
+from trawlnet.crawlers.web.health import HostHealth
 from trawlnet.crawlers.web.known import KnownPages
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
@@ -115,6 +116,7 @@ class Site:
             most_redirects=config.limits.max_redirects,
             proxy_of=self.proxies.name_for,
             conditional=may_be_conditional if follow else _always,
+            health=HostHealth(self.http, self.gate, request_limits(config)),
         )
 
 
