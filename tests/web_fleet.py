@@ -105,7 +105,7 @@ async def web_crawl_with(
     shards: int = 2,
 ) -> Word:
     async with web_command(config, runtime, show, s3) as command:
-        await begin(command.keys, shards, "web")
+        await begin(command.keys, shards, "web", over=(Word.DONE, Word.LIMIT))
         return await supervise(command)
 
 

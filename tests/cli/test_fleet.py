@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from program import trawlnet
+from program import at_once, trawlnet
 from servers import RedisServer, redis_server
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Page
+from trawlnet.engine.task import Task
 from trawlnet.fleet.supervise import begin
+from trawlnet.store.redis import RedisStore
 from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
 
 
@@ -63,3 +67,51 @@ def test_a_fleet_without_a_redis_is_asked_for_one(
 ) -> None:
     ran = trawlnet("fleet", *words, "-w", tmp_path, "--json")
     assert ran.code == 2 and "--store" in ran.error["hint"]
+
+
+async def _fail_some(url: str) -> None:
+    store = await RedisStore.open(url)
+    try:
+        tasks = [Task(f"did:plc:{name}", "pds.example") for name in "abc"]
+        await store.feed(Page(tasks, "end"))
+        await store.lease({"pds.example": 3}, 1.0, 60.0)
+        await store.settle([Receipt(task, Reason.TIMEOUT, at=1.0) for task in tasks])
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("crawler", ["repos", "web"])
+def test_a_crawl_is_looked_at_and_failures_put_back_from_any_machine(
+    crawler: str, tmp_path: Path
+) -> None:
+    """There is no workspace here, and none is made."""
+    with redis_server() as server:
+        asyncio.run(_fail_some(server.url))
+        where = ("--store", server.url, "-w", tmp_path / "none", "--json")
+        (row,) = at_once(crawler, "status", *where).rows
+        assert row["settled"] == {"timeout": 3} and row["running"] is None
+        rows = at_once(crawler, "failures", *where).rows
+        assert [one["reason"] for one in rows] == ["timeout"] * 3
+        assert at_once(crawler, "retry", *where).rows == [{"put_back": 3}]
+        assert at_once(crawler, "failures", *where).rows == []
+        (row,) = at_once(crawler, "status", *where).rows
+        assert row["open"] == 3
+        deleted = at_once(crawler, "reset", *where, "--yes").rows[0]["deleted"]
+        assert len(deleted) == 1 and deleted[0].startswith("the keys crawler:* in redis://")
+        assert at_once(crawler, "status", *where).rows[0]["open"] == 0
+        assert not (tmp_path / "none").exists()
+
+
+def test_ids_are_looked_at_and_put_back_from_any_machine(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    where = ("--store", redis.url, "-w", tmp_path / "none", "--json")
+    assert at_once("ids", "status", *where).rows[0]["standby"] == []
+    assert at_once("ids", "failures", *where).rows == []
+    assert at_once("ids", "retry", *where).rows == [{"put_back": 0}]
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_is_in_a_workspace_needs_it(tmp_path: Path) -> None:
+    for verb in ("status", "failures", "retry", "reset"):
+        assert at_once("repos", verb, "-w", tmp_path / "none").code == 10

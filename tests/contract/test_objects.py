@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 from tests.made_segments import make_block, write
@@ -19,10 +22,11 @@ from trawlnet.archive.segment import NoArchive, find_segments, open_segment
 from trawlnet.archive.survey import survey
 from trawlnet.archive.tally import tally
 from trawlnet.archive.verify import verify_segment
-from trawlnet.sink.objects import FolderObjects, Objects
+from trawlnet.sink.objects import FolderObjects, Objects, check_archive
 
 require_package("obstore")
 names = itertools.count()
+AGENT = "Bot/1.0 (+https://example.org/bot)"
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +206,60 @@ def test_a_store_that_does_not_answer_is_told_without_its_keys(tmp_path: Path) -
 def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:
     with pytest.raises(ObjectsError, match="s3://never/parts: there is no such bucket"):
         S3Objects("s3://never", s3.options).sizes("parts")
+
+
+def test_an_archive_that_can_be_used_is_left_as_it_was(objects: Objects, s3: S3Server) -> None:
+    objects.put("manifest/a.json", b"{}")
+    check_archive(objects.url, s3.options)
+    assert objects.sizes("") == {} and objects.sizes("manifest") == {"a.json": 2}
+
+
+class _Forbids(BaseHTTPRequestHandler):
+    """A store that lets nobody write."""
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def forbidding() -> Iterator[dict[str, str]]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Forbids) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield {"endpoint": f"http://127.0.0.1:{server.server_port}", "region": "us-east-1"} | {
+            "access_key_id": "someone",
+            "secret_access_key": "hush",
+        }
+        server.shutdown()
+
+
+def test_a_bucket_that_is_missing_or_closed_is_told_from_an_outage(s3: S3Server) -> None:
+    with pytest.raises(ObjectsError, match="there is no such bucket") as missing:
+        check_archive("s3://nobodys/archive", s3.options)
+    assert missing.value.hint.startswith("create it: aws s3 mb s3://nobodys;")
+    with forbidding() as options, pytest.raises(ObjectsError, match="forbids it") as closed:
+        check_archive("s3://theirs/archive", options)
+    assert "PutObject" in closed.value.hint
+
+
+@pytest.mark.parametrize("crawler", ["repos", "web"])
+def test_a_fleet_with_nowhere_to_archive_is_refused_before_it_asks_anybody(
+    crawler: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    # Nobody listens at either address: whoever asked them first would say so.
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    flags: tuple[object, ...] = ("--fleet", "local", "--archive", "s3://nobodys/x", "-w", tmp_path)
+    flags += ("--store", f"redis://127.0.0.1:{free_port()}/0", "--allow-private-hosts")
+    named = ("--relay", nowhere) if crawler == "repos" else ("--user-agent", AGENT, nowhere)
+    ran = at_once(crawler, "crawl", *flags, *named, "--json")
+    assert ran.code == 12 and "there is no such bucket" in ran.error["error"], ran.err
+    assert ran.error["hint"].startswith("create it")

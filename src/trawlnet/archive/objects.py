@@ -137,13 +137,21 @@ def _connected(
 
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    from obstore.exceptions import BaseError
+    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
     try:
         yield
     except (BaseError, OSError) as error:
         if "NoSuchBucket" in str(error):
-            raise ObjectsError(f"{what}: there is no such bucket", "create it first") from None
+            bucket = SCHEME + what.removeprefix(SCHEME).partition("/")[0]
+            hint = f"create it: aws s3 mb {bucket}; or name another"
+            raise ObjectsError(f"{what}: there is no such bucket", hint) from None
+        if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+            hint = (
+                "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they need ListBucket, "
+                "GetObject, PutObject and DeleteObject there"
+            )
+            raise ObjectsError(f"{what}: the object store forbids it", hint) from None
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(f"there is no {what}") from None
         # What the library says goes on over many lines, headers and all.

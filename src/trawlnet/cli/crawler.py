@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -58,6 +58,7 @@ class Crawler(Generic[C]):
     example: str  # Flags of an example of `crawl`.
     located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.
     live: frozenset[str]  # Config keys that can change while a crawl runs.
+    spellings: Mapping[str, str] = field(default_factory=dict)  # Key -> another flag for it.
     # Raises NotReady for what no crawl can begin with, before there is a workspace.
     ready: Callable[[C, Path], None] = _always_ready
     # More rows for `status`, about what the crawl has left.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, get_args
 
 import typer
@@ -73,9 +74,13 @@ def parse_reason(word: str | None) -> Reason | None:
 
 
 def with_flags(
-    model: type[BaseModel], keys: Iterable[str], command: Callable[..., int]
+    model: type[BaseModel],
+    keys: Iterable[str],
+    command: Callable[..., int],
+    spellings: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[..., int]:
-    """The command with one flag for each of these config keys; it gets them as `flags`."""
+    """The command with one flag for each of these config keys, or two where there is another
+    spelling; it gets them as `flags`."""
     keys = list(keys)
 
     @functools.wraps(command)
@@ -85,7 +90,7 @@ def with_flags(
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     shared = [one for one in own if one.name != "flags"]
-    parameters = [*shared, *(_parameter(model, key) for key in keys)]
+    parameters = [*shared, *(_parameter(model, key, spellings.get(key)) for key in keys)]
     # typer reads the flags from these two.
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -97,11 +102,11 @@ def _value(given: Any) -> Any:
     return None if given == [] or given == () else given
 
 
-def _parameter(model: type[BaseModel], key: str) -> inspect.Parameter:
+def _parameter(model: type[BaseModel], key: str, spelling: str | None) -> inspect.Parameter:
     field = model.model_fields[key]
     many, switch = is_list(model, key), field.annotation is bool
     option = typer.Option(
-        flag_of(key),
+        *filter(None, (flag_of(key), spelling)),
         help=_help(field, many),
         metavar=None if switch else metavar_of(model, key),
         show_default=False,

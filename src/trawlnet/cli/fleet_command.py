@@ -19,7 +19,7 @@ from trawlnet.fleet.supervise import Seen
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.render import duration
 from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
 
 _SHOW_EVERY = 5.0  # Seconds.
 
@@ -57,6 +57,12 @@ def steered_by_signals(keys: FleetKeys) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def say_scaled(plan: Plan, asked: int) -> None:
+    if plan.shards != asked:
+        say(f"the fleet was scaled to {plan.shards} shards and keeps them")
+        say(f"hint: change it with: trawlnet fleet scale {asked}")
 
 
 class Show:

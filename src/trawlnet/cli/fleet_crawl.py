@@ -14,7 +14,7 @@ from trawlnet.cli.alerting import begun as alert_of_beginning
 from trawlnet.cli.alerting import ended as alert_of_end
 from trawlnet.cli.alerting import refuse_bad_webhook, telling
 from trawlnet.cli.ending import given_up_on
-from trawlnet.cli.fleet_command import Ended, Show, servers, steered_by_signals, sum_up
+from trawlnet.cli.fleet_command import Ended, Show, say_scaled, servers, steered_by_signals, sum_up
 from trawlnet.cli.talk import say, showable
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.repos.config import ReposConfig
@@ -23,13 +23,14 @@ from trawlnet.crawlers.repos.given import given_by
 from trawlnet.crawlers.repos.recheck import reopen_inactive
 from trawlnet.crawlers.repos.shared import check_shareable
 from trawlnet.fleet.compose import Composer
+from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Runtime, begin, supervise
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.alert_shapes import Webhook
 from trawlnet.observe.logs import logging_to
-from trawlnet.sink.objects import open_objects
+from trawlnet.sink.objects import check_archive, open_objects
 from trawlnet.store.redis_fleet import Word
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
     given_by(config)  # What is wrong with the config is said here, not by every shard.
     refuse_bad_webhook(_webhook(config))
     s3 = s3_options(os.environ)
+    check_archive(config.archive, s3)
     name = f"{workspace.crawler}-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with logging_to(workspace.logs, name, say) as log_file:
         say(f"a fleet crawls into {config.archive}; log in {shown(log_file)}")
@@ -83,8 +85,13 @@ async def _crawl(
             await reopen_inactive(store, begun - config.recheck_inactive)
         objects = open_objects(config.archive, s3)
         composer = Composer(keys, objects, clock, config.segment_size)
-        command = Command(keys, store, composer, runtime, clock, config.shard_timeout, show.look_at)
-        await begin(keys, config.shards, expected=await expected(config, workspace.path))
+        limits = RunLimits(clock, config.max_seconds, config.max_tasks)
+        stands = config.shard_timeout
+        command = Command(
+            keys, store, composer, runtime, clock, stands, show.look_at, limits.reached
+        )
+        loads = await expected(config, workspace.path)
+        say_scaled(await begin(keys, config.shards, expected=loads), config.shards)
         with steered_by_signals(keys):
             word = await supervise(command)
         ended = Ended("repos", word, await store.counts(), clock.now() - begun)

@@ -15,7 +15,7 @@ from trawlnet.cli.alerting import begun as alert_of_beginning
 from trawlnet.cli.alerting import ended as alert_of_end
 from trawlnet.cli.alerting import refuse_bad_webhook, telling
 from trawlnet.cli.ending import given_up_on
-from trawlnet.cli.fleet_command import Ended, Show, servers, steered_by_signals, sum_up
+from trawlnet.cli.fleet_command import Ended, Show, say_scaled, servers, steered_by_signals, sum_up
 from trawlnet.cli.talk import say, showable
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.web.build import redis_url
@@ -29,8 +29,8 @@ from trawlnet.fleet.supervise import Command, Runtime, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.alert_shapes import Webhook
 from trawlnet.observe.logs import logging_to
-from trawlnet.sink.objects import open_objects
-from trawlnet.store.redis_fleet import FleetKeys
+from trawlnet.sink.objects import check_archive, open_objects
+from trawlnet.store.redis_fleet import FleetKeys, Word
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,7 @@ def run_web_fleet(
     config = _for_shards(config, workspace.path, given)
     remember_seeds(workspace.path, given)
     s3 = s3_options(os.environ)
+    check_archive(config.archive, s3)
     name = f"{_CRAWLER}-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with logging_to(workspace.logs, name, say) as log_file:
         say(f"a fleet crawls into {config.archive}; log in {shown(log_file)}")
@@ -90,7 +91,9 @@ async def _crawl(config: WebConfig, runtime: Runtime, s3: Mapping[str, str], as_
         stands = config.shard_timeout
         command = Command(keys, store, composer, runtime, clock, stands, show.look_at, enough)
         await composer.check_place()
-        await begin(keys, config.shards, _CRAWLER)
+        # A limit is one of each run: the next command has a budget of its own.
+        plan = await begin(keys, config.shards, _CRAWLER, over=(Word.DONE, Word.LIMIT))
+        say_scaled(plan, config.shards)
         with steered_by_signals(keys):
             word = await supervise(command)
         ended = Ended(_CRAWLER, word, await store.counts(), clock.now() - begun)

@@ -19,6 +19,7 @@ from trawlnet.crawlers.ids.kept import check_shareable
 from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.crawlers.ids.presets import api_of, base_of
 from trawlnet.fleet.ids import Pair, keep, office_of
+from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Holders
@@ -68,7 +69,8 @@ async def _crawl(config: IdsConfig, runtime: Runtime, as_json: bool) -> int:
     try:
         await begin(keys, 1, "ids")
         with steered_by_signals(keys):
-            word = await keep(Pair(office_of(config), runtime, clock, show.look_at))
+            limits = RunLimits(clock, config.max_seconds)
+            word = await keep(Pair(office_of(config), runtime, clock, show.look_at, limits))
     finally:
         await keys.close()
     say(f"ended: {word}; what was settled stands in Redis")

@@ -6,7 +6,9 @@ import asyncio
 import json
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -72,12 +74,12 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C], *, with_crawl: bool 
 
     def retry(*, workspace: Folder, reason: Why = None, json: Json = False, flags: Flags) -> int:
         """Put failures back, for the next crawl to try again."""
-        place = _Place(crawler, find(workspace, name), flags)
+        place = _Place(crawler, _seen(crawler, workspace, flags), flags)
         return _retry(place, parse_reason(reason), json)
 
     def reset(*, workspace: Folder, yes: Yes = False, json: Json = False, flags: Flags) -> int:
         """Delete the state and the output of the crawl, after asking."""
-        return _reset(_Place(crawler, find(workspace, name), flags), yes, json)
+        return _reset(_Place(crawler, _seen(crawler, workspace, flags), flags), yes, json)
 
     all_keys, few = crawler.config.model_fields, crawler.located_by
     for verb, keys, example in (
@@ -93,7 +95,7 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C], *, with_crawl: bool 
             verb.__name__,
             epilog=f"Example: trawlnet {name} {example}",
             context_settings=variables(name),
-        )(with_flags(crawler.config, keys, verb))
+        )(with_flags(crawler.config, keys, verb, crawler.spellings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +200,28 @@ def _line(failure: Failure) -> str:
     return "  ".join(harmless(word, _WORD_MAX) for word in words).rstrip()
 
 
+@contextmanager
+def _changed(place: _Place[C]) -> Iterator[_Place[C]]:
+    """To change the state of a crawl: under the lock of its workspace. A crawl on a server may have
+    none here; a folder for the moment stands in for it."""
+    if place.workspace.path.exists():
+        with locked(place.workspace):
+            yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="trawlnet-") as folder:
+        instead = replace(place, workspace=Workspace(Path(folder), place.name))
+        with locked(instead.workspace):
+            yield instead
+
+
 def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
-    with locked(place.workspace):
-        count = _with_ledger(place, lambda ledger: ledger.retry(reason))
+    is_here = place.workspace.path.exists()
+    with _changed(place) as there:
+        count = _with_ledger(there, lambda ledger: ledger.retry(reason))
     if as_json:
         emit({"put_back": count})
+    elif count and not is_here:
+        say(f"{count:,} put back; a fleet that runs tries them now, else the next crawl does")
     elif count:
         say(f"{count:,} put back; try them: trawlnet {place.name} crawl -w {place.shown}")
     else:
@@ -211,11 +230,12 @@ def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
 
 
 def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
-    config, crawler, path = place.config, place.crawler, place.workspace.path
-    with locked(place.workspace):
+    config, crawler = place.config, place.crawler
+    with _changed(place) as there:
+        path = there.workspace.path
         # State first: if this is cut short, what is left must not claim that output is there.
         found = [one for pattern in crawler.outputs for one in sorted(path.glob(pattern))]
-        doomed = [one for one in (*_state_files(place.workspace), *found) if one.exists()]
+        doomed = [one for one in (*_state_files(there.workspace), *found) if one.exists()]
         words = [f"{shown(one)} ({size(size_of(one))})" for one in doomed]
         words += [remote] if (remote := crawler.remote(config)) else []
         for word in words:

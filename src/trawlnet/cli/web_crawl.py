@@ -290,6 +290,7 @@ WEB = Crawler(
     public_key=url_of_key,
     example="https://example.org/",
     located_by=("redis_address",),
+    spellings={"redis_address": "--store"},
     live=frozenset(("limits",)),
     ready=_ready,
     facts=_facts,

@@ -25,6 +25,7 @@ class Control:
         self._paused = False
         self.ending: Ending | None = None
         self.changed = asyncio.Event()  # Something happened that the dispatcher should look at.
+        self.started = 0  # Tasks of this run, however they ended.
         self.in_flight = 0
         self.tally: Counter[Reason] = Counter()  # Every try of this run by its reason.
         self.settled: Counter[Reason] = Counter()  # Keys of this run by their last word.

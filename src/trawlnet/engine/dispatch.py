@@ -53,7 +53,7 @@ async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
         floor.held.add(task.key)
         floor.started(task.lane, emptied=task.lane in lease.dues)
         floor.busy[task.lane] += 1
-        floor.begun += 1
+        floor.control.started += 1
         floor.control.in_flight += 1
         floor.parts.gate.promise(task.lane, 1)
         floor.group.create_task(work(floor, task))
@@ -81,7 +81,7 @@ async def _finished(floor: Floor) -> bool:
 
 def _limit_reached(floor: Floor) -> bool:
     most, parts = floor.limits.most_tasks, floor.parts
-    if most is not None and floor.begun >= most:
+    if most is not None and floor.control.started >= most:
         return True
     return parts.clock.now() >= floor.deadline or parts.enough()
 

@@ -88,7 +88,6 @@ class Floor:
         self.unsettled = 0  # Outcomes that wait for a slow sink.
         self.written: list[Done] = []  # Those of them that wait for the store.
         self.recording = asyncio.Lock()
-        self.begun = 0
         self.relief = asyncio.Event()  # Something was settled: the source may look again.
         self.listed: str | None = None  # How far the store's lanes have been read.
         self.deadline = math.inf
@@ -102,7 +101,7 @@ class Floor:
             return 0
         free = self.control.workers - self.control.in_flight
         if self.limits.most_tasks is not None:
-            free = min(free, self.limits.most_tasks - self.begun)
+            free = min(free, self.limits.most_tasks - self.control.started)
         return max(free, 0)
 
     @property

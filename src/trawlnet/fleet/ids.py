@@ -17,6 +17,7 @@ from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.ports import Clock
+from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, holders, in_office
 from trawlnet.fleet.supervise import Runtime
@@ -53,7 +54,7 @@ async def run_member(job: ShardJob, clock: Clock) -> None:
     while True:
         try:
             if await _one_term(config, job, clock) is not Ending.DRAINED:
-                await _close(config, Word.LIMIT)
+                await _close(config.redis_address, Word.LIMIT)
             return
         except Dismissed:
             return
@@ -75,11 +76,11 @@ async def _one_term(config: IdsConfig, job: ShardJob, clock: Clock) -> Ending:
             )
 
 
-async def _close(config: IdsConfig, word: Word) -> None:
+async def _close(store: str, word: Word) -> None:
     """Nobody needs to take over."""
-    keys = await FleetKeys.open(config.redis_address, prefix=KEYS)
+    keys = await FleetKeys.open(store, prefix=KEYS)
     try:
-        await keys.change(word=word)
+        await keys.end(word)
     finally:
         await keys.close()
 
@@ -92,6 +93,7 @@ class Pair:
     runtime: Runtime
     clock: Clock
     show: Callable[[Holders], None]
+    limits: RunLimits
 
 
 async def keep(pair: Pair) -> Word:
@@ -103,6 +105,9 @@ async def keep(pair: Pair) -> Word:
             pair.show(seen)
             if seen.plan.word is not Word.RUN:
                 break
+            if pair.limits.out_of_time():  # Over all terms: each has a clock of its own.
+                await _close(pair.office.store, Word.LIMIT)
+                continue
         for member in range(MEMBERS):
             _keep_one(pair, member, seen, heard)
         await pair.clock.sleep(_LOOK_EVERY)

@@ -16,6 +16,7 @@ from trawlnet.crawlers.pds.config import PdsConfig, lease, limits
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.ports import Clock
+from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Runtime
 from trawlnet.observe.metrics import Metrics
@@ -100,7 +101,8 @@ class Watch:
 
 async def keep(watch: Watch, stop: asyncio.Event) -> Word:
     """Until there is nothing left, or they are told to end, and have; at once if `stop` is set."""
-    while (word := await _patiently(watch)) is Word.RUN and not stop.is_set():
+    limits = RunLimits(watch.clock, watch.config.max_seconds)
+    while (word := await _patiently(watch, limits)) is Word.RUN and not stop.is_set():
         for shard in range(watch.config.shards):
             watch.runtime.ensure(shard)
         await watch.clock.sleep(_LOOK_EVERY)
@@ -111,10 +113,12 @@ async def keep(watch: Watch, stop: asyncio.Event) -> Word:
     return word
 
 
-async def _patiently(watch: Watch) -> Word:
+async def _patiently(watch: Watch, limits: RunLimits) -> Word:
     """What was told; while the registry is away, to go on."""
     try:
         await _claimed(watch)
+        if limits.out_of_time() and await _told(watch.registry) is Word.RUN:
+            await tell(watch.registry, Word.LIMIT)
         return await _told(watch.registry)
     except TablesUnreachable as trouble:
         log.warning("fleet waits", extra={"error": trouble.message})

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.share import Opened, Share
-from trawlnet.engine.control import Control
+from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.telling import Teller
@@ -110,7 +110,10 @@ async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: li
             told = {"shard": job.shard, "token": keys.token, "before": list(before)}
             log.info("shard owns", extra=told)
             teller = Teller(keys.window, job.shard, plan.shards, clock)
-            await _crawl(_Term(job, plan, tenure, before, clock, teller), open_shard)
+            ending = await _crawl(_Term(job, plan, tenure, before, clock, teller), open_shard)
+            if ending is Ending.LIMIT:
+                # What one shard has used up alone, all of them have.
+                await keys.end(Word.LIMIT)
         return True
     except _Stop:
         return False
@@ -118,7 +121,7 @@ async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: li
         await keys.close()
 
 
-async def _crawl(term: _Term, open_shard: OpenShard) -> None:
+async def _crawl(term: _Term, open_shard: OpenShard) -> Ending:
     async with open_shard(term.share()) as opened:
         control = Control(opened.workers)
         if term.before:
@@ -130,8 +133,9 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> None:
             lambda control: term.teller.run(opened.parts.gate, control),
         )
         parts = replace(opened.parts, companions=companions)
-        await crawl(parts, opened.limits, control)
+        ending = await crawl(parts, opened.limits, control)
     await term.tenure.resign()
+    return ending
 
 
 async def _let_pass(term: _Term, opened: Opened, control: Control) -> None:
@@ -183,6 +187,7 @@ def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
         "workers": control.workers,
         "memory": anonymous_bytes(),
         "in_flight": control.in_flight,
+        "started": control.started,
         "attempts": sum(control.tally.values()),
         "settled": {str(reason): count for reason, count in control.settled.items()},
         "rate": round(control.window.rate(term.clock.now()), 2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
@@ -85,22 +85,33 @@ class Command:
 
 
 async def begin(
-    keys: FleetKeys, shards: int, crawler: str = "repos", expected: Loads = _NOTHING
+    keys: FleetKeys,
+    shards: int,
+    crawler: str = "repos",
+    expected: Loads = _NOTHING,
+    over: Collection[Word] = (Word.DONE,),
 ) -> Plan:
-    """Start a crawl, or go on with one that was not done; a new one is shared out by what is
-    expected in each bucket. Raises NotReady for another's keys."""
+    """Start a crawl, or go on with one that did not end with a word of `over`; a new one is shared
+    out by what is expected in each bucket. Raises NotReady for another's keys."""
     plan = await keys.plan()
     if plan.crawler not in ("", crawler):
         raise NotReady(
             f"this Redis holds a fleet of {plan.crawler}, not of {crawler}",
             "give each crawl a database of its own: redis://HOST:PORT/1",
         )
-    run, moved = plan.run, plan.moved
-    if plan.word in (Word.DONE, Word.LIMIT):
+    run, moved, now = plan.run, plan.moved, shards
+    if plan.word in over:
         run, moved = plan.run + 1, balanced(expected, shards, ())
+    elif plan.asked == shards:
+        now = plan.shards  # The same command again: whoever has scaled the crawl meant it.
     await keys.window.wish(paused=False)
     return await keys.change(
-        run=run, shards=shards, word=Word.RUN, crawler=crawler, moved=json.dumps(moved)
+        run=run,
+        shards=now,
+        word=Word.RUN,
+        crawler=crawler,
+        moved=json.dumps(moved),
+        asked=shards,
     )
 
 
@@ -161,8 +172,8 @@ class _Watch:
             await command.clock.sleep(_LOOK_EVERY)
 
     async def _end(self, word: Word) -> Word:
-        await _patiently(self._command, lambda: self._command.keys.change(word=word))
-        return word
+        plan = await _patiently(self._command, lambda: self._command.keys.end(word))
+        return plan.word
 
     async def until_gone(self) -> None:
         """Those that were told to end have ended; of a dead one the time is over."""

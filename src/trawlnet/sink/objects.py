@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
-from trawlnet.archive.objects import SCHEME, S3Objects
+from trawlnet.archive.objects import SCHEME, ObjectsError, S3Objects
 from trawlnet.sink.files import disk_errors, fsync_path, make_directory, write_all
 
 
@@ -34,6 +35,26 @@ class Objects(Protocol):
 def open_objects(where: str, s3: Mapping[str, str]) -> Objects:
     """`s3://BUCKET/PREFIX` or a folder; `s3` says how to reach the former."""
     return S3Objects(where, s3) if where.startswith(SCHEME) else FolderObjects(Path(where))
+
+
+def check_archive(where: str, s3: Mapping[str, str]) -> None:
+    """Try once what a fleet will do there. Raises what stands in the way: later on a store that
+    does not answer is waited for, and a bucket that is missing or closed looks the same."""
+    objects = S3Objects(where, s3, _PROBE_SECONDS) if where.startswith(SCHEME) else None
+    tried = objects or FolderObjects(Path(where))
+    name = f"{_PROBE}{uuid.uuid4().hex}"
+    tried.put(name, _PROBE_TEXT)
+    if tried.get(name) != _PROBE_TEXT:
+        raise ObjectsError(
+            f"{tried.url}: what was written there reads otherwise", "name an archive of your own"
+        )
+    tried.sizes("")
+    tried.delete([name])
+
+
+_PROBE: Final = "trawlnet-probe-"  # Belongs to no archive: readers look for other names.
+_PROBE_TEXT: Final = b"written to see whether this archive can be written; may be deleted\n"
+_PROBE_SECONDS: Final = 10.0  # An address where nobody answers is told soon.
 
 
 class FolderObjects:

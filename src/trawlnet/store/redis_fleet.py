@@ -17,7 +17,7 @@ from trawlnet.store.errors import StoreError
 from trawlnet.store.redis_scripts import SCAN_COUNT, Scripts, connect
 from trawlnet.store.redis_window import FleetWindow
 
-_SCRIPTS: Final = ("beat", "claim", "heard", "move", "publish", "standing")
+_SCRIPTS: Final = ("beat", "claim", "close", "heard", "move", "publish", "standing")
 
 
 class Word(StrEnum):
@@ -38,6 +38,7 @@ class Plan:
     word: Word = Word.DONE
     crawler: str = ""  # Whose crawl it is; empty where none was begun.
     moved: Moves = ()
+    asked: int = 0  # Shards that the command asked for when it began; `fleet scale` leaves it.
 
     def buckets_of(self, shard: int) -> frozenset[int]:
         return share_of(shard, self.shards, self.moved)
@@ -127,6 +128,11 @@ class FleetKeys:
         if flat:
             await self._scripts.ask("HSET", "plan", *flat)
         await self._scripts.ask("HINCRBY", "plan", "version", 1)
+        return await self.plan()
+
+    async def end(self, word: Word) -> Plan:
+        """End a fleet that runs; what somebody else has told it before stands."""
+        await self._scripts.run("close", word)
         return await self.plan()
 
     async def statuses(self) -> dict[int, Mapping[str, Any]]:
@@ -221,4 +227,5 @@ def _plan(fields: Mapping[bytes, bytes]) -> Plan:
         Word(fields.get(b"word", b"done").decode()),
         fields.get(b"crawler", b"repos").decode(),
         tuple((bucket, shard) for bucket, shard in json.loads(fields.get(b"moved", b"[]"))),
+        int(fields.get(b"asked", 0)),
     )

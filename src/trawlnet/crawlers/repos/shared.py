@@ -159,4 +159,5 @@ def _limits(config: ReposConfig, shards: int) -> Limits:
         unsettled=_UNSETTLED,
         high_water=one.high_water * shards,
         highest_water=one.highest_water * shards,
+        most_seconds=None,  # The command's to watch: a shard has many terms.
     )
