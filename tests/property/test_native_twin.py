@@ -7,7 +7,10 @@ import json
 import math
 import os
 import struct
+import subprocess
+import sys
 from base64 import b64encode
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -196,12 +199,45 @@ def test_floats_at_the_edges_of_their_binades() -> None:
             assert _native.format_double(value) == repr(value)
 
 
+def test_short_decimals_and_the_floats_beside_them() -> None:
+    for exponent in range(-325, 309):
+        for digits in (1, 2, 5, 9, 25, 99, 123, 4999999999999999, 99999999999999994):
+            near = float(f"{digits}e{exponent}")
+            for value in (near, math.nextafter(near, 0.0), math.nextafter(near, math.inf)):
+                if math.isfinite(value):
+                    assert _native.format_double(value) == repr(value)
+
+
 def test_random_doubles_of_all_magnitudes() -> None:
-    rng = Random(1)
-    for _ in range(20_000):
-        (value,) = struct.unpack("<d", rng.randbytes(8))
-        if math.isfinite(value):
-            assert _native.format_double(value) == repr(value)
+    rng = Random()
+    for bits in (64, 64, 52, 20):
+        for _ in range(5 * ROUNDS):
+            (value,) = struct.unpack("<d", rng.getrandbits(bits).to_bytes(8, "little"))
+            if math.isfinite(value):
+                assert _native.format_double(value) == repr(value), value.hex()
+
+
+def test_the_powers_of_ten_are_those_that_the_script_writes() -> None:
+    root = Path(__file__).parents[2]
+    header = root / "src" / "trawlnet" / "formats" / "native" / "powers_of_ten.h"
+    script = [sys.executable, str(root / "scripts" / "make_powers_of_ten.py")]
+    assert subprocess.run(script, check=True, capture_output=True).stdout == header.read_bytes()
+
+
+def test_maps_out_of_order_repeat_no_key() -> None:
+    rng = Random()
+    for count in (2, 11, 12, 13, 14, 40, 300):
+        for length in (0, 1, 7, 8, 9, 40):
+            keys = [b"p" * length + b"%d" % n for n in range(count)]
+            rng.shuffle(keys)
+            agree(make_car({"a.b.c/x": map_of(keys)}), ExtractOptions())
+            keys[rng.randrange(count // 2)] = keys[-1]
+            agree(make_car({"a.b.c/x": map_of(keys)}), ExtractOptions())
+
+
+def map_of(keys: list[bytes]) -> bytes:
+    entries = b"".join(b"\x79" + len(key).to_bytes(2, "big") + key + b"\x01" for key in keys)
+    return b"\xb9" + len(keys).to_bytes(2, "big") + entries
 
 
 @pytest.mark.parametrize("digest", ["sha256", "sha256_portable", "sha256_paired", "sha256_crowded"])

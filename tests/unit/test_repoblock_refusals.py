@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from extractors import BACKENDS, FIXTURES, UNVERIFIED, Extract, needs_fixtures, records_of, refusal
@@ -304,11 +306,45 @@ def test_the_memory_limit_is_exact_and_the_same_for_both(extract: Extract) -> No
     assert high == 64 * len(repo.blocks) + 64 + len("a.b.c") + len(content.collections[0].data)
 
 
-def test_rereading_one_block_without_end_is_stopped(extract: Extract) -> None:
-    # Its output is small, since the `cid` is stripped: only the reading costs.
-    record = encode({"cid": "x" * 50_000, "uri": "u"})
-    car = make_car({f"a.b.c/{n}": record for n in range(300)})
-    assert refusal(extract, car, ExtractOptions(memory_limit=1_000_000)) is RepoErrorKind.OVER_LIMIT
+def test_a_block_under_many_keys_is_read_once(
+    extract: Extract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its output is small, since the `cid` is stripped: only the reading would cost.
+    record = encode({"cid": "\u0001" * 1_000_000, "uri": "u"})
+    read: list[int] = []
+    by_hand = repoblock_plain.record_json
+
+    def counted(data: bytes, *, keep_cids: bool) -> bytes:
+        read.append(len(data))
+        return by_hand(data, keep_cids=keep_cids)
+
+    monkeypatch.setattr(repoblock_plain, "record_json", counted)
+    alone = seconds_to(extract, make_car({"a.b.c/0": record}))
+    read.clear()
+    car = make_car({f"a.b.c/{n}": record for n in range(400)})
+    assert seconds_to(extract, car) < 100 * alone
+    content = extract(car, ExtractOptions(memory_limit=100_000))
+    assert content.records == 400
+    assert set(records_of(content).values()) == {b'{"uri":"u"}'}
+    assert len(read) == (4 if extract is repoblock_plain.extract else 0)
+
+
+def seconds_to(extract: Extract, car: bytes) -> float:
+    """Of the processor, whatever else it does."""
+    taken = []
+    for _ in range(3):
+        begun = time.process_time()
+        extract(car, ExtractOptions(memory_limit=100_000))
+        taken.append(time.process_time() - begun)
+    return min(taken)
+
+
+def test_a_block_read_again_is_charged_for_what_it_writes(extract: Extract) -> None:
+    record = encode({"text": "x" * 1000})
+    car = make_car({f"a.b.c/{n:03}": record for n in range(100)})
+    whole = extract(car, ExtractOptions())
+    assert set(records_of(whole).values()) == {b'{"text":"%s"}' % (b"x" * 1000)}
+    assert refusal(extract, car, ExtractOptions(memory_limit=90_000)) is RepoErrorKind.OVER_LIMIT
 
 
 def test_too_many_collections_cost_the_repo(

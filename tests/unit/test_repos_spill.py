@@ -27,6 +27,7 @@ from trawlnet.crawlers.repos.making import (
     Refused,
     RepoBlock,
     Whose,
+    most_room,
     read_car,
     recipe,
     usual_room,
@@ -303,11 +304,11 @@ def test_what_was_made_to_take_much_memory_is_read_only_when_it_is_given_that() 
     """One record under many keys: little to send, much to write."""
     text = encode({"text": "x" * 20_000})
     many = {f"app.bsky.feed.post/3lscuqc5{number:05d}": text for number in range(200)}
-    car, how = make_car(many), unsigned()
+    car, how = make_car(many), unsigned(max_expansion=200)
     room = usual_room(car, how)
     cramped = read_car(Reading(car, WHOSE, how, room))
     assert isinstance(cramped, Refused) and cramped.cramped
-    made = read_car(Reading(car, WHOSE, how, how.options.memory_limit))
+    made = read_car(Reading(car, WHOSE, how, most_room(car, how)))
     assert isinstance(made, RepoBlock) and made.records == len(many)
     small = replace(how, options=replace(how.options, memory_limit=room))
     final = read_car(Reading(car, WHOSE, small, room))

@@ -26,7 +26,8 @@ _NULL = 0xF6
 class StoredBlock:
     at: int
     data: bytes
-    dropped: DropReason | None = None  # What an earlier reference to it ended in.
+    dropped: DropReason | None = None  # What an earlier reference to it ended in,
+    json: bytes | None = None  # or what it came to.
     opened: bool = False  # As a node of the tree.
 
 

@@ -28,6 +28,7 @@ from trawlnet.formats.plaintree import StoredBlock, walk
 from trawlnet.formats.repocontent import (
     COLLECTION_COST,
     FRAME_COST,
+    LIMIT_REACHED,
     MAX_COLLECTIONS,
     CollectionContent,
     DropReason,
@@ -58,14 +59,13 @@ class _Extraction:
     wanted: re.Pattern[str]
     blocks: dict[bytes, StoredBlock] = field(default_factory=dict)
     cost: int = 0
-    work: int = 0
     runs: list[_Run] = field(default_factory=list)
     filtered: int = 0
     dropped: dict[DropReason, int] = field(default_factory=dict)
 
     def charge(self, amount: int, place: int) -> None:
         if self.cost + amount > self.options.memory_limit:
-            raise RepoError(RepoErrorKind.OVER_LIMIT, "the memory limit is reached", place)
+            raise RepoError(RepoErrorKind.OVER_LIMIT, LIMIT_REACHED, place)
         self.cost += amount
 
     def drop(self, reason: DropReason) -> None:
@@ -209,9 +209,9 @@ def _add_record(x: _Extraction, key: bytes, block: StoredBlock | None) -> None:
         return x.drop(block.dropped)
     if not is_open:
         _open_run(x, name, block.at)
-    _spend_work(x, block)
     try:
-        json = _checked_json(x.options, block.data)
+        # The same block may stand under any number of keys: it is read once.
+        json = block.json = block.json or _checked_json(x.options, block.data)
     except Dropped as drop:
         block.dropped = drop.reason
         return x.drop(drop.reason)
@@ -227,13 +227,6 @@ def _open_run(x: _Extraction, name: str, place: int) -> None:
         raise RepoError(RepoErrorKind.OVER_LIMIT, "too many collections", place)
     x.runs.append(_Run(name))
     x.charge(COLLECTION_COST + len(name), place)
-
-
-def _spend_work(x: _Extraction, block: StoredBlock) -> None:
-    # The same block may stand under any number of keys, so reading blocks has its own budget.
-    x.work += len(block.data)
-    if x.work > len(x.car) + x.options.memory_limit:
-        raise RepoError(RepoErrorKind.OVER_LIMIT, "blocks are referenced too often", block.at)
 
 
 def _checked_json(options: ExtractOptions, data: bytes) -> bytes:

@@ -16,6 +16,7 @@ FRAME_COST = 64  # Bytes charged against the memory limit for each frame's place
 COLLECTION_COST = 64
 
 _MIB = 1 << 20
+LIMIT_REACHED = "the memory limit is reached"  # The detail of OVER_LIMIT, as the C code has it.
 
 
 class RepoErrorKind(StrEnum):

@@ -93,6 +93,13 @@ class ReposConfig(BaseModel):
     max_repo_size: Size = Field(
         100 << 20, ge=1, description="Largest repository to keep (bytes, or 100MB)."
     )
+    max_expansion: float = Field(
+        16.0,
+        ge=1,
+        le=10_000,
+        description="Largest JSON of a repository, as a multiple of its size; 4 MB are allowed "
+        "whatever the size.",
+    )
     memory_limit: Size = Field(
         1 << 30, ge=1 << 20, description="Memory for repositories on their way to the archive."
     )

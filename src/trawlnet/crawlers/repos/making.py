@@ -14,8 +14,9 @@ from trawlnet.crawlers.repos.config import ReposConfig, Verify
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.formats.keys import parse_did_key
 from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.repoblock import Buffer, pack
+from trawlnet.formats.repoblock import Buffer, backend, pack
 from trawlnet.formats.repocontent import (
+    LIMIT_REACHED,
     ExtractOptions,
     Packed,
     PackJob,
@@ -27,7 +28,15 @@ from trawlnet.net.trouble import clean
 _ROOM = 2  # Times the CAR: more than JSON and an index of it take, unless made to take more.
 _LEAST_ROOM = 1 << 20
 _MOST_ROOM = 3  # Times the largest CAR; what takes more is refused,
-_LEAST_MOST = 64 << 20  # but never what takes less than this.
+_LEAST_MOST = 64 << 20  # but never, by this limit, what takes less.
+_ALWAYS_ALLOWED = 4 << 20  # Bytes, however small the CAR is that becomes so much.
+
+# What is read where it is, on the event loop, stops nobody else for longer than a few milliseconds:
+# a few times its size of JSON at most, compressed at a level that is quick.
+_SMALL = 64 << 10  # Bytes; less work than handing it to another thread.
+_SMALL_ROOM = 4  # Times the CAR, and
+_SMALL_LEAST_ROOM = 16 << 10
+_QUICK_LEVEL = 6  # Of zstd; each step beyond takes up to four times as long.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class Recipe:
     options: ExtractOptions
     verify: Verify
     zstd_level: int
+    expansion: float  # A repository may take so many times its own size of memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,7 @@ def recipe(config: ReposConfig) -> Recipe:
         collections=config.collections,
         memory_limit=max(_LEAST_MOST, _MOST_ROOM * config.max_repo_size),
     )
-    return Recipe(options, config.verify, config.zstd_level)
+    return Recipe(options, config.verify, config.zstd_level, config.max_expansion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +100,21 @@ class Whose:
 
 def usual_room(car: Buffer, recipe: Recipe) -> int:
     """Bytes of memory with which all but odd repositories can be read."""
-    return min(max(_LEAST_ROOM, _ROOM * len(car)), recipe.options.memory_limit)
+    return min(max(_LEAST_ROOM, _ROOM * len(car)), most_room(car, recipe))
+
+
+def most_room(car: Buffer, recipe: Recipe) -> int:
+    """Beyond this one is refused: the work that a server can cause is in proportion to what it
+    sends, since blocks are read once, and what is written for them takes this room."""
+    allowed = max(_ALWAYS_ALLOWED, int(recipe.expansion * len(car)))
+    return min(allowed, recipe.options.memory_limit)
+
+
+def room_at_once(car: Buffer, recipe: Recipe) -> int | None:
+    """Bytes of memory for one that is read on the event loop; None for one that must not be."""
+    if len(car) > _SMALL or recipe.zstd_level > _QUICK_LEVEL or backend() != "native":
+        return None
+    return max(_SMALL_LEAST_ROOM, _SMALL_ROOM * len(car))
 
 
 class Reading(NamedTuple):
@@ -118,11 +142,11 @@ def read_cars(readings: Sequence[tuple[Reading]]) -> list[RepoBlock | Doubt | Re
 def _judged(
     reading: Reading, packed: Packed | RepoError | ValueError
 ) -> RepoBlock | Doubt | Refused:
-    _, whose, recipe, room = reading
+    _, whose, recipe, _ = reading
     if isinstance(packed, RepoError):
-        reason = _REASONS.get(packed.kind, Reason.PARSE_ERROR)
-        more = reason is Reason.TOO_LARGE and room < recipe.options.memory_limit
-        return Refused(reason, str(packed), cramped=more)
+        if packed.detail == LIMIT_REACHED:
+            return _over_limit(reading)
+        return Refused(_REASONS.get(packed.kind, Reason.PARSE_ERROR), str(packed))
     if isinstance(packed, ValueError):
         return Refused(Reason.TOO_LARGE, f"more than the archive format can hold: {packed}")
     if packed.did != whose.did:
@@ -137,6 +161,17 @@ def _judged(
     )
     doubt = Doubt(block, packed.unsigned_commit, packed.signature)
     return doubt if recipe.verify is Verify.FULL and not is_signed(doubt, whose.key) else block
+
+
+def _over_limit(reading: Reading) -> Refused:
+    car, _, recipe, room = reading
+    most = most_room(car, recipe)
+    if most == recipe.options.memory_limit:
+        key = "three times max_repo_size"
+    else:
+        key = f"max_expansion is {recipe.expansion:g}"
+    detail = f"{len(car)} bytes become more than {most} of JSON and index ({key})"
+    return Refused(Reason.TOO_LARGE, detail, cramped=room < most)
 
 
 _REASONS = {

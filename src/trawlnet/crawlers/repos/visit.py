@@ -22,7 +22,9 @@ from trawlnet.crawlers.repos.making import (
     RepoBlock,
     Whose,
     is_signed,
+    most_room,
     read_car,
+    room_at_once,
     usual_room,
 )
 from trawlnet.crawlers.repos.rates import PdsRates
@@ -37,7 +39,6 @@ from trawlnet.net.answer import Limits
 from trawlnet.net.lane import lane_of
 
 NOT_SIGNED = "not signed by the account's key"
-_SMALL = 64 << 10  # Bytes; less work than handing it to another thread.
 INACTIVE = (Reason.NOT_FOUND, Reason.DEACTIVATED, Reason.TAKENDOWN, Reason.SUSPENDED)
 
 
@@ -117,14 +118,14 @@ class Visitor:
         self, car: Buffer, visit: RepoVisit, ticket: Ticket
     ) -> RepoBlock | Outcome | Identity:
         whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
-        room = usual_room(car, self.recipe)
-        if len(car) <= _SMALL:
+        room = room_at_once(car, self.recipe)
+        if room is not None:
             await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
             read = read_car(Reading(car, whose, self.recipe, room))
         else:
-            read = await self._read(car, whose, room, ticket)
+            read = await self._read(car, whose, usual_room(car, self.recipe), ticket)
         if isinstance(read, Refused) and read.cramped:
-            read = await self._read(car, whose, self.recipe.options.memory_limit, ticket)
+            read = await self._read(car, whose, most_room(car, self.recipe), ticket)
         made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
         return made.outcome() if isinstance(made, Refused) else made
 

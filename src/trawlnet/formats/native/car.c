@@ -91,13 +91,6 @@ static repo_error append_block(repo *r, block b, const uint8_t *at)
     return repo_charge(r, FRAME_COST, at);
 }
 
-/* The product folded to 64 bits: every input bit reaches every output bit. */
-static inline uint64_t fold(uint64_t a, uint64_t b)
-{
-    unsigned __int128 product = (unsigned __int128)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 static inline uint64_t index_hash(const repo *r, const uint8_t digest[DIGEST])
 {
     uint64_t w[4];
@@ -193,13 +186,15 @@ static repo_error build_index(repo *r)
     memset(mem->slots, 0, size * sizeof *mem->slots);
     r->slot_mask = size - 1;
     for (size_t i = 0; i < r->block_count; i++) {
-        const block *b = &mem->blocks[i];
+        block *b = &mem->blocks[i];
+        uint64_t hash = b->hash;
+        b->json = 0;
         if (!b->indexed)
             continue;
-        slot *s = find_slot(r, b->hash, block_digest(r, b));
+        slot *s = find_slot(r, hash, block_digest(r, b));
         /* A repeated block is legal; the first one counts. */
         if (!s->number)
-            *s = (slot){tag_of(b->hash), (uint32_t)i + 1};
+            *s = (slot){tag_of(hash), (uint32_t)i + 1};
     }
     return REPO_OK;
 }

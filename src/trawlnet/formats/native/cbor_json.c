@@ -46,29 +46,50 @@ static inline int rises(text a, text b)
     return a.len > sizeof x && memcmp(a.at + sizeof x, b.at + sizeof x, a.len - sizeof x) < 0;
 }
 
-static int text_order(const void *left, const void *right)
+static inline int same_text(text a, text b) { return a.len == b.len && memcmp(a.at, b.at, a.len) == 0; }
+
+/* Keys lie in the record, so that eight bytes can be read wherever one begins. */
+static uint64_t text_hash(const uint64_t seed[4], text key)
 {
-    const text *a = left, *b = right;
-    if (a->len != b->len)
-        return a->len < b->len ? -1 : 1;
-    return a->len ? memcmp(a->at, b->at, a->len) : 0;
+    uint64_t hash = seed[0] ^ key.len;
+    for (size_t i = 0; i < key.len; i += sizeof hash)
+        hash = fold(hash ^ first_bytes(key.at + i, key.len - i), seed[1]);
+    return fold(hash ^ seed[2], seed[3]);
 }
 
-enum { FEW_KEYS = 12 }; /* up to here comparing each with each is quicker than sorting */
+enum { FEW_KEYS = 12 }; /* up to here comparing each with each is quicker than hashing */
+enum { UNIQUE, REPEATED, UNKNOWN };
 
-/* Only for maps out of canonical order: strictly rising keys cannot repeat. */
-static int has_duplicate(text *keys, size_t count)
+static int has_repeated_hash(transcoder *t, const text *keys, size_t count)
 {
-    size_t reach = count; /* how far apart equals can be */
-    if (count > FEW_KEYS) {
-        qsort(keys, count, sizeof *keys, text_order);
-        reach = 2;
+    scratch *mem = t->mem;
+    size_t size = 32;
+    while (size < 2 * count)
+        size *= 2;
+    if (size > mem->mark_cap && !grow(&mem->marks, &mem->mark_cap, size, sizeof *mem->marks))
+        return UNKNOWN;
+    memset(mem->marks, 0, size * sizeof *mem->marks);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = (size_t)text_hash(t->seed, keys[i]);
+        for (; mem->marks[at & (size - 1)]; at++)
+            if (same_text(keys[mem->marks[at & (size - 1)] - 1], keys[i]))
+                return REPEATED;
+        mem->marks[at & (size - 1)] = (uint32_t)i + 1;
     }
+    return UNIQUE;
+}
+
+/* Only for maps out of canonical order: strictly rising keys cannot repeat. Time is in proportion to the keys' bytes,
+ * whatever they are. */
+static int has_repeated(transcoder *t, const text *keys, size_t count)
+{
+    if (count > FEW_KEYS)
+        return has_repeated_hash(t, keys, count);
     for (size_t i = 0; i < count; i++)
-        for (size_t k = i + 1; k < count && k < i + reach; k++)
-            if (text_order(&keys[i], &keys[k]) == 0)
-                return 1;
-    return 0;
+        for (size_t k = i + 1; k < count; k++)
+            if (same_text(keys[i], keys[k]))
+                return REPEATED;
+    return UNIQUE;
 }
 
 /* Follows one map for the pair of texts that makes a strong reference. */
@@ -203,8 +224,9 @@ static place put_map(transcoder *t, place p, uint64_t entries, int depth)
     }
     if (!p.to)
         return p;
-    if (t->keep_keys && has_duplicate(t->mem->keys + first, t->key_count - first))
-        return give_up(t, DROP_DUPLICATE_KEY);
+    int repeated = t->keep_keys ? has_repeated(t, t->mem->keys + first, t->key_count - first) : UNIQUE;
+    if (repeated != UNIQUE)
+        return give_up(t, repeated == UNKNOWN ? DROP_NO_MEMORY : DROP_DUPLICATE_KEY);
     t->key_count = first;
     if (!t->keep_cids && ref.has_cid && ref.has_uri)
         p = strip_cid(t, p, &ref);
@@ -251,6 +273,7 @@ static drop_reason transcode(const repo *r, const uint8_t *at, size_t len, buffe
         .limit = out->data + out->cap,
         .out = out,
         .mem = r->mem,
+        .seed = r->options.seed,
         .keep_cids = r->options.keep_cids,
     };
     drop_reason why = put_record(&t, at);

@@ -100,7 +100,8 @@ void repo_free(repo *r)
 size_t scratch_size(const scratch *mem)
 {
     return mem->block_cap * sizeof *mem->blocks + mem->slot_cap * sizeof *mem->slots
-         + mem->entry_cap * sizeof *mem->entries + mem->key_cap * sizeof *mem->keys;
+         + mem->entry_cap * sizeof *mem->entries + mem->key_cap * sizeof *mem->keys
+         + mem->mark_cap * sizeof *mem->marks;
 }
 
 void scratch_free(scratch *mem)
@@ -109,5 +110,6 @@ void scratch_free(scratch *mem)
     free(mem->slots);
     free(mem->entries);
     free(mem->keys);
+    free(mem->marks);
     memset(mem, 0, sizeof *mem);
 }

@@ -154,12 +154,13 @@ static const uint8_t *behind_number(const uint8_t *at, const uint8_t *end)
     }
     if (at != end && (*at == 'e' || *at == 'E')) {
         at++;
+        int small = at != end && *at == '-';
         at += at != end && (*at == '+' || *at == '-');
         from = at;
         at = behind_digits(at, end);
         if (at == from)
             return NULL;
-        doubtful = at - from > SHORT_EXPONENT;
+        doubtful = !small && at - from > SHORT_EXPONENT;
     }
     /* A number that ends where its object must still be closed is wrong, so strtod finds a byte to stop at. */
     if (at == end)

@@ -76,8 +76,24 @@ static void put_u32(uint8_t *at, size_t v)
     put_u16(at + 2, v >> 16);
 }
 
+static size_t get_u32(const uint8_t *at)
+{
+    return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+}
+
+/* The same block may stand under any number of keys: it is read once, and its JSON copied from there on. */
+static drop_reason append_again(buffer *out, size_t json)
+{
+    size_t len = 4 + get_u32(out->data + json);
+    if (!buffer_reserve(out, len))
+        return DROP_NO_MEMORY;
+    memcpy(out->data + out->len, out->data + json, len);
+    out->len += len;
+    return DROP_NONE;
+}
+
 /* Appends [u16 rkey][u32 json]; on a drop the output is as it was. */
-static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, const block *b)
+static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, block *b)
 {
     buffer *out = &r->out;
     size_t start = out->len;
@@ -87,25 +103,22 @@ static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, const b
         return DROP_NO_MEMORY;
     put_u16(out->data + start, rkey_len);
     copy_short(out->data + start + 2, rkey, rkey_len);
+    if (b->json) {
+        out->len = start + rkey_len + 2;
+        return append_again(out, b->json);
+    }
     size_t json = start + rkey_len + 6;
     out->len = json;
     drop_reason why = json_from_cbor(r, r->car + b->start, b->len, out);
     if (!why && out->len - json > r->options.max_json)
         why = DROP_TOO_LARGE;
-    if (why)
+    if (why) {
         out->len = start;
-    else
-        put_u32(out->data + json - 4, out->len - json);
-    return why;
-}
-
-/* The same block may stand under any number of keys, so reading blocks has a budget of its own. */
-static repo_error spend_work(repo *r, const block *b, const uint8_t *at)
-{
-    r->work += b->len;
-    if (r->work > r->car_len && r->work - r->car_len > r->options.memory_limit)
-        return repo_fail(r, REPO_OVER_LIMIT, "blocks are referenced too many times over", at);
-    return REPO_OK;
+        return why;
+    }
+    b->json = json - 4;
+    put_u32(out->data + b->json, out->len - json);
+    return DROP_NONE;
 }
 
 /* `b` is NULL when the tree names the record by a CID that is not DAG-CBOR under SHA-256. */
@@ -137,8 +150,6 @@ repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b)
         return drop(r, b->dropped);
 
     repo_error error = current ? REPO_OK : open_collection(r, key, name_len, at);
-    if (!error)
-        error = spend_work(r, b, at);
     if (error)
         return error;
     collection *c = &r->collections[r->collection_count - 1];

@@ -81,7 +81,10 @@ typedef struct {
     uint8_t hashed;      /* its CID is under SHA-256, so the data can be checked */
     uint8_t dropped;     /* the drop_reason an earlier reference ended in */
     uint8_t opened;      /* as a node of the tree */
-    uint64_t hash;       /* of the digest, for the index */
+    union {
+        uint64_t hash;   /* of the digest, until the index is built */
+        size_t json;     /* then, where the length of its JSON stands in repo.out; 0 before it was read */
+    };
 } block;
 
 typedef struct {
@@ -116,8 +119,9 @@ typedef struct {
     block *blocks;
     slot *slots;
     entry *entries;
-    text *keys; /* of the maps around the value being read */
-    size_t block_cap, slot_cap, entry_cap, key_cap;
+    text *keys;      /* of the maps around the value being read */
+    uint32_t *marks; /* of the keys of one map, by their hash */
+    size_t block_cap, slot_cap, entry_cap, key_cap, mark_cap;
 } scratch;
 
 typedef struct {
@@ -139,7 +143,7 @@ typedef struct {
     collection *collections;
     size_t collection_count, collection_cap;
     uint64_t records, filtered, dropped[DROP_COUNT];
-    size_t cost, work;
+    size_t cost;
 
     const char *detail;  /* static text */
     size_t place;        /* byte offset in the CAR */
@@ -171,7 +175,9 @@ static inline int buffer_reserve(buffer *b, size_t extra)
 }
 
 /* For a few dozen bytes quicker than calling memcpy; reads and writes up to COPY_SLACK bytes more than it was asked to. */
-enum { COPY_SLACK = 16 };
+#ifndef COPY_SLACK
+#define COPY_SLACK 16
+#endif
 static inline void copy_short(uint8_t *to, const uint8_t *from, size_t len)
 {
     for (size_t i = 0; i < len; i += COPY_SLACK)
@@ -187,6 +193,13 @@ static inline uint64_t first_bytes(const uint8_t *s, size_t len)
     v = __builtin_bswap64(v);
 #endif
     return len < sizeof v ? v & ~(UINT64_MAX >> 8 * len) : v;
+}
+
+/* The product folded to 64 bits: every input bit reaches every output bit. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 /* car.c */

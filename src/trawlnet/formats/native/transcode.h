@@ -16,6 +16,7 @@ typedef struct {
     uint8_t *limit;     /* end of the output's memory */
     buffer *out;        /* its `len` is set when the record is done, or when it has to grow */
     scratch *mem;
+    const uint64_t *seed; /* of hashes, so that nobody can aim for collisions */
     size_t key_count;   /* keys of all maps that are open, in mem->keys */
     int keep_cids;
     int keep_keys;      /* in mem->keys: some map is out of canonical order, and may have a key twice */
