@@ -150,11 +150,19 @@ static inline repo_error check_key(repo *r, const node *n, const entry *e)
     return REPO_OK;
 }
 
-/* Completes the entry's key, which is checked, in place of the one before it in the node. */
-static inline void next_key(node *n, const entry *e)
+/* Whether as many bytes of the CAR lie behind the suffix as are read with it where that is quicker. */
+static inline int has_slack(const repo *r, const entry *e)
 {
-    /* The entry's other fields and the node's left link follow the suffix: 15 bytes at least, and no more are read. */
-    copy_short(n->key + e->prefix_len, e->suffix, e->suffix_len);
+    return (size_t)(r->car + r->car_len - e->suffix) >= (size_t)e->suffix_len + COPY_SLACK;
+}
+
+/* Completes the entry's key, which is checked, in place of the one before it in the node. */
+static inline void next_key(const repo *r, node *n, const entry *e)
+{
+    if (has_slack(r, e))
+        copy_short(n->key + e->prefix_len, e->suffix, e->suffix_len);
+    else
+        memcpy(n->key + e->prefix_len, e->suffix, e->suffix_len);
     n->key_len = e->prefix_len + e->suffix_len;
 }
 
@@ -179,7 +187,7 @@ static repo_error check_keys(walk *w, node *n)
         error = check_key(r, n, &w->entries[i]);
         if (error)
             break;
-        next_key(n, &w->entries[i]);
+        next_key(r, n, &w->entries[i]);
         if (i + 1 == n->end) {
             sha256(n->key, n->key_len, jobs[0].digest);
             error = check_layer(r, n, jobs[0].digest);
@@ -191,7 +199,7 @@ static repo_error check_keys(walk *w, node *n)
         error = check_key(r, n, &w->entries[i + 1]);
         if (error)
             break;
-        next_key(n, &w->entries[i + 1]);
+        next_key(r, n, &w->entries[i + 1]);
         jobs[1].data = n->key;
         jobs[1].len = n->key_len;
         sha256_all(jobs, 2);
@@ -246,14 +254,28 @@ static repo_error push_child(walk *w, const node *parent, const uint8_t digest[D
     return REPO_OK;
 }
 
-static int comes_after(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
+static int sorts_after(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
 {
     size_t shared = a_len < b_len ? a_len : b_len;
-    uint64_t x = first_bytes(a, a_len), y = first_bytes(b, b_len);
-    if (x != y)
-        return x > y;
     int order = shared ? memcmp(a, b, shared) : 0;
     return order ? order > 0 : a_len > b_len;
+}
+
+/* The same, where eight bytes can be read of both. */
+static int comes_after(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len)
+{
+    uint64_t x = first_bytes(a, a_len), y = first_bytes(b, b_len);
+    return x != y ? x > y : sorts_after(a, a_len, b, b_len);
+}
+
+/* Whether the suffix sorts behind what follows the prefix in the key before it in the node. */
+static int suffix_rises(const repo *r, const node *n, const entry *e)
+{
+    const uint8_t *before = n->key + e->prefix_len;
+    size_t left = n->key_len - e->prefix_len;
+    if (has_slack(r, e))
+        return comes_after(e->suffix, e->suffix_len, before, left);
+    return sorts_after(e->suffix, e->suffix_len, before, left);
 }
 
 static repo_error visit_entry(walk *w, node *n, const entry *e)
@@ -265,8 +287,8 @@ static repo_error visit_entry(walk *w, node *n, const entry *e)
         return error;
     /* The key before in the same node shares the prefix: only what follows it can differ. */
     if (w->last == n)
-        ordered = comes_after(e->suffix, e->suffix_len, n->key + e->prefix_len, n->key_len - e->prefix_len);
-    next_key(n, e);
+        ordered = suffix_rises(r, n, e);
+    next_key(r, n, e);
     if (w->last && w->last != n)
         ordered = comes_after(n->key, n->key_len, w->last->key, w->last->key_len);
     if (!ordered)
