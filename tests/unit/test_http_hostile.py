@@ -165,6 +165,63 @@ async def tiny_chunks_in_large_wrapping(exchange: Exchange) -> None:
     await for_ever(exchange, b"1;x=" + b"y" * 5_000 + b"\r\nz\r\n")
 
 
+async def endless_trailer_value(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\nX-More: ")
+    await for_ever(exchange, b"y" * 10_000)
+
+
+async def endless_trailer_name(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n")
+    await for_ever(exchange, b"y" * 10_000)
+
+
+async def trailer_without_an_end_after_a_large_body(exchange: Exchange) -> None:
+    chunk = b"2710\r\n" + b"z" * 10_000 + b"\r\n"
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 15 + b"0\r\nA: ")
+    await for_ever(exchange, b"y" * 10_000)
+
+
+async def endless_chunk_size(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    await for_ever(exchange, b"0" * 10_000)
+
+
+async def endless_1xx_head(exchange: Exchange) -> None:
+    await exchange.send(b"HTTP/1.1 103 Early Hints\r\n")
+    await for_ever(exchange, b"Link: " + b"y" * 1000 + b"\r\n")
+
+
+async def chunks_that_double_their_bytes(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+    await for_ever(exchange, b"1\r\nz\r\n" * 1000)
+
+
+async def error_page_in_endless_framing(exchange: Exchange) -> None:
+    await exchange.send(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n1;")
+    await for_ever(exchange, b"y" * 10_000)
+
+
+async def drips_its_trailers(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\nX: ")
+    await for_ever(exchange, b"y", pause=0.02)
+
+
+async def drips_its_framing(exchange: Exchange) -> None:
+    await exchange.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n4;")
+    await for_ever(exchange, b"y", pause=0.02)
+
+
+async def drips_1xx(exchange: Exchange) -> None:
+    await for_ever(exchange, b"HTTP/1.1 102 Wait\r\n\r\n", pause=0.02)
+
+
+def coded(*lines: bytes, body: bytes = b"4\r\nhalf\r\n0\r\n\r\n") -> Script:
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(b"\r\n".join([HEAD[:-2], *lines, b"", b""]), body)
+
+    return script
+
+
 def encoded(name: str, body: bytes, *, length: int | None = None) -> Script:
     async def script(exchange: Exchange) -> None:
         size = len(body) if length is None else length
@@ -180,9 +237,18 @@ HABITS: list[tuple[Any, Reason]] = [
     (slow_headers, Reason.TIMEOUT),
     (drips_its_body, Reason.TIMEOUT),
     (stops_in_its_body, Reason.TIMEOUT),
-    (flood_of_1xx, Reason.TIMEOUT),
-    (endless_chunk_extension, Reason.TIMEOUT),
-    (tiny_chunks_in_large_wrapping, Reason.TIMEOUT),
+    (drips_its_trailers, Reason.TIMEOUT),
+    (drips_its_framing, Reason.TIMEOUT),
+    (drips_1xx, Reason.TIMEOUT),
+    (flood_of_1xx, Reason.TOO_LARGE),
+    (endless_1xx_head, Reason.TOO_LARGE),
+    (endless_chunk_extension, Reason.TOO_LARGE),
+    (endless_chunk_size, Reason.TOO_LARGE),
+    (tiny_chunks_in_large_wrapping, Reason.TOO_LARGE),
+    (chunks_that_double_their_bytes, Reason.TOO_LARGE),
+    (endless_trailer_value, Reason.TOO_LARGE),
+    (endless_trailer_name, Reason.TOO_LARGE),
+    (trailer_without_an_end_after_a_large_body, Reason.TOO_LARGE),
     (endless_trailers, Reason.TOO_LARGE),
     (endless_headers, Reason.TOO_LARGE),
     (endless_header, Reason.TOO_LARGE),
@@ -246,6 +312,108 @@ def test_each_hostile_habit_has_its_reason(script: Script, reason: Reason, new_l
 @pytest.mark.parametrize(("name", "body", "reason"), CODED)
 def test_each_badly_coded_body_has_its_reason(name: str, body: bytes, reason: Reason) -> None:
     assert meet(encoded(name, body)).reason is reason
+
+
+def test_an_error_page_in_endless_framing_is_an_error_page() -> None:
+    answer = meet(error_page_in_endless_framing)
+    assert isinstance(answer, Response)
+    assert answer.reason is Reason.UNAVAILABLE
+
+
+TE = b"Transfer-Encoding: "
+GZIPPED = gzip.compress(TEXT, mtime=0)
+FRAMINGS: list[tuple[Script, Reason]] = [
+    (coded(TE + b"gzip", body=GZIPPED), Reason.PARSE_ERROR),
+    (
+        coded(TE + b"gzip, chunked", body=b"%x\r\n%s\r\n0\r\n\r\n" % (len(GZIPPED), GZIPPED)),
+        Reason.PARSE_ERROR,
+    ),
+    (coded(TE + b"gzip", TE + b"chunked"), Reason.PARSE_ERROR),
+    (coded(TE + b"chunked", TE + b"gzip"), Reason.PARSE_ERROR),
+    (coded(TE + b"chunked", TE + b"chunked"), Reason.PARSE_ERROR),
+    (coded(TE + b"chunked, chunked"), Reason.PARSE_ERROR),
+    (coded(TE + b"chunked, identity"), Reason.PARSE_ERROR),
+    (coded(TE + b"xchunked"), Reason.PARSE_ERROR),
+    (coded(TE + b"chunked;q=1"), Reason.PARSE_ERROR),
+    (coded(TE + b",chunked"), Reason.PARSE_ERROR),
+    (coded(TE + b"\x0bchunked"), Reason.PARSE_ERROR),
+    (coded(TE + b'"chunked"'), Reason.PARSE_ERROR),
+    (coded(TE + b"chun", b" ked"), Reason.PARSE_ERROR),
+    (coded(TE + b"identity"), Reason.PARSE_ERROR),
+    (coded(TE), Reason.CONNECTION_ERROR),
+    (coded(TE + b"chunked", b"Content-Length: 4"), Reason.CONNECTION_ERROR),
+    (coded(b"Content-Length: 4", TE + b"chunked"), Reason.CONNECTION_ERROR),
+    (coded(b"Content-Length: 4", TE + b"identity"), Reason.CONNECTION_ERROR),
+    (coded(b"Content-Length: 4", b"Content-Length: 4", body=b"half"), Reason.CONNECTION_ERROR),
+    (coded(b"Content-Length: 4, 4", body=b"half"), Reason.CONNECTION_ERROR),
+    (coded(b"Content-Length: +4", body=b"half"), Reason.CONNECTION_ERROR),
+    (coded(b"Content-Length: 0x4", body=b"half"), Reason.CONNECTION_ERROR),
+]
+
+
+@pytest.mark.parametrize(("script", "reason"), FRAMINGS, ids=range(len(FRAMINGS)))
+def test_framing_that_can_be_read_in_two_ways_is_refused(script: Script, reason: Reason) -> None:
+    assert meet(script).reason is reason
+
+
+@pytest.mark.parametrize(
+    ("line", "body"),
+    [
+        (b"transfer-encoding:\tChunked ", b"4\r\nhalf\r\n0\r\n\r\n"),
+        (b"Transfer-Encoding : chunked", b"4 \r\nhalf\r\n0\r\n\r\n"),
+        (b"Content-Length : 4", b"half"),
+        (b"Content-Length:\t4 \t", b"half"),
+        (b"Content-Length: 0004", b"half"),
+    ],
+)
+def test_blanks_in_the_head_do_not_move_the_end_of_a_body(line: bytes, body: bytes) -> None:
+    async def script(exchange: Exchange) -> None:
+        exchange.keep = True
+        await exchange.send(HEAD + line + b"\r\n\r\n")
+        await asyncio.sleep(0.02)  # The body comes by itself: not the parser counts it then.
+        await exchange.send(body)
+
+    async def act(v: Visit) -> None:
+        for _ in range(2):
+            assert (await v.get()).body == b"half"
+        assert v.server.connections == 1
+
+    visit(script, act)
+
+
+def test_chunks_from_a_server_of_http_1_0_end_its_connection() -> None:
+    async def script(exchange: Exchange) -> None:
+        exchange.keep = True
+        lines = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
+        await exchange.send(lines + b"4\r\nhalf\r\n0\r\n\r\n")
+
+    async def act(v: Visit) -> None:
+        for _ in range(2):
+            assert (await v.get()).body == b"half"
+        assert v.server.connections == 2
+
+    visit(script, act)
+
+
+def test_framing_counts_as_bytes_on_the_wire() -> None:
+    body = b"z" * 40_000
+
+    async def script(exchange: Exchange) -> None:
+        framed = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+        await exchange.send(HEAD + TE + b"chunked\r\n\r\n" + framed + b"0\r\n\r\n")
+
+    fits = meet(script, replace(PATIENT, wire=6 * len(body) + 10))
+    assert isinstance(fits, Response)
+    assert (fits.body, fits.wire_bytes) == (body, len(body))
+    assert meet(script, replace(PATIENT, wire=4 * len(body))).reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"xchunked"])
+def test_an_error_status_stands_whatever_its_transfer_coding(coding: bytes) -> None:
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 503 Busy\r\n" + TE + coding + b"\r\n\r\n<html>")
+
+    assert meet(script).reason is Reason.UNAVAILABLE
 
 
 def brotli_bomb(mebibytes: int) -> bytes:

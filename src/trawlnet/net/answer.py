@@ -32,9 +32,11 @@ class Limits:
 
     total: float = 300.0  # Seconds.
     connect: float = 10.0  # Seconds, for each connection.
-    wire: int = 64 * 1024 * 1024  # Bytes of body as received.
+    wire: int = 64 * 1024 * 1024  # Bytes of body as received, with what it is framed in.
     inflated: int = 256 * 1024 * 1024  # Bytes of body after inflating.
-    header: int = 64 * 1024  # Bytes of all headers together, give or take a packet.
+    header: int = (
+        64 * 1024
+    )  # Bytes of a head, or in a row of anything else that is no body, give or take a packet.
     error_body: int = 64 * 1024  # Bytes kept of the body that comes with an error status.
     redirects: int = 5  # 0: a redirect is returned like any other response.
     longest_wait: float = 3600.0  # Seconds that a server may ask us to stay away.
@@ -235,7 +237,8 @@ class Stream:
 
     def _note_received(self, size: int) -> None:
         self.wire_bytes += size
-        if self.wire_bytes > self._limits.wire:
+        framing = 0 if self._connection is None else self._connection.framing_bytes
+        if self.wire_bytes + framing > self._limits.wire:
             raise TooLarge(f"more than {self._limits.wire} bytes on the wire")
 
     def _note_inflated(self, size: int) -> None:

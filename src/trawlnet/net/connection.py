@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import math
 import ssl
+from collections.abc import Callable
 from typing import cast
 
 import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from trawlnet.net.dial import Place
+from trawlnet.net.framing import Framing, Overhead, framing_of, is_folded, is_idle_tls
 from trawlnet.net.lowwater import LowWater
-from trawlnet.net.patience import Alarm, Patience
-from trawlnet.net.trouble import BadAnswer, Dropped, TooLarge, Truncated
+from trawlnet.net.patience import TICK, Alarm, Patience
+from trawlnet.net.trouble import BadAnswer, Dropped, Garbled, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
 _FIRST = 64 * 1024  # Bytes received with a head: what comes of its body there is copied twice.
+_SLICE = 16 * 1024  # Bytes parsed at a time.
 _PLENTY = 768 * 1024  # Bytes that wait for their reader before the server has to.
 _TO_THE_END = 1 << 62  # Bytes: nothing is enough before the last one.
 _PROXYS_HEAD = 16 * 1024  # Bytes.
 _INFORMATIONAL = range(102, 200)
+_BODILESS = (204, 304)
+_LOOK = 0.5  # Seconds between looks at what TLS takes in.
+_BLANKS = b" \t"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -31,8 +37,13 @@ class Connection(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, place: Place, scratch: memoryview, low_water: LowWater | None = None
+        self,
+        place: Place,
+        scratch: memoryview,
+        low_water: LowWater | None = None,
+        received: Callable[[], int] | None = None,
     ) -> None:
+        """`received` counts the bytes below TLS, where that is between the server and us."""
         self.place = place
         self.idle_since = 0.0
         self.is_open = True
@@ -43,9 +54,11 @@ class Connection(asyncio.BufferedProtocol):
         self._scratch = scratch
         self._first = scratch[:_FIRST]
         self._low_water = low_water
+        self._received = received
+        self._seen = 0  # Bytes that came up to here, of all responses.
         self._transport: asyncio.Transport
         self._loop = asyncio.get_running_loop()
-        self._alarm = Alarm(self._too_late)
+        self._alarm = Alarm(self._look)
         self._waiter: asyncio.Future[None] | None = None
         self._enough = 0  # Bytes that the waiter waits for.
         self._target: memoryview | None = None  # Where the rest of the body goes.
@@ -54,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0  # and bytes that are where they are to stay.
         self._paused = False
         self._is_headed = False
+        self._is_parsed = True  # What comes is for the parser.
         self._error: Exception | None = None
         self._keeps = False
 
@@ -81,12 +95,12 @@ class Connection(asyncio.BufferedProtocol):
             lenient_spaces_after_chunk_size=True,
         )
         self._patience = patience
-        self._longest_head = longest_head
-        self._head_bytes = 0
+        self._overhead = Overhead(longest_head)
+        self._framing = _NO_FRAMING
         self._fields: list[tuple[str, str]] = []
         self._parts: list[bytes] = []
         self._is_headed = False
-        self._is_parsed = True  # What comes is for the parser.
+        self._is_parsed = True
         self._left: int | None = None  # Bytes of a body that passes by the parser.
         self._pieces.clear()
         self._waiting = self._filled = 0
@@ -112,6 +126,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def piece(self, enough: int = 1) -> bytes:
         """What has come of the body, or so many bytes of what comes next; empty at its end."""
+        self._refuse_coding()
         while not self._pieces and not self.is_complete:
             self._read_on()
             await self._news(enough)
@@ -121,6 +136,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def rest(self) -> bytes:
         """The body to its end, which the caller knows not to be too large."""
+        self._refuse_coding()
         while not self.is_complete:
             self._read_on()
             await self._news(_TO_THE_END)
@@ -128,6 +144,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def fill(self, body: memoryview) -> None:
         """The same, received where it is to stay. The memory is as long as the body."""
+        self._refuse_coding()
         begun = self._taken()
         body[: len(begun)] = begun
         self._filled = len(begun)
@@ -147,6 +164,16 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of the body that have come, and that nobody was given as a piece."""
         return self._waiting + self._filled
 
+    @property
+    def framing_bytes(self) -> int:
+        """Bytes that came after the head and are no body."""
+        return self._overhead.framing
+
+    def _refuse_coding(self) -> None:
+        """Not before somebody wants the body: the status counts however its page is sent."""
+        if self._framing.refusal and self.status not in _BODILESS:
+            raise Garbled(self._framing.refusal)
+
     def _taken(self) -> bytes:
         pieces, self._waiting = self._pieces, 0
         taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -160,7 +187,8 @@ class Connection(asyncio.BufferedProtocol):
         self._enough = enough
         self._waiter = self._loop.create_future()
         begun = self._loop.time()
-        self._alarm.set(begun + self._patience.left)
+        self._give_up_at = begun + self._patience.left
+        self._set_alarm(begun)
         try:
             await self._waiter
         finally:
@@ -183,10 +211,22 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = True
         self._transport.pause_reading()
 
-    def _too_late(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
+    def _set_alarm(self, now: float) -> None:
+        look_at = math.inf if self._received is None else now + _LOOK
+        self._alarm.set(min(self._give_up_at, look_at))
+
+    def _look(self) -> None:
+        if self._waiter is None or self._waiter.done():
+            return
+        now = self._loop.time()
+        if self._received is not None and is_idle_tls(self._received(), self._seen):
+            self._fail(TooLarge("TLS records without end that hold no answer"))
+        elif now + TICK >= self._give_up_at:
             self._fail(self._patience.lost())
-            self._wake()
+        else:
+            self._set_alarm(now)
+            return
+        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -197,9 +237,11 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._target is not None:
             return self._target
-        return self._scratch if self._is_headed else self._first
+        # Of chunks little at a time: a chunk of one byte costs as much as one of a thousand.
+        return self._first if self._is_parsed else self._scratch
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._seen += nbytes
         if self.is_complete:
             # Nobody asked: the last response ran over its length, or this is a forged one.
             self.close()
@@ -236,29 +278,59 @@ class Connection(asyncio.BufferedProtocol):
     def _ends_with_the_connection(self) -> bool:
         if not self._is_parsed:
             return self._left is None
-        return not self._is_chunked
+        return not self._framing.is_chunked
 
     def _parse(self, came: memoryview) -> None:
+        was_headed = self._is_headed
         try:
-            self._parser.feed_data(came)
+            self._feed(came)
         except httptools.HttpParserUpgrade:
             self.is_complete = True
+        except TooLarge as error:
+            self._fail(error)
+            return
         except httptools.HttpParserError as error:
             self._fail(BadAnswer(str(error)))
             return
+        body = 0
         if self._parts:
-            self._put(self._parts[0] if len(self._parts) == 1 else b"".join(self._parts))
+            piece = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._parts.clear()
+            self._put(piece)
+            body = len(piece)
+        if too_much := self._too_much(len(came), body, was_headed):
+            self._fail(TooLarge(too_much))
+        elif self._is_headed and not self.is_complete and not self._framing.is_chunked:
+            self._pass_by()
+
+    def _feed(self, came: memoryview) -> None:
+        """Little at a time where there may be header lines: the parser copies all of a value for
+        every line that it is folded into."""
+        while came:
+            is_body = self._is_headed and not self._framing.is_chunked
+            part = came if is_body else came[:_SLICE]
+            came = came[len(part) :]
+            bodies = len(self._parts)
+            self._parser.feed_data(part)
+            if len(self._parts) == bodies and is_folded(part):
+                raise TooLarge("header lines that are folded too often")
+
+    def _too_much(self, size: int, body: int, was_headed: bool) -> str:
+        if was_headed:
+            return self._overhead.count_framed(size, body)
         if not self._is_headed:
-            self._head_bytes += len(came)
-            if self._head_bytes > self._longest_head:
-                self._fail(TooLarge(f"a head of more than {self._longest_head} bytes"))
-        elif not self.is_complete and self._is_parsed and not self._is_coded:
-            self._is_parsed = False
-            if self._left is not None:
-                self._left -= self._waiting
-                if self._left > _FIRST:
-                    self._pause()  # Its reader says where it goes, and need not copy it.
+            return self._overhead.count_head(size)
+        # Where the head ends among these bytes is not known: they are let pass.
+        self._overhead.end_head(body)
+        return ""
+
+    def _pass_by(self) -> None:
+        """What comes of this body is not for the parser."""
+        self._is_parsed = False
+        if self._left is not None:
+            self._left -= self._waiting
+            if self._left > _FIRST:
+                self._pause()  # Its reader says where it goes, and need not copy it.
 
     def _count(self, came: memoryview) -> None:
         """Bytes of a body that is not parsed."""
@@ -292,10 +364,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_headed:  # In the trailer, which nobody reads.
-            self._head_bytes += len(name) + len(value)
-            if self._head_bytes > self._longest_head:
-                self._fail(TooLarge(f"trailers of more than {self._longest_head} bytes"))
             return
+        # The parser sees a length in `Content-Length : 4 `, and leaves the blanks for us to see.
+        name, value = name.rstrip(_BLANKS), value.rstrip(_BLANKS)
         self._fields.append(
             (name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
         )
@@ -303,17 +374,18 @@ class Connection(asyncio.BufferedProtocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status == 100 or status in _INFORMATIONAL:
-            self._head_bytes = 0
             return
         self.status = status
         self.headers = headers = CIMultiDictProxy(CIMultiDict(self._fields))
-        coding = ", ".join(headers.getall("Transfer-Encoding", ()))
-        self._is_coded = bool(coding)
-        self._is_chunked = coding.lower().rstrip().endswith("chunked")
-        length = "" if coding else headers.get("Content-Length", "")
-        self.length = self._left = int(length) if length.isdecimal() else None
-        self._keeps = self._parser.should_keep_alive()
+        self._framing = framing_of(headers)
+        self.length = self._left = self._framing.length
+        self._keeps = self._parser.should_keep_alive() and not self._is_doubtful()
         self._is_headed = True
+
+    def _is_doubtful(self) -> bool:
+        """Whether others may see the end of this body elsewhere: HTTP/1.0 knows no chunks."""
+        is_old = self._framing.is_chunked and self._parser.get_http_version() == "1.0"
+        return is_old or bool(self._framing.refusal)
 
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
@@ -324,3 +396,4 @@ class Connection(asyncio.BufferedProtocol):
 
 
 _NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+_NO_FRAMING = Framing(False, None)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from types import TracebackType
 
-_TICK = 0.001  # Seconds: timers are no finer, and may come that much early.
+TICK = 0.001  # Seconds: timers are no finer, and may come that much early.
 
 
 class Patience:
@@ -74,7 +74,7 @@ class Alarm:
 
     def _look(self) -> None:
         self._timer, self._at = None, math.inf
-        if self._due <= self._loop.time() + _TICK:
+        if self._due <= self._loop.time() + TICK:
             self._call()
         else:
             self.set(self._due)

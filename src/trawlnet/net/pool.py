@@ -6,11 +6,13 @@ import asyncio
 import ssl
 from base64 import b64encode
 from collections import OrderedDict
+from contextlib import nullcontext
 
 from yarl import URL
 
 from trawlnet.net.connection import SCRATCH, Connection
 from trawlnet.net.dial import GuardedResolver, Place, Pools, connected, info_of
+from trawlnet.net.framing import bounded_handshake, received_by
 from trawlnet.net.guard import Guard
 from trawlnet.net.lowwater import LowWater
 from trawlnet.net.patience import Patience
@@ -102,25 +104,27 @@ class ConnectionPool:
         socket = await connected(self._guard, infos)
         direct_tls = place.is_tls and not place.proxy
         low_water = None if place.is_tls else LowWater(socket)
-        connection = Connection(place, self._scratch, low_water)
-        try:
-            await self._loop.create_connection(
-                lambda: connection,
-                sock=socket,
-                ssl=self._secured() if direct_tls else None,
-                server_hostname=_certified(place.host) if direct_tls else None,
-            )
-        except BaseException:
-            socket.close()
-            raise
-        if place.is_tunnel:
+        received = received_by(socket) if place.is_tls else None
+        connection = Connection(place, self._scratch, low_water, received)
+        with bounded_handshake(socket) if place.is_tls else nullcontext():
             try:
-                await connection.tunnel(
-                    _connect_request(place), self._secured(), _certified(place.host), patience
+                await self._loop.create_connection(
+                    lambda: connection,
+                    sock=socket,
+                    ssl=self._secured() if direct_tls else None,
+                    server_hostname=_certified(place.host) if direct_tls else None,
                 )
             except BaseException:
-                connection.close()
+                socket.close()
                 raise
+            if place.is_tunnel:
+                try:
+                    await connection.tunnel(
+                        _connect_request(place), self._secured(), _certified(place.host), patience
+                    )
+                except BaseException:
+                    connection.close()
+                    raise
         return connection
 
     def _secured(self) -> ssl.SSLContext:
