@@ -170,6 +170,25 @@ def test_replay_makes_the_same_rows_again(site: Site, tmp_path: Path) -> None:
         assert list(csv.DictReader(file)) == before
 
 
+def test_bodies_that_replay_finds_damaged_are_fetched_again_by_a_scrape(
+    site: Site, tmp_path: Path
+) -> None:
+    trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 8))
+    words = site.words("scrape", tmp_path, "--json")
+    trawlnet(*words)  # Works the spool off, so that only what is put back is left.
+    first, second, *others = sorted((tmp_path / "store" / "html").glob("*/*/*.html"))
+    whole = first.read_bytes(), second.read_bytes()
+    first.write_bytes(whole[0][:-1] + b"?")
+    second.unlink()
+    done = trawlnet("web", "replay", "-w", tmp_path, "--json")
+    assert done.code == 1 and others
+    assert done.error["hint"].endswith(f"trawlnet web scrape -w {tmp_path}")
+    done = trawlnet(*words)
+    assert done.rows[-1]["run"]["settled"] == {"ok": 2}
+    assert (first.read_bytes(), second.read_bytes()) == whole
+    assert trawlnet("web", "replay", "-w", tmp_path, "--json").code == 0
+
+
 def test_a_limit_ends_with_its_own_code(site: Site, tmp_path: Path) -> None:
     done = trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 3))
     assert done.code == 4
@@ -219,6 +238,23 @@ def test_a_wrong_key_is_named(pair: str, tmp_path: Path) -> None:
     assert done.code == 2
     assert pair.partition("=")[0] in done.error["error"]
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "pair, hint",
+    [
+        ("limits.req_per_second=1", "did you mean limits.req_per_sec?"),
+        ("limit.req_per_sec=1", "did you mean limits?"),
+        ("caps.scopes=[{nme: x}]", "did you mean caps.scopes.0.name?"),
+    ],
+)
+def test_a_typo_in_a_key_is_answered_with_the_key_that_was_meant(
+    pair: str, hint: str, tmp_path: Path
+) -> None:
+    done = at_once("web", "crawl", "-w", tmp_path / "new", "--set", pair, "--json")
+    assert done.code == 2
+    assert done.error["error"].endswith(": no such key")
+    assert done.error["hint"] == hint
 
 
 def test_a_crawl_without_seeds_says_what_to_type(tmp_path: Path) -> None:

@@ -115,3 +115,16 @@ def test_a_page_over_the_size_limit_is_asked_for_once(tmp_path: Path) -> None:
     world, done, _ = crawl_one(tmp_path, answers, limits={"max_body": 2000})
     assert reasons(done) == {Reason.TOO_LARGE: 1}
     assert world.asked("/large") == 1
+
+
+def test_headers_of_the_config_are_sent_for_pages(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return page(text=target)
+
+    plain, _, _ = crawl_one(tmp_path / "plain", answers)
+    told, _, _ = crawl_one(
+        tmp_path / "told", answers, headers={"accept-language": "de", "X-Crawl": "7"}
+    )
+    assert plain.log[-1].headers["accept-language"] == "en, *;q=0.5"
+    assert told.log[-1].headers["accept-language"] == "de"
+    assert told.log[-1].headers["x-crawl"] == "7"

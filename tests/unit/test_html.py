@@ -49,7 +49,7 @@ def urls(html: str | bytes, choice: LinkChoice = CHOICE, **more: object) -> list
         ('<meta http-equiv="refresh" content="3,/r">', ["http://example.com/r"]),
         ('<meta http-equiv="refresh" content="3">', []),
         ('<a href="mailto:x@y.z"><a href=" javascript:x"><a href="tel:1"><a>', []),
-        ('<a href="http://u:p@h/"><a href="http://[bad"><a href="">', []),
+        ('<a href="http://u:p@h/"><a href="http://[bad"><a href="">', ["http://h/"]),
         ('<a href="#top">', []),
         ('<!-- <a href="/no"> --><script>"<a href=/no>"</script>', []),
         ('<noscript><a href="/ns">', ["http://example.com/ns"]),

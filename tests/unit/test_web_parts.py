@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import Caps
 from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.plan import manners_of, retry_of
+from trawlnet.crawlers.web.plan import manners_of, reading_of, retry_of
 from trawlnet.crawlers.web.policy import CapKey
 from trawlnet.crawlers.web.proxies import Proxies
 from trawlnet.crawlers.web.recent import Recent
@@ -171,3 +172,38 @@ def test_the_meter_counts_pages_by_the_types_that_the_config_knows() -> None:
     fates = [one for one in metrics.registry.collect() if one.name == "trawlnet_web_links"]
     assert {sample.labels["fate"] for sample in fates[0].samples} == set(LINK_FATES)
     assert read("trawlnet_web_frontier_urls", {"state": "open"}) == 0
+
+
+def test_the_intervals_between_visits_are_those_of_the_config() -> None:
+    def intervals(**keys: float) -> tuple[float, float, float]:
+        config = WebConfig.model_validate({"revisit": {"enabled": True, **keys}})
+        rule = reading_of(config, "Bot/1.0", scheduled=True).revisit
+        assert rule is not None
+        return rule.shortest, rule.first, rule.longest
+
+    assert intervals(first_interval=7200) == (3600, 7200, 30 * 86_400)
+    assert intervals(min_interval=60, first_interval=90, max_interval=120) == (60, 90, 120)
+    assert intervals(max_interval=5000) == (3600, 5000, 5000), "a default gives way"
+    with pytest.raises(ValidationError, match="first_interval between"):
+        intervals(first_interval=60)
+    with pytest.raises(ValidationError, match="min_interval no longer"):
+        intervals(min_interval=9000, max_interval=8000)
+
+
+def test_headers_of_the_config_are_checked() -> None:
+    def trouble(name: str, value: str = "x") -> str:
+        try:
+            WebConfig.model_validate({"headers": {name: value}})
+        except ValidationError as error:
+            return str(error.errors()[0]["msg"])
+        return ""
+
+    assert WebConfig().headers == {"Accept-Language": "en, *;q=0.5"}
+    assert trouble("X-Token_1", "a b; c") == trouble("DNT", "") == ""
+    assert "robots.user_agent" in trouble("User-Agent")
+    for name in ("Cookie", "authorization", "Host", "Content-Length", "If-None-Match"):
+        assert "not for the config" in trouble(name)
+    for name in ("", "a b", "a:b", "\u00e9", "a\r\n"):
+        assert "not the name" in trouble(name)
+    for value in ("a\r\nb: c", "\u00e9", " a", "a\0", "a" * 2000):
+        assert "printable ASCII" in trouble("X", value)

@@ -64,7 +64,7 @@ def load(
     try:
         config = model.model_validate({key: one.value for key, one in given.items()})
     except ValidationError as error:
-        raise _wrong_value(error.errors()[0], given, crawler, model) from None
+        raise _wrong_value(first_of(error), given, crawler, model) from None
     return Settings(config, _sources(model, given))
 
 
@@ -116,7 +116,7 @@ def _mapping(value: Any, path: Path, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise UsageTrouble(
-            f"{shown(path)}: {name} must be keys with values, got {_quoted(value)}",
+            f"{shown(path)}: {name} must be keys with values, got {quoted(value)}",
             "write keys as `workers: 50`, indented under their section",
         )
     return {str(key): item for key, item in value.items()}
@@ -173,15 +173,21 @@ def _wrong_value(
     source = given[key].path if key in given else f"{crawler}.{key}"
     where = ".".join([source, *inner])
     if error["type"] == "extra_forbidden":
-        known = _keys_under(model, [key, *inner[:-1]])
+        known = keys_under(model, [key, *inner[:-1]])
         return UsageTrouble(f"{where}: no such key", suggestion(inner[-1], known, "known keys"))
     return UsageTrouble(
-        f"{where}: expected {_expected(error)}, got {_quoted(error['input'])}",
+        f"{where}: expected {expected(error)}, got {quoted(error['input'])}",
         f"see every key with: trawlnet {crawler} crawl --help",
     )
 
 
-def _keys_under(model: type[BaseModel], path: list[str]) -> list[str]:
+def first_of(error: ValidationError) -> ErrorDetails:
+    """The mistake to tell of: a misspelt key may leave another missing, and says more."""
+    found = error.errors()
+    return next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+
+
+def keys_under(model: type[BaseModel], path: list[str]) -> list[str]:
     """The keys of a section within a section; numbers of list items are passed over."""
     for key in path:
         if key in model.model_fields:
@@ -202,7 +208,7 @@ def _refuse_a_switch(model: type[BaseModel], key: str, given: _Given) -> None:
         )
 
 
-def _expected(error: ErrorDetails) -> str:
+def expected(error: ErrorDetails) -> str:
     context = error.get("ctx", {})
     match error["type"].split("_"):
         case ["int", *_]:
@@ -221,13 +227,17 @@ def _expected(error: ErrorDetails) -> str:
             return f"more than {context['gt']}"
         case ["less", "than", "equal"]:
             return f"at most {context['le']}"
+        case ["model" | "dict", *_]:
+            return "keys with values"
+        case ["missing"]:
+            return "this key to be given"
         case ["value", "error"]:
             return str(context["error"])
         case _:
             return error["msg"].removeprefix("Input should be ")
 
 
-def _quoted(value: Any) -> str:
+def quoted(value: Any) -> str:
     """What was given, short enough for one line."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

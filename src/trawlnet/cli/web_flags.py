@@ -11,7 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.sections import load_section
-from trawlnet.cli.settings import Settings, flag_of, is_list, variable_of
+from trawlnet.cli.settings import (
+    Settings,
+    expected,
+    first_of,
+    flag_of,
+    is_list,
+    keys_under,
+    quoted,
+    suggestion,
+    variable_of,
+)
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.presets import beneath
@@ -137,11 +147,16 @@ def _value(pair: str, text: str) -> Any:
 
 
 def _wrong(error: ValidationError) -> UsageTrouble:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
+    first = first_of(error)
+    path = [str(part) for part in first["loc"]]
+    place = ".".join(path)
     flag = next((flag_of(key) for key, where in PLACES.items() if where == place), "--set")
-    reason = first.get("ctx", {}).get("error", first["msg"])
+    if first["type"] == "extra_forbidden":
+        under = "".join(f"{part}." for part in path[:-1])
+        known = keys_under(WebConfig, path[:-1])
+        hint = suggestion(path[-1], known, "known keys", under)
+        return UsageTrouble(f"{flag} {place}: no such key", hint)
     return UsageTrouble(
-        f"{place} ({flag}): {reason}, got {first['input']!r}"[:300],
+        f"{place} ({flag}): expected {expected(first)}, got {quoted(first['input'])}",
         "see every key with: trawlnet config web",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,8 @@ import typer
 from trawlnet.cli.errors import CliError, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, variables
 from trawlnet.cli.talk import emit, say
-from trawlnet.cli.workspace import find, locked
+from trawlnet.cli.web_flags import load_web
+from trawlnet.cli.workspace import find, locked, shown
 
 if TYPE_CHECKING:  # Only the command itself pays for the import.
     from trawlnet.sink.objects import Objects
@@ -80,8 +82,22 @@ def replay(
     else:
         say(f"{told.captures:,} captures of {told.pages:,} pages; {told.damaged:,} bodies damaged")
     if told.damaged:
-        raise CliError(f"{told.damaged:,} stored bodies are damaged", "fetch these pages again")
+        raise CliError(f"{told.damaged:,} stored bodies are damaged", _remedy(workspace, told))
     return 0
+
+
+def _remedy(workspace: Path, told: Replayed) -> str:
+    if not told.lost:
+        return "restore them from a copy: they are no page's latest content, or lie in an archive"
+    from trawlnet.crawlers.web.build import ask_again
+
+    # What is asked for twice is one page; of each the last line counts.
+    lines = {line.url: line for line in told.lost}.values()
+    asyncio.run(ask_again(load_web(workspace, {}).config, workspace, list(lines)))
+    return (
+        f"{len(lines):,} pages are in the discovery spool now; "
+        f"fetch them again: trawlnet web scrape -w {shown(workspace)}"
+    )
 
 
 def _replay_workspace(workspace: Path, *, check_bodies: bool) -> Replayed:

@@ -69,9 +69,10 @@ def read_page(
     for header in link_headers:
         found.take_header(header)
     base = _base(found.base, url, choice.most_url)
-    canonical = resolve(base, [found.canonical], choice.most_url)[0] if found.canonical else None
+    most = choice.most_url
+    canonical = resolve(base, [found.canonical], most, codec)[0] if found.canonical else None
     return Page(
-        merged(found.links, base, choice.most_url),
+        merged(found.links, base, most, codec),
         base,
         found.robots,
         canonical,

@@ -36,15 +36,16 @@ def _bits(tags: tuple[str, ...]) -> int:
     return sum(1 << TAGS.index(tag) for tag in tags)
 
 
-def merged(links: list[Raw], base: str, most: int) -> list[Link]:
-    """With request URLs, one link for each, in the order of the page. `base` is a request URL."""
+def merged(links: list[Raw], base: str, most: int, codec: str = "utf-8") -> list[Link]:
+    """With request URLs, one link for each, in the order of the page. `base` is a request URL,
+    `codec` the page's own."""
     if _reader is None or not base.isascii():
-        return [Link(*link) for link in plain.merged(links, base, most)]
+        return [Link(*link) for link in plain.merged(links, base, most, codec)]
     root = base[: base.index("/", 8)]
     path = base.partition("?")[0]
     folder = path[: path.rindex("/") + 1]
 
     def join(href: str) -> str | None:
-        return resolve(base, [href], most)[0]
+        return resolve(base, [href], most, codec)[0]
 
     return cast(list[Link], _reader.merged(links, Link, root, folder, most, join))

@@ -73,9 +73,9 @@ def _beside(node: LexborNode | None) -> str:
     return (node.text_content or "") if node is not None else ""
 
 
-def merged(links: list[Raw], base: str, most: int) -> list[Raw]:
+def merged(links: list[Raw], base: str, most: int, codec: str = "utf-8") -> list[Raw]:
     """One link for each request URL, which stands in the place of the href."""
-    urls = resolve(base, [link[0] for link in links], most)
+    urls = resolve(base, [link[0] for link in links], most, codec)
     found: dict[str, Raw] = {}
     for url, (_, tag, nofollow, text, context) in zip(urls, links, strict=True):
         if url is None:

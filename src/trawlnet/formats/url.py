@@ -1,6 +1,7 @@
 """URLs as a browser reads them: what to send, and the key under which it is known.
 
-The request URL is the WHATWG serialisation without its fragment, nothing more.
+The request URL is the WHATWG serialisation without its fragment and without a user name and
+password, which are nobody's to send who was only shown a link.
 The key folds spellings of one page together; it is never sent anywhere.
 """
 
@@ -66,9 +67,14 @@ def request_url(text: str, base: str | None = None, most: int = MAX_URL) -> str:
     except ValueError:
         raise Malformed("not a URL") from None
     url = href.partition("#")[0]
+    if "@" in url:
+        url = _USER.sub(r"\1", url)
     if why := _trouble(url, most):
         raise Malformed(why)
     return url
+
+
+_USER = re.compile(r"^(https?://)[^/]*@")  # Parsing has escaped any slash and further @ in it.
 
 
 def _trouble(url: str, most: int) -> str:
@@ -77,8 +83,6 @@ def _trouble(url: str, most: int) -> str:
     if scheme not in ("http", "https"):
         return f"not http: {url.partition(':')[0][:20]}"
     authority = rest.partition("/")[0]
-    if "@" in authority:
-        return "has a user name or password"
     if not authority.strip("."):
         return "no host"
     if len(url) > most:
@@ -86,11 +90,13 @@ def _trouble(url: str, most: int) -> str:
     return ""
 
 
-def resolve(base: str, hrefs: Iterable[str], most: int = MAX_URL) -> list[str | None]:
+def resolve(
+    base: str, hrefs: Iterable[str], most: int = MAX_URL, codec: str = "utf-8"
+) -> list[str | None]:
     """The request URL for each href of a page; None for what is no page's URL.
 
-    `base` is a request URL. Most hrefs are plain paths, for which joining is adding text: those
-    do not pay for a parser.
+    `base` is a request URL, `codec` the page's own, in which browsers send queries.
+    Most hrefs are plain paths, for which joining is adding text: those do not pay for a parser.
     """
     root = base[: base.index("/", 8)]
     plain = base.partition("?")[0]
@@ -102,22 +108,48 @@ def resolve(base: str, hrefs: Iterable[str], most: int = MAX_URL) -> list[str | 
         near = href.partition("#")[0]
         if is_plain(near):
             if longest + len(near) > most:
-                found.append(_joined(base, href, most))
+                found.append(_joined(base, href, most, codec))
             else:
                 found.append(root + near if near[0] == "/" else folder + near)
         # Taking the origin off must leave a path from the root, or this is some other host.
         elif near.startswith(f"{root}/") and is_plain(near[len(root) :]) and len(near) <= most:
             found.append(near)
         else:
-            found.append(_joined(base, href, most))
+            found.append(_joined(base, href, most, codec))
     return found
 
 
-def _joined(base: str, href: str, most: int) -> str | None:
+def _joined(base: str, href: str, most: int, codec: str) -> str | None:
+    if codec not in _UNICODE and not href.isascii():
+        href = _with_query_in(codec, href)
     try:
         return request_url(href, base, most)
     except Malformed:
         return None
+
+
+_UNICODE = ("utf-8", "utf-16-le", "utf-16-be")  # Pages in UTF-16 send UTF-8, too.
+
+
+def _with_query_in(codec: str, href: str) -> str:
+    """The query of a page in another encoding is sent in that encoding (WHATWG URL, section 1.3),
+    what that cannot say as a character reference; the path is UTF-8 all the same."""
+    near, mark, fragment = href.partition("#")
+    path, question, query = near.partition("?")
+    encoded = "".join(one if one.isascii() else _in_codec(codec, one) for one in query)
+    return path + question + encoded + mark + fragment
+
+
+def _in_codec(codec: str, character: str) -> str:
+    try:
+        raw = character.encode(codec)
+    except UnicodeEncodeError:
+        return f"%26%23{ord(character)}%3B"
+    # The second byte of a character may be ASCII, and is then sent as it is.
+    return "".join(chr(one) if one in _KEPT_IN_QUERY else f"%{one:02X}" for one in raw)
+
+
+_KEPT_IN_QUERY = frozenset(range(0x21, 0x7F)) - frozenset(b"\"#<>'")
 
 
 # Paths that parsing leaves as they are: no segment that starts with a dot or a percent sign, no

@@ -129,14 +129,14 @@ class BlobStore:
         return Blob(sha256, len(body), self._file(sha256))
 
     def _holds(self, path: str, body: bytes) -> bool:
-        """A file of the right length. One that a power cut left empty or torn is written again."""
+        """A file with this body. One that is torn or damaged is written again: the same content
+        seldom comes twice, and reading it is cheaper than trusting a disk for ever."""
         if self._makes_shard(path):
             return False
         try:
             size = os.stat(path).st_size  # noqa: PTH116 - a Path would cost more than the call.
             if self._codec is None:
-                return size == len(body)
-            # A compressed file's own length says nothing; inflating it is cheap and exact.
+                return size == len(body) and Path(path).read_bytes() == body
             return self._codec.inflate(Path(path).read_bytes()) == body
         except (FileNotFoundError, ValueError):
             return False

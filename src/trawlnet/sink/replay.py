@@ -8,6 +8,7 @@ from pathlib import Path
 from trawlnet.sink.blobs import Damage, read_blob
 from trawlnet.sink.capture_files import CaptureFiles, CaptureOptions
 from trawlnet.sink.capture_line import CaptureLine
+from trawlnet.sink.page import Page
 
 MOST_TOLD = 1_000  # Damaged bodies are told one by one up to here, then only counted.
 
@@ -18,6 +19,8 @@ class Replayed:
     pages: int = 0
     damaged: int = 0
     damage: list[Damage] = field(default_factory=list)
+    # The latest content of its page, so that the page can be fetched again.
+    lost: list[CaptureLine] = field(default_factory=list)
 
 
 def replay(workspace: Path, run: str, *, check_bodies: bool = True) -> Replayed:
@@ -33,6 +36,7 @@ def replay(workspace: Path, run: str, *, check_bodies: bool = True) -> Replayed:
             for line in lines if check_bodies else ():
                 _check(workspace, line, told)
         told.pages = files.pages.count()
+        told.lost = [line for line in told.lost if _is_latest(files.pages.get(line.url), line)]
     finally:
         files.close()
     return told
@@ -50,5 +54,10 @@ def _check(workspace: Path, line: CaptureLine, told: Replayed) -> None:
     except (OSError, ValueError) as error:
         what = str(error)
     told.damaged += 1
+    told.lost.append(line)
     if len(told.damage) < MOST_TOLD:
         told.damage.append(Damage(path, what))
+
+
+def _is_latest(page: Page | None, line: CaptureLine) -> bool:
+    return page is not None and page.stored_path == line.stored_path

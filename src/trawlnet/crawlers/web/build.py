@@ -29,11 +29,12 @@ from trawlnet.formats.url import split
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.web import WebMeter
 from trawlnet.sink.capture_files import INDEX, CaptureOptions
+from trawlnet.sink.capture_line import CaptureLine
 from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.counters import CounterCsv
 from trawlnet.sink.discovery import BOOKMARK, NAME
 from trawlnet.sink.lmdb_pages import PageIndex, Scopes
-from trawlnet.sink.queue import Queue, QueueOptions
+from trawlnet.sink.queue import Message, Queue, QueueOptions
 from trawlnet.sink.spool import Spool
 from trawlnet.store.memory import MemoryStore
 from trawlnet.store.open import open_store
@@ -161,6 +162,25 @@ async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
             stack.callback(index.close)
             fetched_at = _fetched_at(index)
         yield BothLedgers(store, state / UNSCRAPED, fetched_at, lambda: _spool(config, workspace))
+
+
+async def ask_again(config: WebConfig, workspace: Path, lines: Sequence[CaptureLine]) -> None:
+    """Put pages into the discovery spool, where the next scrape finds them."""
+    spool = _spool(config, workspace)
+    try:
+        await spool.publish([_discovery(line) for line in lines])
+    finally:
+        await spool.close()
+
+
+def _discovery(line: CaptureLine) -> Message:
+    return {
+        "url": line.url,
+        "page_type": line.page_type,
+        "depth": line.depth,
+        "referrer": line.referrer,
+        "metadata": {"retry_of": "damaged"},
+    }
 
 
 def _never(url: str) -> float:

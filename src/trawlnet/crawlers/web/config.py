@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from trawlnet.crawlers.units import Seconds, Size
+from trawlnet.crawlers.web.headers import header_trouble
 from trawlnet.crawlers.web.outputs import Metrics, Spool, Store, Trajectory, Warc
 from trawlnet.crawlers.web.presets import PRESETS, beneath
 from trawlnet.crawlers.web.section import Pattern, ScopePattern, Section, section
@@ -176,9 +177,20 @@ class Sitemaps(Section):
 
 class Revisit(Section):
     enabled: bool = Field(False, description="Visit pages again.")
-    first_interval: Seconds = Field(86_400.0, gt=0, description="Before the second visit.")
+    first_interval: Seconds = Field(
+        86_400.0, gt=0, description="Before the second visit, within the other two."
+    )
     min_interval: Seconds = Field(3600.0, gt=0, description="For pages that keep changing.")
     max_interval: Seconds = Field(30 * 86_400.0, gt=0, description="For pages that never do.")
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Revisit:
+        if self.min_interval > self.max_interval:
+            raise ValueError("min_interval no longer than max_interval")
+        said = "first_interval" in self.model_fields_set
+        if said and not self.min_interval <= self.first_interval <= self.max_interval:
+            raise ValueError("first_interval between min_interval and max_interval")
+        return self
 
 
 class Frontier(Section):
@@ -197,6 +209,10 @@ class WebConfig(Section):
 
     preset: str | None = Field(None, description="Settings made for one site: github.")
     seeds: tuple[str, ...] = Field((), description="Where to start; seeds.txt has more.")
+    headers: dict[str, str] = Field(
+        {"Accept-Language": "en, *;q=0.5"},
+        description="Sent with every request for a page, besides those that the crawler sets.",
+    )
     robots: Robots = section(Robots)
     scope: Scope = section(Scope)
     limits: Limits = section(Limits)
@@ -254,6 +270,14 @@ class WebConfig(Section):
         if isinstance(given, dict) and given.get("preset") in PRESETS:
             return beneath(PRESETS[given["preset"]], given)
         return given
+
+    @field_validator("headers")
+    @classmethod
+    def _may_be_sent(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if why := header_trouble(name, text):
+                raise ValueError(f"headers that may be sent to every host: {name[:40]!r} {why}")
+        return value
 
     @field_validator("preset")
     @classmethod

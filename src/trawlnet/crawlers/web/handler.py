@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import PageCaps
 from trawlnet.crawlers.web.health import HostHealth
-from trawlnet.crawlers.web.known import KnownPages
+from trawlnet.crawlers.web.known import KnownPages, assume_held
 from trawlnet.crawlers.web.linking import Linker, Refusal, halves
 from trawlnet.crawlers.web.reading import (
     Fetched,
@@ -70,6 +70,8 @@ class WebHandler:
     most_redirects: int = 5  # That lead to one page, as new URLs or within a visit.
     conditional: Callable[[Task, float], bool] = may_be_conditional
     proxy_of: Callable[[str], str] = lambda url: ""
+    holds_body: Callable[[Page], Awaitable[bool]] = assume_held
+    headers: Mapping[str, str] = field(default_factory=dict)  # As configured.
 
     async def __call__(self, task: Task) -> Outcome:
         visit = read_task(task)
@@ -128,10 +130,11 @@ class WebHandler:
     async def _fetched(self, visit: PageVisit, task: Task, before: Page | None) -> Outcome:
         validators = {}
         if before is not None and self.conditional(task, before.timestamp):
-            validators = before.validators
+            # "Not modified" is worth nothing once the body that it means is lost or damaged.
+            validators = before.validators if await self.holds_body(before) else {}
         url, hops = visit.url, tuple[Hop, ...]()
         while True:
-            sent = {"Accept": _ACCEPT, **validators}
+            sent = {"Accept": _ACCEPT, **self.headers, **validators}
             answer = await self._get(url, sent)
             if isinstance(answer, Trouble):
                 return outcome_of(answer)

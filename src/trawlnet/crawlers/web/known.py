@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Protocol
 
+from trawlnet.sink.blobs import read_blob
 from trawlnet.sink.page import Page
 
 
@@ -23,3 +27,24 @@ class NoPages:
 
     def near(self, simhash: int, within: int, besides: str) -> bool:
         return False
+
+
+def stored_bodies(workspace: Path) -> Callable[[Page], Awaitable[bool]]:
+    """Whether the body of a page is on this disk, whole; one that was never stored counts."""
+
+    def is_whole(page: Page) -> bool:
+        try:
+            read_blob(workspace / page.stored_path)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    async def holds(page: Page) -> bool:
+        return not page.stored_path or await asyncio.to_thread(is_whole, page)
+
+    return holds
+
+
+async def assume_held(page: Page) -> bool:
+    """Where bodies lie elsewhere, and nobody looks."""
+    return True

@@ -14,7 +14,6 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.formats.robots import product_token
 from trawlnet.net import answer
 
-_FIRST_INTERVAL = 86_400.0  # Seconds, within what the config allows.
 _MS = 0.001
 _BEHIND = 0.5  # Of a score: behind fresh pages of the same depth and priority, no further.
 # Seconds. Pages of polite hosts come one by one: together they cost a fraction of the syncing.
@@ -97,5 +96,5 @@ def reading_of(config: WebConfig, agent: str, *, scheduled: bool) -> ReadingRule
 
 def _revisit(config: WebConfig) -> RevisitRule:
     shortest, longest = config.revisit.min_interval, config.revisit.max_interval
-    first = min(max(_FIRST_INTERVAL, shortest), longest)
+    first = min(max(config.revisit.first_interval, shortest), longest)
     return RevisitRule(first=first, shortest=shortest, longest=longest)

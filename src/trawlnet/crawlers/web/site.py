@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from trawlnet.crawlers.web.caps import Caps, PageCaps
 from trawlnet.crawlers.web.config import WebConfig, keys_of
 from trawlnet.crawlers.web.handler import WebHandler
 from trawlnet.crawlers.web.health import HostHealth
-from trawlnet.crawlers.web.known import KnownPages
+from trawlnet.crawlers.web.known import KnownPages, assume_held, stored_bodies
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
 from trawlnet.crawlers.web.policy import Policy
@@ -35,6 +35,7 @@ from trawlnet.net.robots import RobotsPolicy
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.trace import traced_turns
 from trawlnet.sink.lmdb_pages import PageIndex
+from trawlnet.sink.page import Page
 
 _ROBOTS = Path("state", "web", "robots.jsonl")
 
@@ -51,6 +52,7 @@ class Standing:
     budget: Budget
     robots: Path  # File with what every robots.txt said.
     turns: Wrap
+    holds_body: Callable[[Page], Awaitable[bool]] = assume_held
 
 
 def alone(
@@ -69,6 +71,7 @@ def alone(
         Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire),
         workspace / _ROBOTS,
         lambda turns: turns if config.limits.per_address else gate,
+        stored_bodies(workspace),
     )
 
 
@@ -85,6 +88,7 @@ class Site:
     pages: KnownPages
     agent: str
     proxies: Proxies
+    holds_body: Callable[[Page], Awaitable[bool]]
 
     def handler(self, *, follow: bool) -> WebHandler:
         config = self.config
@@ -116,6 +120,8 @@ class Site:
             most_redirects=config.limits.max_redirects,
             proxy_of=self.proxies.name_for,
             conditional=may_be_conditional if follow else _always,
+            holds_body=self.holds_body,
+            headers=config.headers,
             health=HostHealth(self.http, self.gate, request_limits(config)),
         )
 
@@ -173,6 +179,7 @@ async def open_site(
         standing.pages,
         agent,
         proxies,
+        standing.holds_body,
     )
 
 
