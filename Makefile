@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 SECONDS ?= 3600
 
-.PHONY: help demo test quick worlds mutants lint types native-sanitize bench services clean
+.PHONY: help demo test quick worlds mutants lint types native-sanitize fuzz bench services clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -46,6 +46,10 @@ types: $(READY) ## mypy, strict
 
 native-sanitize: $(READY) ## the native code under AddressSanitizer and UBSan
 	@PYTHON=$(abspath $(BIN)/python) tests/native/sanitize.sh
+
+SECONDS ?= 60
+fuzz: $(READY) ## each native fuzz target for SECONDS (60), with libFuzzer where clang has it
+	@PYTHON=$(abspath $(BIN)/python) tests/native/fuzz.sh $(SECONDS) $(or $(SEED),$$(date +%s))
 
 bench: $(READY) ## each figure beside a peer, in one run
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

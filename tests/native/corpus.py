@@ -1,8 +1,12 @@
-"""Writes the fuzzers' seeds, sound and odd: repositories, also the fixtures, and records."""
+"""Writes the fuzzers' seeds, sound and odd: repositories, records, numbers and pages.
+
+Most are small, which makes more executions; a few are as large as what crawls meet.
+"""
 
 from __future__ import annotations
 
 import random
+import struct
 import sys
 from pathlib import Path
 
@@ -11,15 +15,31 @@ sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT / "tests"))
 
 from made_records import LIKE, ODD_JSON, POST, as_entries  # noqa: E402 The path comes first.
-from made_repos import ODD_RECORDS, make_car, make_record  # noqa: E402 The path comes first.
+from made_repos import (  # noqa: E402 The path comes first.
+    DID,
+    ODD_RECORDS,
+    REV,
+    NoKey,
+    encode_unsorted,
+    field,
+    make_car,
+    make_record,
+    text,
+)
+from trawlnet.formats.car import write_car  # noqa: E402
+from trawlnet.formats.dagcbor import encode, head  # noqa: E402
+from trawlnet.formats.repo import build_repo_of_blocks  # noqa: E402
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "car"
-LARGEST_SEED = 20_000  # Bytes: small seeds make more executions.
+LARGEST_FIXTURE = 20_000  # Bytes.
 
 
 def main(folder: Path) -> None:
     write_repositories(folder / "extract")
+    write_large_repositories(folder / "extract")
     write_records(folder / "records")
+    write_numbers(folder / "numbers")
+    write_pages(folder / "page")
 
 
 def write_records(folder: Path) -> None:
@@ -28,6 +48,36 @@ def write_records(folder: Path) -> None:
         (folder / f"odd-{number:03}").write_bytes(body)
     (folder / "entries").write_bytes(as_entries([POST, LIKE, b"{}"]))
     (folder / "many").write_bytes(as_entries(body for body in ODD_JSON if len(body) < 50))
+    numbers = b",".join([b"1.7976931348623157e+308,5e-324,-0.0,1e400"] * 2000)
+    (folder / "large").write_bytes(as_entries([POST] * 2000 + [b'{"n":[' + numbers + b"]}"] * 10))
+
+
+def write_numbers(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(7)
+    powers = [struct.pack("<d", 2.0**e) for e in range(-1074, 1024, 7)]
+    tens = [struct.pack("<d", float(f"{rng.randrange(1, 10**6)}e{e}")) for e in range(-323, 302, 5)]
+    for name, values in (("powers", powers), ("tens", tens)):
+        for first in range(0, len(values), 16):
+            (folder / f"{name}-{first}").write_bytes(b"".join(values[first : first + 16]))
+    (folder / "subnormals").write_bytes(
+        b"".join(rng.getrandbits(bits).to_bytes(8, "little") for bits in range(1, 53))
+    )
+
+
+def write_pages(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(7)
+    for number in range(24):
+        body = b"".join(rng.choices(PIECES, k=rng.randrange(1, 30)))
+        (folder / f"page-{number:02}").write_bytes(body)
+    for number, piece in enumerate(PIECES):
+        (folder / f"piece-{number:02}").write_bytes(piece)
+    many = b"".join(
+        b"<p>word <a href='/x/%d?y=%d#z'>an  anchor</a> more" % (n, n) for n in range(1500)
+    )
+    (folder / "large").write_bytes(many)
+    (folder / "flat").write_bytes(b"words and words " * 100_000 + b"<a href=/last>")
 
 
 def write_repositories(folder: Path) -> None:
@@ -44,8 +94,67 @@ def write_repositories(folder: Path) -> None:
         car = make_car({name: ODD_RECORDS[name] for name in odd[first : first + 6]})
         (folder / f"odd-{first}.car").write_bytes(car)
     for path in sorted(FIXTURES.glob("*.car")):
-        if path.stat().st_size <= LARGEST_SEED:
+        if path.stat().st_size <= LARGEST_FIXTURE:
             (folder / path.name).write_bytes(path.read_bytes())
+    for size in (1, 5, 40):
+        (folder / f"tree-last-{size}.car").write_bytes(tree_last(size))
+
+
+def tree_last(size: int) -> bytes:
+    """The tree's nodes behind all else: the CAR ends with a node."""
+    records = {f"a.b.c/{'k' * (n % 20)}{n}": field(head(0, n)) for n in range(size)}
+    repo = build_repo_of_blocks(DID, records, NoKey(), REV)
+    values = set(records.values())
+    blocks = sorted(
+        repo.blocks, key=lambda block: (block.cid != repo.head, block.data not in values)
+    )
+    return write_car([repo.head], blocks)
+
+
+def write_large_repositories(folder: Path) -> None:
+    rng = random.Random(8)
+    ordinary = {f"app.bsky.feed.post/3k{n:011d}": make_record(rng) for n in range(5000)}
+    (folder / "large-ordinary.car").write_bytes(make_car(ordinary))
+    doubles = [b"\xfb" + rng.randbytes(8) for _ in range(50_000)]
+    keys = [f"{rng.getrandbits(60)}" for _ in range(20_000)]
+    odd = {
+        "a.b.c/doubles": field(head(4, len(doubles)) + b"".join(doubles)),
+        "a.b.c/keys": head(5, len(keys)) + b"".join(encode(key) + b"\x01" for key in keys),
+        "a.b.c/shuffled": encode_unsorted(rng.sample(range(200), 200)),
+        "a.b.c/sea": field(head(4, 8) + text("é海🌊\x01".encode() * 5000) * 8),
+        **{f"a.b.c/again-{'p' * 400}{n}": field(text(b"x" * 60_000)) for n in range(20)},
+    }
+    (folder / "large-odd.car").write_bytes(make_car(odd))
+
+
+PIECES = (
+    b"<a href=/a>",
+    b"<a href='b.html?x=1&amp;y=2#z' rel='external NoFollow'>",
+    b'<A HREF="caf\xc3\xa9" REL=nofollow\xc2\xa0x>',
+    b"<a href=#top>",
+    b"<a href=//other.example/>",
+    b"<a src=/no href=/yes href=/twice>",
+    b"</a>",
+    b"<area href=/area alt=x>",
+    b"<iframe src=/frame href=/no></iframe>",
+    b"<frameset><frame src=/old></frameset>",
+    b"<link rel='next canonical' href=/n>",
+    b"<base href=/base/ target=_top>",
+    b"<meta http-equiv=refresh content='1;url=/r'>",
+    b"<svg><a xlink:href=/s href=/t><use xlink:href=/u></svg>",
+    b"<math><a href=/m>",
+    b"<template><a href=/t></template>",
+    b"<table><tr><td></table>",
+    b"<select><option></select>",
+    b"<p><b><i></b>",
+    b"<script>'<a href=/no>'</script>",
+    b"<!-- <a href=/no> -->",
+    b"one\xc2\xa0two\xe2\x80\x83three\xe3\x80\x80",
+    b"\x1c\x1f\x85\x0c\xff\xfe\xc3\0",
+    b"&nbsp;&amp;&#8195;&#x1F30D;&notin",
+    b"word " * 70,
+    b"<plaintext>",
+)
 
 
 if __name__ == "__main__":

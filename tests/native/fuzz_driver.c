@@ -1,8 +1,8 @@
-/* Drives a fuzz target: without libFuzzer it mutates a corpus for a given time.
+/* Drives a fuzz target: what all of them need, and, where there is no libFuzzer, mutating a corpus for a given time.
  *
- * With gcc: see fuzz.sh. With clang the same command, and -fsanitize=fuzzer,address,undefined -DLIBFUZZER.
- * The inputs are a pure function of corpus and seed. One that breaks something is left as fuzz.finding in the current
- * folder; given as the only corpus file, it is run again first thing. */
+ * See fuzz.sh. Without libFuzzer the inputs are a pure function of corpus and seed. One that breaks something is left as
+ * fuzz.finding in the current folder (libFuzzer adds its kind and hash to the name); given as the only corpus file, it is
+ * run again first thing. */
 #include "fuzz.h"
 
 #include <sanitizer/common_interface_defs.h>
@@ -27,8 +27,8 @@ void *__wrap_realloc(void *old, size_t size)
     return allocations_left && --allocations_left == 0 ? NULL : __real_realloc(old, size);
 }
 
-static const uint8_t *current;
-static size_t current_size;
+static const uint8_t *current __attribute__((unused));
+static size_t current_size __attribute__((unused));
 
 void fuzz_now(const uint8_t *data, size_t size)
 {
@@ -36,6 +36,7 @@ void fuzz_now(const uint8_t *data, size_t size)
     current_size = size;
 }
 
+#ifndef LIBFUZZER
 static void save_finding(void)
 {
     FILE *f = fopen("fuzz.finding", "wb");
@@ -44,6 +45,9 @@ static void save_finding(void)
         fclose(f);
     }
 }
+#else
+static void save_finding(void) {} /* libFuzzer does */
+#endif
 
 void check(int holds, const char *what)
 {
@@ -55,7 +59,7 @@ void check(int holds, const char *what)
 }
 
 #ifndef LIBFUZZER
-enum { MAX_SEEDS = 256, MAX_INPUT = 1 << 16 };
+enum { MAX_SEEDS = 256, MAX_INPUT = 4 << 20, BURST = 16 };
 
 typedef struct {
     uint8_t *data;
@@ -79,11 +83,14 @@ static size_t below(size_t n) { return n ? (size_t)(next_random() % n) : 0; }
 
 static void load_seed(const char *path)
 {
+    static uint8_t input[MAX_INPUT];
     FILE *f = fopen(path, "rb");
-    uint8_t *data = malloc(MAX_INPUT);
-    check(f && data, "a seed can be read");
-    size_t len = fread(data, 1, MAX_INPUT, f);
+    check(f != NULL, "a seed can be read");
+    size_t len = fread(input, 1, MAX_INPUT, f);
     fclose(f);
+    uint8_t *data = malloc(len ? len : 1);
+    check(data != NULL, "memory for a seed");
+    memcpy(data, input, len);
     if (seed_count < MAX_SEEDS)
         seeds[seed_count++] = (seed_file){data, len};
     else
@@ -148,7 +155,7 @@ int main(int argc, char **argv)
         LLVMFuzzerTestOneInput(seeds[i].data, seeds[i].len);
     time_t until = time(NULL) + (time_t)seconds;
     while (time(NULL) < until)
-        for (int burst = 0; burst < 1000; burst++) {
+        for (int burst = 0; burst < BURST; burst++) {
             size_t len = make_input(seed, done++, data);
             LLVMFuzzerTestOneInput(data, len);
         }

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from selectolax import lexbor
 
+from trawlnet.formats import accelerator
 from trawlnet.formats import htmllinks_plain as plain
 from trawlnet.formats.accelerator import page_reader
 from trawlnet.formats.htmllinks import Link, elements, merged
@@ -112,6 +115,41 @@ def test_pages_put_together_at_random_and_bent() -> None:
 def test_any_page(page: bytes) -> None:
     agree(page)
     agree(page, tags=("a", "meta"))
+
+
+def lexbor_of(major: int, minor: int, events: int = 1) -> SimpleNamespace:
+    return SimpleNamespace(
+        LEXBOR_VERSION_MAJOR=major,
+        LEXBOR_VERSION_MINOR=minor,
+        LexborDocumentOptions=SimpleNamespace(WO_EVENTS=SimpleNamespace(value=events)),
+        __file__=lexbor.__file__,
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "missing"),
+    [
+        (lexbor_of(2, 1), "Lexbor 3.1"),
+        (lexbor_of(4, 0), "Lexbor 3.1"),
+        (lexbor_of(3, 2), "Lexbor 3.1"),
+        (lexbor_of(3, 0), "Lexbor 3.1"),
+        (SimpleNamespace(), "Lexbor 3.1"),
+        (lexbor_of(3, 1, events=2), "option WO_EVENTS as Lexbor 3.1 numbers it"),
+    ],
+)
+def test_another_lexbor_is_not_called(other: SimpleNamespace, missing: str) -> None:
+    # Its functions may take something else: not even a try is safe.
+    assert accelerator._lacking(None, other) == missing
+
+
+def test_a_lexbor_that_reads_otherwise_is_not_used() -> None:
+    def reads(found: object) -> SimpleNamespace:
+        return SimpleNamespace(load=lambda library: None, elements=lambda *args: found)
+
+    ours = lexbor_of(3, 1)
+    assert accelerator._lacking(reader, ours) is None
+    assert accelerator._lacking(reads(([], [])), ours) == "Lexbor that reads a page as 3.1 does"
+    assert plain.elements(accelerator._SPECIMEN, TAGS, 9, True, True, 999) == accelerator._FOUND
 
 
 HREFS = st.text("/?#.%:@\\ ab~-_!$&'()*+,;=\u00e9\u65e5[]|\t", max_size=12)

@@ -10,7 +10,18 @@ from typing import Any
 
 import zstandard
 
-_LEXBOR = 3  # The major version whose functions `_page` knows.
+# The version of Lexbor whose functions `_page` knows. It has none of its headers: what a function
+# takes and gives may change with any other, and the name would still be found.
+_LEXBOR = (3, 1)
+_WITHOUT_EVENTS = 1  # As _page has it.
+# A page that says how each function is used, and what the reader finds on it.
+_SPECIMEN = (
+    b"<base href=/b><p>one <a rel=nofollow href='/x?y'>two <b>three</b></a> four<iframe src=z>"
+)
+_FOUND = (
+    [("/x?y", "a", True, "two three", "one two three four"), ("z", "iframe", False, "", "")],
+    [(0, "base", {"href": "/b"})],
+)
 
 
 def _load(name: str) -> ModuleType | None:
@@ -31,12 +42,24 @@ def page_reader() -> ModuleType | None:
     found = _load("_page")
     if found is None:
         return None
-    lexbor = importlib.import_module("selectolax.lexbor")
-    version = getattr(lexbor, "LEXBOR_VERSION_MAJOR", None)
-    missing = found.load(lexbor.__file__) if version == _LEXBOR else f"Lexbor {_LEXBOR}"
+    missing = _lacking(found, importlib.import_module("selectolax.lexbor"))
     if missing and os.environ.get("TRAWLNET_NATIVE") == "require":
         raise ImportError(f"the compiled reader of pages finds no {missing}")
     return None if missing else found
+
+
+def _lacking(reader: Any, lexbor: Any) -> str | None:
+    """What keeps the reader from using this Lexbor, or None."""
+    known = ".".join(map(str, _LEXBOR))
+    version = tuple(getattr(lexbor, f"LEXBOR_VERSION_{part}", None) for part in ("MAJOR", "MINOR"))
+    if version != _LEXBOR:
+        return f"Lexbor {known}"
+    if lexbor.LexborDocumentOptions.WO_EVENTS.value != _WITHOUT_EVENTS:
+        return f"option WO_EVENTS as Lexbor {known} numbers it"
+    missing: str | None = reader.load(lexbor.__file__)
+    if missing is None and reader.elements(_SPECIMEN, 0b1111111, 9, True, True, 999) != _FOUND:
+        return f"Lexbor that reads a page as {known} does"
+    return missing
 
 
 native = _load("_native")
