@@ -416,6 +416,39 @@ def test_a_plain_request_through_a_proxy_names_its_whole_url_and_no_secret_of_th
     assert b"secret" not in head
 
 
+def test_a_proxy_on_a_private_network_is_no_reason_to_crawl_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookup = socket.getaddrinfo
+
+    def to_loopback(host: str, *rest: Any, **more: Any) -> Any:
+        return lookup("127.0.0.1" if host.endswith(".test") else host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", to_loopback)
+
+    async def run() -> None:
+        async with hostile(hello) as server:
+            ways = {
+                "far.example": f"http://127.0.0.1:{server.port}",
+                "off.example": f"http://proxy.test:{server.port}",
+            }
+            http = Http(CountedTurns(), SystemClock(), AGENT, proxy_for=ways.get)
+            async with http:
+                for host in ways:
+                    answer = await http.get(f"http://{host}/")
+                    assert isinstance(answer, Response), answer
+                # Neither by its address, nor by a name that leads there, nor through itself.
+                for url in (server.url(), f"http://proxy.test:{server.port}/"):
+                    assert (await http.get(url)).reason is Reason.REFUSED
+            async with Http(
+                CountedTurns(), SystemClock(), AGENT, proxy_for=lambda host: ways["far.example"]
+            ) as http:
+                assert (await http.get(server.url())).reason is Reason.REFUSED
+            assert server.requests == 2
+
+    asyncio.run(run())
+
+
 @LOOPS
 def test_a_tls_handshake_without_an_end_is_given_up_at_the_connect_deadline(new_loop: Any) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

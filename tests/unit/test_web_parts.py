@@ -100,11 +100,13 @@ def test_a_proxy_is_chosen_by_host_and_its_password_is_not_told() -> None:
     assert proxies.url_for("a.org") == "http://user:pw@proxy.example"
     assert proxies.url_for("b.org") == "http://10.0.0.1:3128"
     assert proxies.name_for("https://a.org/x") == "proxy.example"
-    assert proxies.literal_addresses == {("10.0.0.1", 3128)}
     assert Proxies(None, {}).url_for("a.org") is None
     for wrong in ("socks5://a:1", "a:1", "http://", "http://a:b"):
         with pytest.raises(NotReady):
             Proxies(wrong, {})
+    with pytest.raises(NotReady) as refused:
+        Proxies("https://user:pw@x@proxy.example:1", {})
+    assert "pw" not in refused.value.message
 
 
 def test_a_visit_is_read_back_from_its_task_with_the_depth_of_its_score() -> None:

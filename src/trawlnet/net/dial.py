@@ -52,9 +52,11 @@ class GuardedResolver:
         self._known: dict[str, tuple[list[AddressInfo], float]] = {}  # And until when.
         self._asked: dict[str, asyncio.Future[list[AddressInfo]]] = {}
 
-    async def resolve(self, host: str, port: int = 0) -> list[AddressInfo]:
+    async def resolve(
+        self, host: str, port: int = 0, guard: Guard | None = None
+    ) -> list[AddressInfo]:
         """Raises Unresolved, or Refused when we may reach none of the addresses."""
-        return permitted(self._guard, host, port, await self._infos(host))
+        return permitted(guard or self._guard, host, port, await self._infos(host))
 
     async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

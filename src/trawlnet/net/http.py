@@ -54,8 +54,8 @@ class Http:
         pools: Pools | None = None,
         proxy_for: Callable[[str], str | None] = lambda host: None,
     ) -> None:
-        """`proxy_for` names the http:// proxy of a host. The guard sees the proxy's address then,
-        and not the host's: where that may lead is the proxy's to say."""
+        """`proxy_for` names the http:// proxy of a host. The guard sees only the URL then, and no
+        address: where a name leads is the proxy's to say."""
         require_contact(agent)
         self._turns = turns
         self._clock = clock

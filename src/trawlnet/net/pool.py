@@ -17,6 +17,10 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.lowwater import LowWater
 from trawlnet.net.patience import Patience
 
+# The user names a proxy, so it may be on a private network. That opens its address to nothing
+# else: a guard of its own, for the connection to it.
+_FOR_PROXIES = Guard(allow_private=True)
+
 
 class ConnectionPool:
     def __init__(self, guard: Guard, pools: Pools, resolver: GuardedResolver) -> None:
@@ -93,15 +97,15 @@ class ConnectionPool:
             self._drop(oldest)
 
     async def _connection(self, place: Place, patience: Patience) -> Connection:
-        host, port = place.host, place.port
+        host, port, guard = place.host, place.port, self._guard
         if place.proxy:
             proxy = URL(place.proxy)
-            host, port = proxy.raw_host or "", proxy.port or 80
+            host, port, guard = proxy.raw_host or "", proxy.port or 80, _FOR_PROXIES
         if ":" in host or host.rpartition(".")[2].isdigit():
             infos = [info_of(host, port)]
         else:
-            infos = await self._resolver.resolve(host, port)
-        socket = await connected(self._guard, infos)
+            infos = await self._resolver.resolve(host, port, guard)
+        socket = await connected(guard, infos)
         direct_tls = place.is_tls and not place.proxy
         low_water = None if place.is_tls else LowWater(socket)
         received = received_by(socket) if place.is_tls else None

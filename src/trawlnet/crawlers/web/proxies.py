@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.formats.url import split
-from trawlnet.net.address import is_literal
+from trawlnet.net.redact import redact
 
 _DEFAULT_PORT = 80
 
@@ -26,18 +26,13 @@ class Proxies:
         proxy = self.url_for(split(url).host)
         return proxy.rpartition("@")[2].removeprefix("http://") if proxy else ""
 
-    @property
-    def literal_addresses(self) -> frozenset[tuple[str, int]]:
-        """A proxy on a private network may be reached, because the user named it."""
-        proxies = {*self._hosts.values(), self._default} - {""}
-        found = {_place(proxy) for proxy in proxies}
-        return frozenset(place for place in found if is_literal(place[0]))
-
 
 def _checked(proxy: str) -> str:
     host, port = _place(proxy)
     if not proxy.startswith("http://") or not host or port < 0:
-        raise NotReady(f"proxy {proxy!r} is refused", "write it like http://proxy.example:3128")
+        raise NotReady(
+            f"proxy {redact(proxy)!r} is refused", "write it like http://proxy.example:3128"
+        )
     return proxy.rstrip("/")
 
 

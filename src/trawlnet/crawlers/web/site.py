@@ -136,7 +136,7 @@ async def open_site(
 ) -> Site:
     agent, gate = agent_of(config), standing.gate
     proxies = Proxies(config.proxies.default, config.proxies.hosts)
-    guard = Guard(allow_private=config.allow_private_hosts, exempt=proxies.literal_addresses)
+    guard = Guard(allow_private=config.allow_private_hosts)
     pools = Pools()
     resolver = GuardedResolver(guard, pools, config.limits.connect_timeout)
     stack.push_async_callback(resolver.close)

@@ -1,0 +1,88 @@
+"""What may be shown of a text or a config: everything but secrets.
+
+One law for the config, logs, errors, status and pages. It hides too much rather than too little:
+a name that sounds like a secret is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+HIDDEN = "..."
+_PLACEHOLDERS = ("USER:PASSWORD", "user:password")  # In our own hints.
+_MOST = 16 * 1024  # Characters of a line that are looked at; what is beyond is not shown.
+
+_WORDS = (
+    r"(?:passw(?:or)?d|passphrase|pwd|secret|token|webhook|authorization|cookie|credentials?"
+    r"|signature|sig|(?:api|access|private|secret|account)[-_.]?key)"
+)
+# Bounded in front: a search must not try every start of a word without end.
+_SECRET_NAME = rf"[\w.%\[\]-]{{0,64}}?{_WORDS}s?\d{{0,3}}\]?"
+_NAME = re.compile(_SECRET_NAME, re.IGNORECASE)
+
+# The authority of a URL, up to its last @: passwords have been seen with an @ in them. Where the
+# part behind the first colon is no port, it is a password, and may have a slash in it as well.
+_USERINFO = re.compile(
+    r"(?<=://)(?:[^\s/?#@:\"'<>]{0,512}:(?![0-9]*(?:[/?#\s]|$))[^\s\"'<>]{0,4096}"
+    r"|[^\s/?#\"'<>]{0,4096})@"
+)
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+# `?token=x`, `password='x y'` and the like, also with the name in quotes.
+_ASSIGNED = re.compile(
+    rf"(?<![\w.%\[\]-])(?P<name>{_SECRET_NAME})(?P<is>[\"']?\s?=\s?)(?!\$[({{])"
+    rf"(?:{_QUOTED}|[^\s&;#,\"'<>]+)",
+    re.IGNORECASE,
+)
+# `"password": "x"`, in JSON and in what Python prints.
+_QUOTED_PAIR = re.compile(
+    rf"(?<![\w.%\[\]-])(?P<name>{_SECRET_NAME})(?P<is>[\"']?\s?:\s?)(?:{_QUOTED})", re.IGNORECASE
+)
+_HEADER = re.compile(
+    r"(?P<name>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token))"
+    r"(?P<is>\s?:\s?)[^\r\n\"']+",
+    re.IGNORECASE,
+)
+
+
+def redact(text: str) -> str:
+    """A text without the secrets in its URLs, queries, headers and assignments."""
+    if len(text) > _MOST:
+        return "\n".join(redact(line[:_MOST]) for line in text.split("\n"))
+    if "://" in text:
+        text = _USERINFO.sub(_user_only, text)
+    for pattern in (_HEADER, _QUOTED_PAIR, _ASSIGNED):
+        text = pattern.sub(rf"\g<name>\g<is>{HIDDEN}", text)
+    return text
+
+
+def redacted(value: Any, name: str = "") -> Any:
+    """A config value, however deeply nested, as it may be shown under this name."""
+    if isinstance(value, Mapping):
+        return {key: redacted(item, _under(name, str(key))) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, name) for item in value]
+    if value is None or isinstance(value, bool) or not value:
+        return value
+    if is_secret(name):
+        return HIDDEN
+    return redact(value) if isinstance(value, str) else value
+
+
+def is_secret(name: str) -> bool:
+    return _NAME.fullmatch(name[-128:].rpartition(" ")[2]) is not None
+
+
+def _under(name: str, key: str) -> str:
+    """Whatever is inside of a secret is secret, whatever it is called there."""
+    return name if is_secret(name) else key
+
+
+def _user_only(found: re.Match[str]) -> str:
+    """The user stays; without a password it may be a token."""
+    whole = found[0][:-1]
+    if whole in _PLACEHOLDERS:
+        return found[0]
+    user, colon, _ = whole.partition(":")
+    return f"{user}:{HIDDEN}@" if colon else f"{HIDDEN}@"
