@@ -40,6 +40,36 @@ def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
     assert sources["contact"] == "default"
 
 
+def test_no_secret_of_the_config_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "trawlnet.yaml").write_text(
+        "web:\n"
+        "  redis_address: redis://me:hunter2@more@127.0.0.1:1/0\n"
+        "  webhook: https://hooks.example/hunter2\n"
+        "  proxies:\n"
+        "    default: http://u:hunter2@p.example:3128\n"
+        "    hosts: {a.org: 'http://u:hunter2@q.example?token=hunter2'}\n"
+        "pds:\n"
+        "  registry: postgresql://h/db?user=me&password=hunter2\n"
+        "  clickhouse_password: hunter2\n"
+    )
+    for wish in ([], ["--json"]):
+        ran = at_once("config", "-w", str(tmp_path), *wish)
+        assert ran.code == 0, ran.err
+        assert "hunter2" not in ran.out + ran.err
+        assert "127.0.0.1:1/0" in ran.out
+        assert "q.example" in ran.out
+
+
+def test_no_secret_is_in_what_is_said_of_a_wrong_value(tmp_path: Path) -> None:
+    for yaml in (
+        "repos:\n  clickhouse_password: [hunter2]\n",
+        "repos:\n  relay: {a: 'https://u:hunter2@h/'}\n",
+    ):
+        with pytest.raises(UsageTrouble) as wrong:
+            loaded(tmp_path, yaml)
+        assert "hunter2" not in wrong.value.message
+
+
 def test_sizes_durations_and_lists_are_read_as_people_write_them(tmp_path: Path) -> None:
     config = loaded(
         tmp_path,

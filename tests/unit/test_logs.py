@@ -51,6 +51,21 @@ def test_what_all_rooms_log_ends_in_one_file(tmp_path: Path, said: list[str]) ->
     assert said == ["warning: lane b held lane=b"]
 
 
+def test_no_secret_gets_into_a_log_or_onto_a_terminal(tmp_path: Path, said: list[str]) -> None:
+    url = "redis://me:hunter2@hunter2@host/0?password=hunter2"
+    log = logging.getLogger("trawlnet.engine")
+    with logging_to(tmp_path / "logs", "toy-1", said.append) as path:
+        log.warning("cannot reach %s", url, extra={"error": f"no answer from {url}", "path": url})
+        log.info("began", extra={"config": json.dumps({"a": {"token": "hunter2", "b": url}})})
+        log.info("began", extra={"password": "hunter2", "long": "x" * 490 + url})
+        try:
+            raise OSError(f"cannot reach {url}")
+        except OSError:
+            log.exception("failed")
+    assert "hunter2" not in path.read_text() + "".join(said)
+    assert "host/0" in said[0]
+
+
 def test_what_a_library_warns_of_is_in_the_log_only(tmp_path: Path, said: list[str]) -> None:
     with logging_to(tmp_path, "toy-1", said.append) as path:
         logging.getLogger("aiormq.connection").error("transport failed")

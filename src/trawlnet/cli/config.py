@@ -12,8 +12,9 @@ from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.flags import Folder, Json, default_workspace
 from trawlnet.cli.sections import SECTIONS, load_section
 from trawlnet.cli.settings import suggestion
-from trawlnet.cli.talk import emit, say, showable
+from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, find, shown
+from trawlnet.net.redact import redacted
 
 Section = Annotated[str | None, typer.Argument(metavar="[CRAWLER]", help="Only this section.")]
 
@@ -43,7 +44,7 @@ def _look_for(path: Path, crawler: str) -> None:
 
 def _rows(crawler: str, path: Path) -> list[dict[str, Any]]:
     settings = load_section(Workspace(path, crawler), SECTIONS[crawler])
-    values = showable(settings.config.model_dump(mode="json"))
+    values = redacted(settings.config.model_dump(mode="json"))
     return [
         {"key": f"{crawler}.{key}", "value": value, "source": settings.sources[key]}
         for key, value in values.items()

@@ -118,11 +118,11 @@ class _Subject:
 
     @property
     def name(self) -> str:
-        from trawlnet.cli.talk import without_passwords
+        from trawlnet.net.redact import redact
 
         if self.path.is_dir() or not self.fleets:
             return self.path.resolve().name
-        return without_passwords(next(iter(self.fleets.values())))
+        return redact(next(iter(self.fleets.values())))
 
 
 def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:

@@ -17,12 +17,12 @@ from trawlnet.cli.pds import PDS
 from trawlnet.cli.repos import REPOS
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.web_crawl import WEB
 from trawlnet.cli.workspace import Workspace, holder, locked, shown
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
+from trawlnet.net.redact import redact
 from trawlnet.observe.dashboard.place import Place, Told, Unreadable
 from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace
 from trawlnet.store.errors import StoreError
@@ -86,7 +86,7 @@ def _named(config: ReposConfig) -> dict[str, str]:
     if crawler := asyncio.run(fleet_at(url)):
         return {crawler: url}
     raise CliError(
-        f"no fleet has begun in {without_passwords(url)}",
+        f"no fleet has begun in {redact(url)}",
         "start one: trawlnet repos crawl --fleet local --store URL; "
         "of ids: trawlnet fleet status --ids --store URL",
     )

@@ -12,6 +12,8 @@ from enum import IntEnum
 
 import typer
 
+from trawlnet.net.redact import redact
+
 
 class Exit(IntEnum):
     """What a script can tell apart; docs/reference/cli.md has the same table."""
@@ -110,13 +112,14 @@ def tell(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong on stderr and return the exit code."""
     told = explain(error)
     if told is None:
-        traceback.print_exception(error, file=sys.stderr)
+        print(redact("".join(traceback.format_exception(error))), file=sys.stderr, end="")
         what = f"this is a bug in trawlnet: {type(error).__name__}: {error}"
         told = Told(what, "nothing saved is lost; report it with the lines above", Exit.ERROR)
+    message, hint = redact(told.message), redact(told.hint)
     if as_json:
-        line = json.dumps({"error": told.message, "hint": told.hint})
+        line = json.dumps({"error": message, "hint": hint})
     else:
-        line = f"error: {told.message}" + (f"\nhint: {told.hint}" if told.hint else "")
+        line = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
     print(line, file=sys.stderr)
     return told.code
 

@@ -15,7 +15,7 @@ from trawlnet.cli.alerting import ended as alert_of_end
 from trawlnet.cli.alerting import refuse_bad_webhook, telling
 from trawlnet.cli.ending import given_up_on
 from trawlnet.cli.fleet_command import Ended, Show, say_scaled, servers, steered_by_signals, sum_up
-from trawlnet.cli.talk import say, showable
+from trawlnet.cli.talk import say
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.expected import expected
@@ -28,6 +28,7 @@ from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Runtime, begin, supervise
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redacted
 from trawlnet.observe.alert_shapes import Webhook
 from trawlnet.observe.logs import logging_to
 from trawlnet.sink.objects import check_archive, open_objects
@@ -46,7 +47,7 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
     name = f"{workspace.crawler}-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with logging_to(workspace.logs, name, say) as log_file:
         say(f"a fleet crawls into {config.archive}; log in {shown(log_file)}")
-        told = showable(config.model_dump(mode="json"))
+        told = redacted(config.model_dump(mode="json"))
         log.info("fleet began", extra={"config": json.dumps(told)})
         with ray_runtime(config.fleet, _job(config, workspace, s3)) as runtime:
             return asyncio.run(_crawl(config, workspace, runtime, s3, as_json))

@@ -15,13 +15,13 @@ from trawlnet.cli.ids_ledger import add_ledger_verbs
 from trawlnet.cli.ids_simulate import add_simulate_verbs
 from trawlnet.cli.ids_store import add_store_verb
 from trawlnet.cli.report import add_ids_report
-from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace, holder
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
@@ -114,7 +114,7 @@ async def _forget(config: IdsConfig) -> None:
 def _remote(config: IdsConfig) -> str:
     if not config.redis_address:
         return ""
-    return f"the keys ids:* in {without_passwords(config.redis_address)}"
+    return f"the keys ids:* in {redact(config.redis_address)}"
 
 
 def _fleet(config: IdsConfig, workspace: Workspace, as_json: bool) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.fleet_command import steered_by_signals
-from trawlnet.cli.talk import emit, say, showable
+from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.ids.api import api_headers
 from trawlnet.crawlers.ids.config import IdsConfig
@@ -25,6 +25,7 @@ from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Holders
 from trawlnet.fleet.supervise import Runtime, begin
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redacted
 from trawlnet.observe.logs import logging_to
 from trawlnet.store.redis_fleet import FleetKeys, Word
 
@@ -40,7 +41,7 @@ def run_pair(config: IdsConfig, workspace: Workspace, as_json: bool) -> int:
     name = f"ids-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with logging_to(workspace.logs, name, say) as log_file:
         say(f"a fleet keeps up with {config.base_url}; log in {shown(log_file)}")
-        told = showable(config.model_dump(mode="json"))
+        told = redacted(config.model_dump(mode="json"))
         log.info("fleet began", extra={"config": json.dumps(told)})
         with ray_runtime(config.fleet, _job(config, workspace)) as runtime:
             return asyncio.run(_crawl(config, runtime, as_json))

@@ -15,9 +15,10 @@ from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
 from trawlnet.cli.sections import load_section
-from trawlnet.cli.talk import emit, now_and_then, say, without_passwords
+from trawlnet.cli.talk import emit, now_and_then, say
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
+from trawlnet.net.redact import redact
 
 if TYPE_CHECKING:  # Only a run pays for the import.
     from trawlnet.crawlers.ids.storing import Tally
@@ -144,4 +145,4 @@ def _line(tally: Tally, seconds: float) -> str:
 
 
 def _shown(place: str | Path) -> str:
-    return shown(place) if isinstance(place, Path) else without_passwords(place)
+    return shown(place) if isinstance(place, Path) else redact(place)

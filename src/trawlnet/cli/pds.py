@@ -15,13 +15,13 @@ from trawlnet.cli.pds_list import add_list_verb
 from trawlnet.cli.pds_scan import add_scan_verb
 from trawlnet.cli.pds_serve import add_serve_verb
 from trawlnet.cli.report import add_pds_report
-from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
@@ -78,7 +78,7 @@ def _ready(config: PdsConfig, workspace: Path) -> None:
 def _remote(config: PdsConfig) -> str:
     if "://" not in config.registry:
         return ""
-    return f"the registry and all records in {without_passwords(config.registry)}"
+    return f"the registry and all records in {redact(config.registry)}"
 
 
 async def _forget(config: PdsConfig) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trawlnet.cli.errors import Exit
-from trawlnet.cli.talk import emit, listed, say, showable, without_passwords
+from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.build import LEXICONS
@@ -24,6 +24,7 @@ from trawlnet.fleet.ray import LOCAL, ray_runtime
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Runtime
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redact, redacted
 from trawlnet.observe.logs import logging_to
 from trawlnet.store.redis_fleet import Word
 
@@ -44,9 +45,9 @@ def run_nodes(config: PdsConfig, workspace: Workspace, as_json: bool) -> int:
         )
     name = f"pds-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with logging_to(workspace.logs, name, say) as log_file:
-        where = without_passwords(config.registry)
+        where = redact(config.registry)
         say(f"{config.shards} processes crawl what {where} lists; log in {shown(log_file)}")
-        told = showable(config.model_dump(mode="json"))
+        told = redacted(config.model_dump(mode="json"))
         log.info("fleet began", extra={"config": json.dumps(told)})
         with ray_runtime(config.fleet, _job(config, workspace)) as runtime:
             return asyncio.run(_crawl(config, workspace.path, runtime, as_json))

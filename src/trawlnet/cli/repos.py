@@ -14,13 +14,13 @@ from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.cli.plc import add_plc_verb
 from trawlnet.cli.replay import add_table_verbs
 from trawlnet.cli.report import add_repos_report
-from trawlnet.cli.talk import without_passwords
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
@@ -81,7 +81,7 @@ async def _forget(config: ReposConfig) -> None:
 def _remote(config: ReposConfig) -> str:
     if not config.redis_address:
         return ""
-    return f"the keys crawler:* in {without_passwords(config.redis_address)}"
+    return f"the keys crawler:* in {redact(config.redis_address)}"
 
 
 async def _facts(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import status_row
-from trawlnet.cli.talk import Lasting, say, showable
+from trawlnet.cli.talk import Lasting, say
 from trawlnet.cli.tracing import tracing
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
@@ -34,6 +34,7 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Ledger
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redacted
 from trawlnet.observe.alert_shapes import Alert
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
 from trawlnet.observe.live import Live
@@ -85,7 +86,7 @@ def run_crawl(job: Job[C]) -> int:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
-                told = showable(job.settings.config.model_dump(mode="json"))
+                told = redacted(job.settings.config.model_dump(mode="json"))
                 log.info("crawl began", extra={"config": json.dumps(told)})
                 _tune_memory()
                 return runner.run(_Run(job, plan).whole())
@@ -262,7 +263,7 @@ def _style(as_json: bool) -> Style:
 
 def _changes(old: BaseModel, new: BaseModel) -> dict[str, str]:
     before, after = old.model_dump(), new.model_dump()
-    said_before, said_after = showable(before), showable(after)
+    said_before, said_after = redacted(before), redacted(after)
     return {
         key: f"{said_before[key]} -> {said_after[key]}"
         for key in after

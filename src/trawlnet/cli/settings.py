@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.workspace import shown
+from trawlnet.net.redact import redacted
 
 C = TypeVar("C", bound=BaseModel)
 
@@ -176,7 +177,7 @@ def _wrong_value(
         known = keys_under(model, [key, *inner[:-1]])
         return UsageTrouble(f"{where}: no such key", suggestion(inner[-1], known, "known keys"))
     return UsageTrouble(
-        f"{where}: expected {expected(error)}, got {quoted(error['input'])}",
+        f"{where}: expected {expected(error)}, got {quoted(error['input'], where)}",
         f"see every key with: trawlnet {crawler} crawl --help",
     )
 
@@ -237,7 +238,7 @@ def expected(error: ErrorDetails) -> str:
             return error["msg"].removeprefix("Input should be ")
 
 
-def quoted(value: Any) -> str:
-    """What was given, short enough for one line."""
-    text = repr(value)
+def quoted(value: Any, name: str = "") -> str:
+    """What was given, short enough for one line, without what may be secret."""
+    text = repr(redacted(value, name))
     return text if len(text) <= 60 else text[:57] + "..."

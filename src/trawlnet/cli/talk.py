@@ -5,21 +5,22 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO, TypeVar
 
 from trawlnet.engine.ports import Clock
+from trawlnet.net.redact import redact
 
 T = TypeVar("T")
 
 
 def say(text: str) -> None:
-    """One line for people. A terminal that has gone away is no reason to stop a crawl."""
+    """One line for people, without secrets. A terminal that has gone away is no reason to stop a
+    crawl."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(redact(text), file=sys.stderr, flush=True)
     except OSError:
         pass
 
@@ -106,22 +107,3 @@ def size(count: int) -> str:
             break
         amount, unit = amount / 1024, bigger
     return f"{amount:.1f} {unit}"
-
-
-def without_passwords(text: str) -> str:
-    """The text with the password inside any URL left out."""
-    return re.sub(r"(://[^/@:\s]*):[^/@\s]*@", r"\1:...@", text)
-
-
-def showable(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Config values as they may be printed and logged: whoever reads those is not let in."""
-    return {key: _showable(key, value) for key, value in values.items()}
-
-
-def _showable(key: str, value: Any) -> Any:
-    if key.endswith(_SECRET) and value:
-        return "..."
-    return without_passwords(value) if isinstance(value, str) else value
-
-
-_SECRET = ("password", "token", "secret", "webhook")

@@ -16,7 +16,7 @@ from trawlnet.cli.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.errors import Exit, UsageTrouble
 from trawlnet.cli.flags import Board, Folder, Json, variables, with_flags
 from trawlnet.cli.settings import Settings
-from trawlnet.cli.talk import say, without_passwords
+from trawlnet.cli.talk import say
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.web_flags import WebFlags, load_web
 from trawlnet.cli.workspace import create
@@ -24,6 +24,7 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.work import url_of_key
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
@@ -235,7 +236,7 @@ async def _forget(config: WebConfig) -> None:
 def _remote(config: WebConfig) -> str:
     if not config.redis_address:
         return ""
-    return f"the keys crawler:* in {without_passwords(config.redis_address)}"
+    return f"the keys crawler:* in {redact(config.redis_address)}"
 
 
 async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:

@@ -157,6 +157,6 @@ def _wrong(error: ValidationError) -> UsageTrouble:
         hint = suggestion(path[-1], known, "known keys", under)
         return UsageTrouble(f"{flag} {place}: no such key", hint)
     return UsageTrouble(
-        f"{place} ({flag}): expected {expected(first)}, got {quoted(first['input'])}",
+        f"{place} ({flag}): expected {expected(first)}, got {quoted(first['input'], place)}",
         "see every key with: trawlnet config web",
     )

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trawlnet.net.redact import HIDDEN, is_secret, redact
 from trawlnet.observe.lanes import shown
 
 
@@ -97,7 +98,7 @@ class _JsonLines(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
         fields["at"] = f"{at.isoformat(timespec='microseconds')}Z"
         if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
+            fields["exception"] = self.formatException(record.exc_info)[-_TRACE:]
         return json.dumps(
             {_cut(str(key), 50): self._short(key, value) for key, value in fields.items()}
         )
@@ -107,7 +108,10 @@ class _JsonLines(logging.Formatter):
             return value
         if isinstance(value, int | float) and abs(value) < 1 << 63:
             return value
-        text = value if isinstance(value, str) else _text_of(value)
+        if is_secret(key):
+            return HIDDEN
+        # Before it is cut: half a URL is not known by its end.
+        text = redact(value if isinstance(value, str) else _text_of(value))
         if key == "exception":
             # The end of a trace names the error; the beginning names only our own loop.
             return text[-self._limits.trace_chars :]
@@ -115,6 +119,7 @@ class _JsonLines(logging.Formatter):
 
 
 _FIELDS = 30  # That a caller may add.
+_TRACE = 16 * 1024  # Characters of a trace, from its end, that are looked at for secrets.
 _OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message"))
 
 
@@ -210,8 +215,8 @@ def _suppressed(kind: str, count: int) -> logging.LogRecord:
 def _short_text(record: logging.LogRecord) -> str:
     """One line without a trace: that is in the file."""
     fields = vars(record)
-    words = [f"{record.levelname.lower()}: {shown(_message(record), 200)}"]
-    words += [f"{name}={shown(str(fields[name]), 80)}" for name in _TOLD if name in fields]
+    words = [f"{record.levelname.lower()}: {shown(redact(_message(record)), 200)}"]
+    words += [f"{name}={shown(redact(str(fields[name])), 80)}" for name in _TOLD if name in fields]
     return " ".join(words)
 
 
