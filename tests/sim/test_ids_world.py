@@ -50,13 +50,19 @@ def test_ids_come_at_the_rate_of_the_moment() -> None:
         assert came == pytest.approx(10.0 * traffic.rate_at(t + 5.0), abs=2.0)
 
 
-@given(st.integers(0, 3_000_000), st.floats(0.5, 500.0), st.floats(0.0, 0.99))
-@example(1260068, 0.87109375, 0.87109375)
+PAUSES = ((), (Span(50.0, 80.0), Span(70.0, 100.0), Span(100.2, 900.0)))
+
+
+@given(
+    st.integers(0, 3_000_000), st.floats(0.5, 500.0), st.floats(0.0, 0.99), st.sampled_from(PAUSES)
+)
+@example(1260068, 0.87109375, 0.87109375, ())
 @settings(max_examples=200, deadline=None)
 def test_an_id_is_the_head_from_the_moment_it_is_handed_out(
-    ordinal: int, rate: float, wave: float
+    ordinal: int, rate: float, wave: float, pauses: tuple[Span, ...]
 ) -> None:
-    traffic = Traffic(rate=rate, wave=wave, gaps=(Gap(100.0, 5000), Gap(100.5, 7)))
+    gaps = (Gap(100.0, 5000), Gap(100.5, 7))
+    traffic = Traffic(rate=rate, wave=wave, gaps=gaps, pauses=pauses)
     i = traffic.first_id + ordinal
     born = traffic.allocated_at(i)
     if born is None:
@@ -64,6 +70,7 @@ def test_an_id_is_the_head_from_the_moment_it_is_handed_out(
     else:
         assert traffic.head(born + 1e-6) >= i
         assert traffic.head(born - 0.01 / rate) < i
+        assert not any(pause.start + 1e-6 < born < pause.end - 1e-6 for pause in pauses)
 
 
 @pytest.mark.parametrize("change", [{"rate": 0.0}, {"wave": 1.0}, {"wave": -0.1}])
@@ -403,7 +410,7 @@ def test_the_manifest_is_enough_to_know_every_id(tmp_path: Path) -> None:
         assert model == world.traffic
         assert content["head"] == model.head(content["age"])
         gaps = [range(row["start"], row["end"]) for row in content["gaps"]]
-        assert len(gaps) == 2
+        assert len(gaps) == 3
         first, end = content["first_id"], min(content["listed_to"], content["first_id"] + 12_000)
         holes = set(content["holes"])
         existing = {

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from trawlnet.crawlers.ids.adaptive import AdaptivePilot
 from trawlnet.crawlers.ids.ceiling import Ceiling, Pace
+from trawlnet.crawlers.ids.combs import Comb
 from trawlnet.crawlers.ids.concurrency import Concurrency
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.embargo import Embargo
@@ -199,7 +200,7 @@ def test_a_comb_finds_the_first_id_behind_a_gap(gap: int, block: int, data: st.D
     finder = GapSearch(1000)
     world = range(1000 + gap, 1000 + gap + block)
     step = max(1, int(0.45 * block))
-    finder.comb(1000, step, gap // step + 3)
+    finder.comb(1000, Comb(0, step, gap // step + 3))
     hidden = frozenset(data.draw(st.lists(st.sampled_from(world), max_size=5)))
     assert search(world, finder, hidden - {world[0]}) > 0
     # Ids that hide mislead the search only until they are looked for again.
@@ -237,7 +238,7 @@ def test_ids_that_were_late_are_handed_back_to_the_walk() -> None:
 
 def test_a_probe_without_an_answer_is_sent_again() -> None:
     finder = GapSearch(0)
-    finder.comb(0, 10, 2)
+    finder.comb(0, Comb(0, 10, 2))
     assert finder.take(0.0, 5) == [10, 20]
     finder.answered(0.0, 10, None)
     assert finder.take(0.0, 5) == [10]
@@ -245,7 +246,7 @@ def test_a_probe_without_an_answer_is_sent_again() -> None:
 
 def test_a_probe_that_never_tells_anything_does_not_hold_up_the_search() -> None:
     finder = GapSearch(0)
-    finder.comb(0, 10, 1)
+    finder.comb(0, Comb(0, 10, 1))
     for _ in range(20):
         assert finder.take(0.0, 5) == [10]
         finder.answered(0.0, 10, None)
@@ -288,9 +289,37 @@ def test_embargoed_ids_are_sampled_until_they_open_and_then_all_are_asked_for() 
     for i in sample:
         embargo.hold(61.5, i)
     assert embargo.take(62.0, 100) == []
-    for i in embargo.take(130.0, 100):
-        embargo.let_go(130.5, i)
-    assert len(embargo.take(131.0, 1000)) == 95
+    rounds = 0
+    while len(embargo):
+        rounds += 1
+        for i in embargo.take(130.0 + rounds, 1000):
+            embargo.let_go(i)
+    assert rounds <= 4
+
+
+def test_an_open_embargo_is_noticed_when_requests_leave_one_at_a_time() -> None:
+    embargo, now = Embargo(range(1000)), 0.0
+    while len(embargo) and now < 3600.0:
+        now += 0.1
+        embargo.sent(1)  # Ten requests a second, and no room to spare.
+        for i in embargo.take_share(now, 1):
+            embargo.let_go(i)
+    assert now < 2100.0, "a twentieth of them is theirs"
+
+
+@given(st.floats(0.0, 0.15))
+@settings(max_examples=20, deadline=None)
+def test_a_few_that_open_early_are_no_flood(share: float) -> None:
+    """A thousand ids, of which some are open, all the time: samples, and little more."""
+    embargo, drawn, asked = Embargo(range(1000)), random.Random(1), 0
+    for second in range(3600):
+        for i in embargo.take(float(second), 10):
+            asked += 1
+            if drawn.random() < share:
+                embargo.let_go(i)
+            else:
+                embargo.hold(float(second), i)
+    assert 300 <= asked <= 1500
 
 
 def test_during_an_outage_one_canary_is_out_at_a_time() -> None:

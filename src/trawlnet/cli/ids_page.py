@@ -38,6 +38,7 @@ _MEASURES = (
     ("m5_gap_requests", "Requests to cross the gap", "requests"),
     ("m6_lost", "Ids lost", "ids"),
     ("m7_throttled", "Requests that were throttled", "requests"),
+    ("m8_release_s", "Time to fetch what was withheld", "s"),
 )
 
 

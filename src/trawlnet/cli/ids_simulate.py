@@ -31,7 +31,8 @@ Scenario = Annotated[
     typer.Option(
         metavar="NAME",
         show_envvar=False,
-        help="steady, backlog, gap:N (as gap:1m), outage, stall, throttle, embargo or crash.",
+        help="steady, backlog, gap:N (as gap:1m), pause, pause:N, maintenance:N, leaps, outage, "
+        "stall, throttle, embargo or crash.",
     ),
 ]
 Which = Annotated[Laws, typer.Option("--scaling", show_envvar=False, help="Which law to run.")]

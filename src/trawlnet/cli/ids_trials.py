@@ -11,7 +11,7 @@ from typing import Any
 
 from trawlnet.cli.ids_worlds import Trial, World, opened_at, trial
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.measures import Measures, Series, measure, series
+from trawlnet.crawlers.ids.measures import Measures, Moments, Series, measure, series
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.crawlers.ids.words import Mark
@@ -51,13 +51,15 @@ def run_plan(plan: Plan) -> Result:
     controls = Controls(max_rps=plan.cap, freshness=plan.freshness)
     anchor = one.traffic.newest_visible if plan.anchor else None
     rehearsal = Rehearsal(World(one.traffic).reply, plan.cap, one.start, anchor)
-    opened = None
+    opened = released = None
     if one.traffic.gaps:
         opened = opened_at(one.traffic)
-        rehearsal.journal.behind = one.traffic.gap_ranges()[0][1]
+        rehearsal.journal.behind = one.traffic.gap_ranges()[-1][1]
+    if one.traffic.embargoes:
+        released = max(embargo.opens for embargo in one.traffic.embargoes)
     _run(one, plan.scaling, controls, rehearsal)
     journal = rehearsal.journal
-    measured = measure(journal, one.end, one.since, opened)
+    measured = measure(journal, Moments(one.end, one.since, opened, released))
     measured = replace(measured, m6_lost=len(lost(one, journal)))
     return Result(plan, measured, series(journal, one.end))
 

@@ -13,7 +13,7 @@ from trawlnet.sim.ids.scenarios import scenario
 _HOUR = 3600.0
 _SETTLED = 1800.0  # When trouble begins, in every scenario that has some ...
 _EARLIER = 900.0  # ... and when the crawl does: a quarter of an hour is enough to find its pace.
-_GAP = re.compile(r"gap:(\d+)([kKmM]?)")
+_LEAP = re.compile(r"(gap|pause|maintenance):(\d+)([kKmM]?)")
 _MANY = {"": 1, "k": 1000, "m": 1_000_000}
 _BURST = 1.5  # Seconds' worth of requests that a throttling server lets through at once.
 _SERVICE_DRAWS = 4096
@@ -38,11 +38,27 @@ class Trial:
         return self.traffic.head(self.start) + 1
 
 
-NAMES = ("steady", "backlog", "gap:N", "outage", "stall", "throttle", "embargo", "crash")
+NAMES = (
+    "steady",
+    "backlog",
+    "gap:N",
+    "pause",
+    "pause:N",
+    "maintenance:N",
+    "leaps",
+    "outage",
+    "stall",
+    "throttle",
+    "embargo",
+    "crash",
+)
 _HOURS = {
     "steady": 1.5,
     "backlog": 0.75,
     "gap": 0.8,
+    "pause": 1.25,
+    "maintenance": 1.25,
+    "leaps": 1.0,
     "outage": 0.85,
     "stall": 0.7,
     "throttle": 1.45,
@@ -62,10 +78,18 @@ def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Tria
             return Trial(name, plain, 0.0, length, 0.0)
         case "backlog":
             return Trial(name, plain, 2 * _HOUR, 2 * _HOUR + length, 2 * _HOUR)
-        case "gap" if size := _GAP.fullmatch(name):
-            count = int(size[1]) * _MANY[size[2].lower()]
-            traffic = replace(plain, gaps=(Gap(_SETTLED, count),))
+        case "gap" | "pause" | "maintenance" if leap := _LEAP.fullmatch(name):
+            size = int(leap[2]) * _MANY[leap[3].lower()]
+            calm = plain if kind == "gap" else scenario(kind, seed, rate)
+            at = max((pause.end for pause in calm.pauses), default=_SETTLED)
+            traffic = replace(calm, gaps=(Gap(at, size),))
             return Trial(name, traffic, start, end, opened_at(traffic))
+        case "leaps":
+            traffic = scenario("leaps", seed, rate)
+            return Trial(name, traffic, start, end, opened_at(traffic))
+        case "pause" if name == kind:
+            traffic = scenario("pause", seed, rate)
+            return Trial(name, traffic, start, end, traffic.pauses[0].end)
         case "outage":
             traffic = scenario("outage", seed, rate)
             return Trial(name, traffic, start, end, traffic.outages[0].end)
@@ -86,8 +110,8 @@ def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Tria
 
 
 def opened_at(traffic: Traffic) -> float:
-    """When the first id behind the first gap is there to be fetched."""
-    _, behind = traffic.gap_ranges()[0]
+    """When the first id behind the last gap is there to be fetched."""
+    _, behind = traffic.gap_ranges()[-1]
     shown = (traffic.visible_at(i) for i in range(behind, behind + 100))
     return min(at for at in shown if at is not None)
 

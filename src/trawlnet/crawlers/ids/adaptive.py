@@ -176,7 +176,7 @@ class AdaptivePilot:
     def _exists(self, now: float, answer: Answer) -> Sequence[Entry]:
         i = answer.ask.id
         self._waiting.forget(i)
-        self._lookout.exists(now, i)
+        self._lookout.exists(now, i, answer.happened_at)
         self._free(now)
         if answer.verdict in _SEEN:
             self._head.saw(i, now, answer.happened_at)
@@ -185,7 +185,7 @@ class AdaptivePilot:
             self._embargo.hold(now, i)
             return () if again else (Entry(i, i + 1, Mark.EMBARGOED),)
         if i in self._embargo:
-            self._embargo.let_go(now, i)
+            self._embargo.let_go(i)
         self._settled += 1
         return self._entries(i, Mark.DONE)
 

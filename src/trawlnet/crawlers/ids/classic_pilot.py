@@ -149,7 +149,7 @@ class ClassicPilot:
         if ask.purpose is Purpose.PROBE:
             return self._probed(answer)
         if ask.id in self._embargo:
-            return self._embargo_answered(now, ask.id, verdict)
+            return self._embargo_answered(ask.id, verdict)
         job = self._jobs[ask.id]
         if job.lane is _Lane.OFFLOAD:
             self._offload_flying -= 1
@@ -181,9 +181,9 @@ class ClassicPilot:
             entries.append(Entry(i, i + 1, mark))
         return entries
 
-    def _embargo_answered(self, now: float, i: int, verdict: Verdict) -> Sequence[Entry]:
+    def _embargo_answered(self, i: int, verdict: Verdict) -> Sequence[Entry]:
         if verdict in _FOUND:
-            self._embargo.let_go(now, i)
+            self._embargo.let_go(i)
             self._settled += 1
             return (Entry(i, i + 1, Mark.DONE),)
         self._embargo.again(i)

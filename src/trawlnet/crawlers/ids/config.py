@@ -70,7 +70,8 @@ class IdsConfig(BaseModel):
         0.02,
         gt=0,
         lt=1,
-        description="adaptive: share of first requests that may come too early; more is fresher.",
+        description="adaptive: share of first requests that may come too early; more is fresher. "
+        "One every other second is always allowed.",
     )
     patience: Seconds = Field(
         1500.0,

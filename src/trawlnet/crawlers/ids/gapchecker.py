@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trawlnet.crawlers.ids.classic import Reading
+from trawlnet.crawlers.ids.combs import Comb
 from trawlnet.crawlers.ids.counters import Counters
 from trawlnet.crawlers.ids.crossings import Crossings
 from trawlnet.crawlers.ids.gapsearch import GapSearch, probe_says
@@ -16,8 +17,7 @@ SUPER_WORKERS, SUPER_IDS = 500, 10_000
 GAP_FRACTION = 0.99
 _TOOTH = 0.45
 _PUBLISHED_AFTER = 45.0  # Seconds that are not counted on when a block behind a gap is reckoned.
-_COMB_LEAST, _COMB_MOST = 64, 4096
-_REACH = 20_000_000
+_COMB_MOST = 4096
 
 
 class GapChecker:
@@ -66,9 +66,9 @@ class GapChecker:
             return "no gap: ids are coming again"
         beyond = max(1.0, self._rate) * max(1.0, now - self._found_at - _PUBLISHED_AFTER)
         step = max(1, int(_TOOTH * beyond))
-        count = min(_COMB_MOST, max(_COMB_LEAST, _REACH // step))
+        count = _COMB_MOST
         self._search = GapSearch(self._walk.cursor)
-        self._search.comb(self._walk.cursor, step, count)
+        self._search.comb(self._walk.cursor, Comb(0, step, count))
         return f"gap: searching with {count} probes, {step} ids apart"
 
     def _searched(self, now: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from trawlnet.crawlers.ids.combs import Comb
 from trawlnet.crawlers.ids.words import Verdict
 
 _DENSE = 4096  # Below this distance two neighbours are asked: a lone hole must not mislead.
@@ -40,11 +41,12 @@ class GapSearch:
         if known is not None:
             self.anchor(known)
 
-    def comb(self, start: int, step: int, count: int) -> None:
-        """Look at every `step`-th id behind the start. A block of two steps cannot be missed."""
+    def comb(self, start: int, comb: Comb) -> None:
+        """Look at ids behind the start. A block of two steps cannot be missed."""
         self.start = start
         self._absent.clear()
-        self._queue = deque(self.start + step * k for k in range(1, count + 1))
+        begin = start + comb.skip
+        self._queue = deque(begin + comb.step * k for k in range(1, comb.count + 1))
 
     def anchor(self, known: int) -> None:
         """An id that is known to exist makes the comb unnecessary."""

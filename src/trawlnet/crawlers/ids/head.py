@@ -12,12 +12,16 @@ _LEAST = 24  # Successes before a slope means anything.
 _LEAST_SPAN = 2.0
 _SMOOTHING = 0.2  # The share of each new slope, once a second.
 _FIRST_DELAY = 30.0
-_CHECK = 30  # First asks between two corrections of the delay.
+_CHECK = 30  # First asks between two corrections of the delay ...
+_CHECK_EVERY = 5.0  # ... or, where ids are few, seconds.
+_EARLY_PER_SECOND = 0.5  # Early asks that cost nobody anything: few ids may be asked for sooner ...
+_EARLY_MOST = 0.35  # ... but no larger share of them.
 _GAIN = 4.0  # Seconds of delay for each unit of share that is too much.
 _DELAY_DOWN, _DELAY_UP = 0.5, 2.0
 _DELAY_PACE = 0.7  # Seconds of delay in a second, at most.
 _CALM = 40  # Seconds for which delays are kept, to go back to.
 _DELAY_MOST = 3600.0
+_EDGE = 5  # The highest ids; the median of their times is that of the newest published id.
 
 
 class Head:
@@ -53,13 +57,19 @@ class Head:
         """The answer to the first ask for an id at the head."""
         self._firsts += 1
         self._early += early
-        if self._firsts >= _CHECK and self.timed:
-            over = _GAIN * (self._early / self._firsts - self._freshness)
+        enough = self._firsts >= _CHECK or now >= self._corrected_at + _CHECK_EVERY
+        if enough and self.timed:
+            over = _GAIN * (self._early / self._firsts - self._early_wanted())
             # When ids stop coming the head must not run away backwards: nobody would notice.
             up = min(_DELAY_UP, _DELAY_PACE * (now - self._corrected_at))
             delay = self.delay + min(max(over, -_DELAY_DOWN), up)
             self.delay = min(max(delay, 0.0), _DELAY_MOST)
             self._firsts, self._early, self._corrected_at = 0, 0, now
+
+    def _early_wanted(self) -> float:
+        """The share of first asks that may come too early; more of them where ids are few."""
+        spare = _EARLY_PER_SECOND / self.rate if self.rate else 0.0
+        return max(self._freshness, min(spare, _EARLY_MOST))
 
     def early_share(self) -> float | None:
         """The share of first asks that came too early since the last call; for ids without
@@ -121,8 +131,15 @@ class Head:
         if self._delays:
             self.delay = min(self.delay, self._delays[0])
 
-    def jumped(self, i: int, happened_at: float) -> None:
-        """The counter has leapt: the line goes on from here with the same slope."""
+    def published_late(self, now: float) -> None:
+        """Asks run ahead of publishing again and again: the delay is at least what it was for the
+        newest id."""
+        if self.timed and self._recent:
+            edge = median(at for _, at in sorted(self._recent)[-_EDGE:])
+            self.delay = max(self.delay, min(now - edge, _DELAY_MOST))
+
+    def jumped(self, i: float, happened_at: float) -> None:
+        """The counter has leapt or paused: the line goes on from here with the same slope."""
         self._recent.clear()
         self._long.clear()
-        self._base_id, self._base_at, self._drawn = float(i), happened_at, False
+        self._base_id, self._base_at, self._drawn = i, happened_at, False

@@ -24,7 +24,7 @@ from trawlnet.observe.ids import Asked, IdsMeter
 log = logging.getLogger(__name__)
 
 _TURN_EVERY = 1.0
-_ANCHOR_EVERY = 15.0
+_ANCHOR_EVERY = 10.0
 _MINUTE = 60.0
 # What the history of a crawl keeps.
 _WATCHED = ("lag_p20_s", "fraction_404", "error_fraction", "ids_per_s", "watermark")

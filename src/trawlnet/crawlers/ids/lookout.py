@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from statistics import median
+
+from trawlnet.crawlers.ids.combs import Combs
 from trawlnet.crawlers.ids.crossings import Crossings
 from trawlnet.crawlers.ids.gapsearch import GapSearch
 from trawlnet.crawlers.ids.head import Head
@@ -12,15 +16,12 @@ _DRY_MANY, _DRY_SOON = 25, 3.0
 _DRY_FEW, _DRY_LONG = 5, 15.0
 _SENTINEL_EVERY = 3.0
 _SENTINELS = 4
-_COMB_FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb is worth it.
-_COMB_EVERY = 15.0
-_UNKNOWN_RATE = 20.0  # Ids a second, when none has been seen.
-_COMB_SHARE = 0.25  # Probes, as a share of the ids that would have been asked for meanwhile.
-_COMB_LEAST, _COMB_MOST = 64, 4096
-_TOOTH = 0.45  # Of the ids that must be behind the gap: two teeth hit them.
-_REACH = 20_000_000  # Ids; a larger gap needs an anchor.
+_UNKNOWN_RATE = 20.0  # Ids a second, when none has been seen ...
+_UNKNOWN_OUT = 15.0  # ... and seconds' worth of them that are out when looking begins.
 _SLACK = 1.02  # How far off the slope of the head may be, when the start of a block is reckoned.
 _NO_GAP = 8
+_SHIFTED = 10.0  # Seconds by which ids may be off the line before it is drawn from them anew.
+_SOON = 60.0  # A stall so soon after another is no stall: publishing is slower than was thought.
 # An anchor that knows of nothing new makes combs needless; one that never moves may be stale.
 _ANCHOR_LASTS, _ANCHOR_TRUSTED = 25.0, 600.0
 
@@ -40,7 +41,10 @@ class Lookout:
         self._held: list[int] = []
         self._round: set[int] = set()
         self._round_size = self._round_hits = 0
-        self._sentinel_at = self._comb_at = float("inf")
+        self._round_times: dict[int, float] = {}
+        self._came_at = float("-inf")  # When sentinels last said that a stall was over.
+        self._sentinel_at = float("inf")
+        self._combs = Combs(0.0)
         self._search: GapSearch | None = None
         self._times: dict[int, float] = {}  # When what a probe has hit happened.
 
@@ -62,13 +66,18 @@ class Lookout:
         self.stalled = True
         self._stalled_at = now
         self._head.stopped()
+        if now < self._came_at + _SOON:
+            self._head.published_late(now)
         self._last_at = self._head.happened(self.highest)
-        self._sentinel_at = self._comb_at = now
+        self._sentinel_at = now
+        self._combs = Combs(now)
 
-    def exists(self, now: float, i: int) -> None:
+    def exists(self, now: float, i: int, happened_at: float | None) -> None:
         self.highest = max(self.highest, i)
         if i in self._round:
             self._round_hits += 1
+            if happened_at is not None:
+                self._round_times[i] = happened_at
             self._round_answered(now, i)
 
     def missing(self, now: float, i: int) -> bool:
@@ -94,6 +103,8 @@ class Lookout:
     def _round_answered(self, now: float, i: int) -> None:
         self._round.discard(i)
         if not self._round and 2 * self._round_hits >= self._round_size > 0:
+            self._came_at = now
+            self._follow(self._round_times)
             self._resume(now)
 
     def _resume(self, now: float) -> None:
@@ -101,7 +112,13 @@ class Lookout:
         self._search = None
         self.freed.extend(self._held)
         self._held = []
-        self._sentinel_at = self._comb_at = float("inf")
+        self._sentinel_at = float("inf")
+
+    def _follow(self, times: Mapping[int, float]) -> None:
+        """If the counter has paused, the line must not count the ids that never came."""
+        off = [at - self._head.happened(i) for i, at in times.items()]
+        if off and abs(median(off)) > _SHIFTED:
+            self._head.jumped(median(times), median(times.values()))
 
     # --- Looking ---
 
@@ -119,33 +136,31 @@ class Lookout:
             chosen = [self._walk.next_new()]
         self._round = set(chosen)
         self._round_size, self._round_hits = len(chosen), 0
+        self._round_times = {}
         return chosen
 
     def probes(self, now: float, most: int) -> list[int]:
-        if self.stalled and now >= self._comb_at:
+        if self.stalled and now >= self._comb_at():
             self._comb(now)
         taken = self._search.take(now, most) if self._search else []
         return taken + self.crossings.take(now, most - len(taken))
 
+    def _comb_at(self) -> float:
+        searching = self._search is not None and self._search.searching
+        return float("inf") if searching else self._combs.next_at()
+
     def _comb(self, now: float) -> None:
+        rate = self._head.rate or _UNKNOWN_RATE
         if self._head.rate:
-            rate, beyond = self._head.rate, self._head.unseen(now, self._last_at)
+            out = self._head.unseen(now, self._last_at) / rate
         else:
             # Started at the edge of a gap, with nothing to tell how far it may be.
-            rate = _UNKNOWN_RATE
-            beyond = rate * (_COMB_FIRST + now - self._stalled_at)
-        if beyond < _COMB_FIRST * rate:
-            self._comb_at = now + _COMB_FIRST - beyond / rate
-            return
-        spacing = max(_COMB_EVERY, 0.5 * (now - self._stalled_at))
-        self._comb_at = now + spacing
-        if self._search is None:
-            self._search = GapSearch(self._walk.cursor)
-        if self._search.searching:
-            return
-        step = max(1, int(_TOOTH * beyond))
-        count = min(_COMB_MOST, max(_COMB_LEAST, _COMB_SHARE * rate * spacing), _REACH / step + 1)
-        self._search.comb(self._walk.cursor, step, int(count))
+            out = _UNKNOWN_OUT + now - self._stalled_at
+        comb = self._combs.take(now, rate, out)
+        if comb is not None:
+            if self._search is None:
+                self._search = GapSearch(self._walk.cursor)
+            self._search.comb(self._walk.cursor, comb)
 
     def anchor_wanted(self) -> bool:
         return self.stalled and (self._search is None or not self._search.hit)
@@ -159,13 +174,13 @@ class Lookout:
                 self._search = GapSearch(self._walk.cursor)
             self._search.anchor(newest)
         elif now < self._stalled_at + _ANCHOR_TRUSTED:
-            self._comb_at = max(self._comb_at, now + _ANCHOR_LASTS)
+            self._combs.put_off(now + _ANCHOR_LASTS)
 
     def next_at(self, now: float) -> float:
         at = float("inf")
         if self.stalled:
             sentinel_at = float("inf") if self._round else self._sentinel_at
-            at = min(sentinel_at, self._comb_at)
+            at = min(sentinel_at, self._comb_at())
         if self._search:
             at = min(at, self._search.next_at(now))
         return min(at, self.crossings.next_at(now))
@@ -189,16 +204,28 @@ class Lookout:
     def _crossed(self, now: float, search: GapSearch) -> None:
         first = search.first
         assert first is not None
-        at = self._times.get(first)
-        start = first
-        if at is not None and self._head.rate:
-            # Ids right at the start of the block may not have been out yet when it was searched.
-            start -= int(_SLACK * self._head.rate * max(0.0, at - self._last_at)) + _NO_GAP
+        at = self._began_at(first)
         self._resume(now)
         self._times.clear()
-        if start <= self._walk.cursor + _NO_GAP:
+        if first <= self._walk.cursor + _NO_GAP:
             return
-        search.resume(now, start, None if at is None else at + self._head.delay)
-        self.crossings.confirm(search)
-        self._walk.jump(start)
+        # Ids right at the start of the block may not have been out yet when it was searched; if
+        # the counter did not pause there are as many of them as the time allows.
+        start = first
+        if at is not None and self._head.rate:
+            start -= int(_SLACK * self._head.rate * max(0.0, at - self._last_at)) + _NO_GAP
+        start = max(start, self._walk.cursor)
+        if start > self._walk.cursor:
+            search.resume(now, start, None if at is None else at + self._head.delay)
+            self.crossings.confirm(search)
+        self._walk.jump(first)
+        self._walk.add(start, first)
         self._head.jumped(first, now - self._head.delay if at is None else at)
+
+    def _began_at(self, first: int) -> float | None:
+        """When the block began, by all that probes have hit in it: one alone may have happened
+        long before it got its id."""
+        rate = self._head.rate
+        if first not in self._times or not rate:
+            return self._times.get(first)
+        return median(at - (i - first) / rate for i, at in self._times.items() if i >= first)

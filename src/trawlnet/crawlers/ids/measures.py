@@ -31,6 +31,7 @@ class Measures:
     m5_gap_requests: int
     m6_lost: int
     m7_throttled: int
+    m8_release_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,18 @@ class Series:
     not_found: list[float]
 
 
-def measure(journal: Journal, end: float, since: float, opened_at: float | None) -> Measures:
-    """`since` is when the trouble was over; `opened_at` when ids appeared behind the gap."""
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What is measured from when."""
+
+    end: float
+    since: float  # The trouble was over.
+    opened_at: float | None = None  # Ids appeared behind the gap.
+    released_at: float | None = None  # Ids that were withheld were let go.
+
+
+def measure(journal: Journal, moments: Moments) -> Measures:
+    opened_at = moments.opened_at
     warm = journal.began + WARM_UP
     lags = sorted(lag for at, lag in journal.lags if at >= warm)
     asked = [verdict for at, _, verdict in journal.requests if at >= warm]
@@ -55,7 +66,7 @@ def measure(journal: Journal, end: float, since: float, opened_at: float | None)
         crossed = round(journal.behind_at - opened_at, 1)
     missing = sum(verdict is Verdict.NOT_FOUND for verdict in asked)
     return Measures(
-        m1_catch_up_s=_catch_up(journal, end, since),
+        m1_catch_up_s=_catch_up(journal, moments.end, moments.since),
         m2_lag_p50_s=round(lags[len(lags) // 2], 2) if lags else None,
         m2_lag_p95_s=round(lags[int(len(lags) * 0.95)], 2) if lags else None,
         m3_requests_per_id=round(len(asked) / len(lags), 4) if lags else None,
@@ -66,7 +77,16 @@ def measure(journal: Journal, end: float, since: float, opened_at: float | None)
         m5_gap_requests=_probes(journal, opened_at),
         m6_lost=0,
         m7_throttled=sum(v is Verdict.THROTTLED for _, _, v in journal.requests),
+        m8_release_s=_release(journal, moments.released_at),
     )
+
+
+def _release(journal: Journal, released_at: float | None) -> float | None:
+    """Seconds from the end of an embargo until everything that it had kept back was fetched."""
+    if released_at is None or not journal.withheld:
+        return None
+    got = [journal.fetched[i] for i in journal.withheld if i in journal.fetched]
+    return round(max(got) - released_at, 1) if len(got) == len(journal.withheld) else None
 
 
 def _probes(journal: Journal, opened_at: float | None) -> int:

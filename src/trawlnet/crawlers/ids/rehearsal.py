@@ -29,6 +29,7 @@ class Journal:
     marks: dict[int, Mark] = field(default_factory=dict)  # Of single ids that were not fetched.
     gaps: list[tuple[int, int]] = field(default_factory=list)
     embargoed: dict[int, None] = field(default_factory=dict)
+    withheld: set[int] = field(default_factory=set)  # All that ever were embargoed.
     decisions: list[Decision] = field(default_factory=list)
     behind: int | None = None  # The first id behind a gap, if there is one ...
     behind_at: float | None = None  # ... and when the crawl, not a probe, had got there.
@@ -52,6 +53,7 @@ class Journal:
                 self.asked.discard(entry.start)
             case Mark.EMBARGOED:
                 self.embargoed[entry.start] = None
+                self.withheld.add(entry.start)
                 self.asked.discard(entry.start)
             case _:
                 self.marks[entry.start] = entry.mark

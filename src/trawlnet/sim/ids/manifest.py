@@ -50,6 +50,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], Traffic]:
     content = json.loads(path.read_text(encoding="utf-8"))
     plain = dict(content["traffic"])
     plain["gaps"] = tuple(Gap(**row) for row in plain["gaps"])
+    plain["pauses"] = tuple(Span(**row) for row in plain["pauses"])
     plain["outages"] = tuple(Span(**row) for row in plain["outages"])
     plain["stalls"] = tuple(Span(**row) for row in plain["stalls"])
     plain["caps"] = tuple(Cap(Span(**c["span"]), c["per_second"]) for c in plain["caps"])

@@ -79,6 +79,7 @@ class Traffic:
     service_median: float = 0.12  # Seconds that the server takes for an answer (lognormal).
     service_sigma: float = 0.5
     gaps: Sequence[Gap] = ()
+    pauses: Sequence[Span] = ()  # No ids are handed out.
     outages: Sequence[Span] = ()  # The API is switched off; the world goes on.
     stalls: Sequence[Span] = ()  # Nothing is published; what is due comes out at the end.
     caps: Sequence[Cap] = ()
@@ -86,17 +87,42 @@ class Traffic:
 
     def __post_init__(self) -> None:
         if self.rate <= 0.0 or not 0.0 <= self.wave < 1.0:
-            raise ValueError("ids must never stop coming: rate above 0, wave from 0 to below 1")
+            raise ValueError("the rate must never stop: above 0, wave from 0 to below 1")
 
     def rate_at(self, t: float) -> float:
         return self.rate * (1.0 + self.wave * math.sin(2.0 * math.pi * t / self.wave_period))
 
     def count(self, t: float) -> float:
-        """How many ids were handed out by then: the integral of the rate."""
+        """How many ids were handed out by then: the integral of the rate, without the pauses."""
+        count = self._flow(t)
+        for pause, _, withheld in self._quiet:
+            if t > pause.start:
+                count -= withheld if t >= pause.end else self._flow(t) - self._flow(pause.start)
+        return count
+
+    def _flow(self, t: float) -> float:
+        """How many there would be by then if the counter never paused."""
         if t <= 0.0:
             return 0.0
         turn = 2.0 * math.pi / self.wave_period
         return self.rate * (t + self.wave / turn * (1.0 - math.cos(turn * t)))
+
+    @cached_property
+    def _quiet(self) -> tuple[_Quiet, ...]:
+        """The pauses in order, overlapping ones joined."""
+        joined: list[Span] = []
+        for pause in sorted(self.pauses, key=lambda pause: pause.start):
+            if joined and pause.start <= joined[-1].end:
+                joined[-1] = Span(joined[-1].start, max(joined[-1].end, pause.end))
+            else:
+                joined.append(pause)
+        made: list[_Quiet] = []
+        left_out = 0.0
+        for pause in joined:
+            withheld = self._flow(pause.end) - self._flow(pause.start)
+            made.append(_Quiet(pause, self._flow(pause.start) - left_out, withheld))
+            left_out += withheld
+        return tuple(made)
 
     def head(self, t: float) -> int:
         """The newest id that was handed out by then; one below the first when there is none."""
@@ -226,15 +252,18 @@ class Traffic:
             return None
         return i - self.first_id - sum(jump.size for jump in self._jumps[:passed])
 
-    def _moment(self, number: int) -> float:
+    def _moment(self, ordinal: int) -> float:
         """When so many ids were handed out: the inverse of `count`."""
+        number = ordinal + sum(
+            quiet.withheld for quiet in self._quiet if quiet.before < ordinal - _ROUNDING
+        )
         high = number / self.rate
         low = (
             high - self.wave * self.wave_period / math.pi
         )  # The most that the wave brings forward.
         t = high
         for _ in range(_INVERSE_STEPS):
-            over = self.count(t) - number
+            over = self._flow(t) - number
             low, high = (low, t) if over > 0.0 else (t, high)
             step = over / self.rate_at(t)
             if abs(step) < max(_INVERSE_GOAL, 4.0 * math.ulp(t)):
@@ -252,6 +281,12 @@ class Traffic:
         x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & _MASK
         x = ((x ^ x >> 27) * 0x94D049BB133111EB) & _MASK
         return ((x ^ x >> 31) >> 11) / _TWO_53
+
+
+class _Quiet(NamedTuple):
+    pause: Span
+    before: float  # How many ids were handed out before it.
+    withheld: float  # How many would have been handed out meanwhile.
 
 
 class _Jump(NamedTuple):

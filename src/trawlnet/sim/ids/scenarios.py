@@ -27,6 +27,26 @@ def _gap(size: int) -> Callable[[Traffic], Traffic]:
     return lambda plain: replace(plain, gaps=(Gap(_SETTLED, size),))
 
 
+def _pause(plain: Traffic) -> Traffic:
+    """The counter stands still, and goes on where it was."""
+    return replace(plain, pauses=(Span(_SETTLED, _SETTLED + 30 * _MINUTE),))
+
+
+def _maintenance(plain: Traffic) -> Traffic:
+    """The API is off, nothing happens behind it, and then the counter goes on somewhere else."""
+    away = Span(_SETTLED, _SETTLED + 30 * _MINUTE)
+    gap = Gap(away.end, round(20_000 * plain.rate))
+    return replace(plain, pauses=(away,), outages=(away,), gaps=(gap,))
+
+
+def _leaps(plain: Traffic) -> Traffic:
+    """Several leaps in a row, one of them after a pause."""
+    pause = Span(_SETTLED + 5 * _MINUTE, _SETTLED + 15 * _MINUTE)
+    leaps = ((0.0, 1000), (90.0, 20), (180.0, 4000), (15 * _MINUTE, 400))
+    gaps = tuple(Gap(_SETTLED + at, round(times * plain.rate)) for at, times in leaps)
+    return replace(plain, pauses=(pause,), gaps=gaps)
+
+
 def _outage(plain: Traffic) -> Traffic:
     return replace(plain, outages=(Span(_SETTLED, _SETTLED + 20 * _MINUTE),))
 
@@ -51,7 +71,12 @@ def _mixed(plain: Traffic) -> Traffic:
     return replace(
         plain,
         blemish_share=0.005,
-        gaps=(Gap(200.0, round(40 * plain.rate)), Gap(420.0, round(400 * plain.rate))),
+        gaps=(
+            Gap(200.0, round(40 * plain.rate)),
+            Gap(420.0, round(400 * plain.rate)),
+            Gap(720.0, round(100 * plain.rate)),
+        ),
+        pauses=(Span(690.0, 720.0),),
         stalls=(Span(480.0, 510.0),),
         outages=(Span(540.0, 560.0),),
         caps=(Cap(Span(580.0, 610.0), 1.2 * plain.rate),),
@@ -66,6 +91,9 @@ _CHANGES: dict[str, Callable[[Traffic], Traffic]] = {
     "gap_1m": _gap(1_000_000),
     "gap_5m": _gap(5_000_000),
     "gap_10m": _gap(10_000_000),
+    "pause": _pause,
+    "maintenance": _maintenance,
+    "leaps": _leaps,
     "outage": _outage,
     "stall": _stall,
     "throttle": _throttle,

@@ -1,0 +1,90 @@
+"""Where probes look for a block behind a gap: how far apart, and how far out.
+
+Nobody knows when the counter went on. If it leapt right after the last id that was seen, so many
+ids must be out by now, and teeth a little less than half of that apart cannot miss them. If it
+paused first, the block is younger and smaller, so denser combs look for blocks of every age.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb is worth it.
+_GRACE = 10.0  # Seconds from noticing to the first comb: an anchor may know better.
+_EVERY = 15.0
+_PER_SECOND = 0.25  # Probes, as a share of the ids that would have been asked for meanwhile ...
+_PER_SECOND_LEAST = 4.0  # ... or so many: where ids are few a gap must be crossed, too.
+_LEAP_SHARE = 0.56  # Of that, for a block as old as the silence, beyond what is known to be empty.
+_LEAP_SHARE_FAR = 0.1  # Less of it once the reach is ...
+_FAR = 400_000.0  # ... so many seconds' worth of ids.
+_YOUNG_SHARE = 0.3  # For blocks that may have begun at any time since.
+_YOUNGEST, _OLDER = 20.0, 2.0  # Seconds that the youngest block may be out; each next comb: times.
+_LEAST, _MOST = 64, 4096  # Probes of the first comb, and of any.
+_TOOTH = 0.45  # Of the ids that must be in the block: two teeth hit them.
+
+
+@dataclass(frozen=True, slots=True)
+class Comb:
+    """Look at every `step`-th id, `count` times, beginning so far behind the cursor."""
+
+    skip: int
+    step: int
+    count: int
+
+
+class Combs:
+    """Of one stall, which begins now: what to look at next."""
+
+    def __init__(self, now: float) -> None:
+        self._began = now
+        self._leap_at = now + _GRACE  # When the comb for a block as old as the silence is next.
+        self._cleared = 0  # No such block begins within so many ids behind the cursor.
+        self._young_at: list[float] = []  # The same for younger blocks, youngest first.
+
+    def next_at(self) -> float:
+        return min(self._leap_at, *self._young_at) if self._young_at else self._leap_at
+
+    def put_off(self, until: float) -> None:
+        """Somebody who knows says that there is nothing to look for."""
+        self._leap_at = max(self._leap_at, until)
+        self._young_at = [max(at, until) for at in self._young_at]
+
+    def take(self, now: float, rate: float, out: float) -> Comb | None:
+        """The comb that is due, if one is, when ids come at this rate and those of so many seconds
+        must be out if the counter leapt at once."""
+        if now >= self._leap_at:
+            return self._for_leap(now, rate, out)
+        for nth, at in enumerate(self._young_at):
+            if now >= at:
+                return self._for_pause(now, rate, nth)
+        return None
+
+    def _for_leap(self, now: float, rate: float, out: float) -> Comb | None:
+        if out < _FIRST:
+            self._leap_at = now + _FIRST - out
+            return None
+        spacing = max(_EVERY, 0.5 * (now - self._began))
+        self._leap_at = now + spacing
+        while _YOUNGEST * _OLDER ** len(self._young_at) < out:
+            self._young_at.append(now + _EVERY)
+        step = max(1, int(_TOOTH * rate * out))
+        count = self._leap_share(rate) * _budget(rate) * spacing
+        if not self._cleared:
+            count = max(_LEAST, _budget(rate) * spacing)
+        comb = Comb(self._cleared, step, int(min(_MOST, count)))
+        self._cleared += comb.step * comb.count
+        return comb
+
+    def _leap_share(self, rate: float) -> float:
+        return _LEAP_SHARE if self._cleared < _FAR * rate else _LEAP_SHARE_FAR
+
+    def _for_pause(self, now: float, rate: float, nth: int) -> Comb:
+        age = _YOUNGEST * _OLDER**nth
+        self._young_at[nth] = now + age
+        probes = _YOUNG_SHARE * _budget(rate) * age / len(self._young_at)
+        return Comb(0, max(1, int(_TOOTH * rate * age)), int(min(_MOST, max(1.0, probes))))
+
+
+def _budget(rate: float) -> float:
+    """Probes a second, whatever they look for."""
+    return max(_PER_SECOND_LEAST, _PER_SECOND * rate)
