@@ -93,6 +93,27 @@ def test_inspect_shows_header_index_and_collections(home: Path, ask: Ask) -> Non
     assert row["damage"] == []
 
 
+def test_inspect_names_what_is_wrong_with_header_index_and_footer(home: Path, ask: Ask) -> None:
+    index = 64 + 3 * BLOCK.size
+    for flipped, place, what in (
+        (20, 20, "repos, in the footer 3"),
+        (24, None, "an index at"),
+        (index + 8, index, "index CRC differs from the one in the footer"),
+        (FIRST - 5, None, "no footer: the magic bytes are missing"),
+    ):
+        sound = (home / SEGMENT).read_bytes()
+        damaged = bytearray(sound)
+        damaged[flipped] ^= 0x01
+        (home / SEGMENT).write_bytes(damaged)
+        for verb in ("inspect", "tally"):
+            ran = ask("repos", verb, SEGMENT, cwd=home)
+            assert ran.code == 1 and what in ran.err, (flipped, ran)
+            assert f"damaged: {SEGMENT}@{'' if place is None else place}" in ran.err
+            ran = ask("repos", verb, SEGMENT, "--json", cwd=home)
+            assert ran.code == 1 and what in ran.rows[0]["damage"][0]["what"]
+        (home / SEGMENT).write_bytes(sound)
+
+
 def test_tally_counts_each_repository_once(home: Path, ask: Ask) -> None:
     ran = ask("repos", "tally", "archive", cwd=home)
     assert (ran.code, ran.err) == (0, "")

@@ -6,6 +6,7 @@ import os
 import random
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,87 @@ def test_verify_sees_every_flipped_byte_of_a_finalised_segment(tmp_path: Path) -
         assert verdict.sound == (at in UNCHECKED), f"byte {at}"
         assert not verdict.sound or verdict.blocks == 3
         every_use(path)
+
+
+def test_inspect_and_tally_see_every_flipped_byte_of_header_index_and_footer(
+    tmp_path: Path,
+) -> None:
+    path = three(tmp_path)
+    sound = path.read_bytes()
+    index = open_segment(path).header.index_offset
+    dice = random.Random(1)
+    for at in [*range(HEADER), *range(index, len(sound))]:
+        damaged = bytearray(sound)
+        damaged[at] ^= dice.randrange(1, 256)
+        path.write_bytes(damaged)
+        assert bool(tally(path).damage) == (at not in UNCHECKED), f"byte {at}"
+        try:
+            told = inspect(path)[1].damage
+        except rca.RcaError:  # No archive at all.
+            continue
+        assert bool(told) == (at not in UNCHECKED), f"byte {at}"
+
+
+def test_an_index_that_is_only_wrong_is_told_by_all_three(tmp_path: Path) -> None:
+    """Its CRC is right: somebody wrote it so."""
+    path = three(tmp_path)
+    sound, segment = path.read_bytes(), open_segment(path)
+    assert segment.footer
+    start, end = segment.footer.index_offset, len(sound) - FOOTER
+    entry = 2 + len("did:plc:a") + 16
+    beyond = bytearray(sound[start:end])
+    beyond[4 + entry - 16 : 4 + entry - 8] = struct.pack("<q", start)
+    swapped = sound[start + 4 + entry : start + 4 + 2 * entry] + sound[start + 4 :][:entry]
+    unsorted = sound[start : start + 4] + swapped + sound[start + 4 + 2 * entry : end]
+    short = struct.pack("<I", 2) + sound[start + 4 : end]
+    for wrong, what in (
+        (bytes(beyond), f"bytes at {start}, outside of the blocks"),
+        (unsorted, "index not sorted"),
+        (short, "in an index of 2 entries"),
+    ):
+        footer = rca.Footer(start, len(wrong), 3, crc32(wrong))
+        path.write_bytes(sound[:start] + wrong + rca.encode_footer(footer))
+        for damage in (tally(path).damage, inspect(path)[1].damage, verify_segment(path).damage):
+            assert damage and what in damage[0].what
+
+
+def test_a_table_of_contents_that_cannot_be_right_is_not_counted(tmp_path: Path) -> None:
+    path = three(tmp_path)
+    data = bytearray(path.read_bytes())
+    second = HEADER + rca.block_size(data, HEADER)
+    head = rca.parse_head(data[second : second + 4096])
+    first = head.collections[0]
+    count_at = second + head.crc_end + 2 + len(first.name)
+    struct.pack_into("<I", data, count_at, 1 << 28)
+    path.write_bytes(data)
+    counts = tally(path)
+    assert counts.repos == 2 and counts.records == 6
+    told = f"{path}@{second + head.crc_end}: {first.name}: {1 << 28} records in "
+    assert [str(one) for one in counts.damage if str(one).startswith(told)]
+    assert inspect(path)[1].damage
+
+
+def test_collections_out_of_order_are_not_counted(tmp_path: Path) -> None:
+    path = three(tmp_path)
+    data = path.read_bytes().replace(b"app.bsky.actor.profile", b"zpp.bsky.actor.profile", 1)
+    path.write_bytes(data)
+    counts = tally(path)
+    assert counts.repos == 2
+    assert ["not sorted by name" in one.what for one in counts.damage] == [True]
+
+
+def test_a_footer_that_counts_other_than_the_blocks_is_told(tmp_path: Path) -> None:
+    """Header, footer and index agree with each other: one block is in none of them."""
+    path = three(tmp_path)
+    sound, segment = path.read_bytes(), open_segment(path)
+    assert segment.footer
+    start, entry = segment.footer.index_offset, 2 + len("did:plc:a") + 16
+    index = struct.pack("<I", 2) + sound[start + 4 : start + 4 + 2 * entry]
+    header = rca.encode_header(replace(segment.header, repo_count=2))
+    footer = rca.encode_footer(rca.Footer(start, len(index), 2, crc32(index)))
+    path.write_bytes(header + sound[HEADER:start] + index + footer)
+    for damage in (tally(path).damage, inspect(path)[1].damage):
+        assert [one.what for one in damage] == ["2 repos, and 3 blocks"]
 
 
 @pytest.mark.parametrize(

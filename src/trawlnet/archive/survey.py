@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from trawlnet.archive.blocks import File, FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.segment import Damage, Place, Segment, find_segments, read_collection
-from trawlnet.archive.tally import Progress, Tally, open_all, sound_blocks
+from trawlnet.archive.tally import Progress, Tally, open_checked, sound_blocks
 from trawlnet.formats import rca
 from trawlnet.formats.recordcounts import RecordCounts, new_counts
 
@@ -38,7 +38,7 @@ class Survey:
 def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
     """Each DID once, with its latest block, unless a tombstone covers it."""
     seen, counts = Survey(), new_counts()
-    segments = open_all(find_segments(place), seen.tally.damage)
+    segments = open_checked(find_segments(place), seen.tally.damage)
     census = take_census(segments, load_tombstones(place))
     seen.tally.damage += census.damage
     for segment in segments:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trawlnet.archive.blocks import File, FoundBlock, Gap
 from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.ends import REPOS_IN_FOOTER, check_contents, check_ends
 from trawlnet.archive.segment import (
     Damage,
     Place,
@@ -54,9 +55,13 @@ class Tally:
 
 
 def tally(place: Place, progress: Progress = lambda done: None) -> Tally:
-    """Each DID once, with its latest block, unless a tombstone covers it."""
+    """Each DID once, with its latest block, unless a tombstone covers it.
+
+    The counts are those of the tables of contents. Whether a table can be right is checked, and so
+    are both ends of each segment and its index; whether it is what was written is for `verify`.
+    """
     counts = Tally()
-    segments = open_all(find_segments(place), counts.damage)
+    segments = open_checked(find_segments(place), counts.damage)
     census = take_census(segments, load_tombstones(place))
     counts.damage += census.damage
     for segment in segments:
@@ -75,6 +80,7 @@ def tally(place: Place, progress: Progress = lambda done: None) -> Tally:
 def inspect(path: Place, progress: Progress = lambda done: None) -> tuple[Segment, Tally]:
     """Everything in one segment, each block of it, unpacked. Raises RcaError for no archive."""
     segment, counts = open_segment(path), Tally()
+    counts.damage += check_ends(segment)
     _add_file(counts, segment)
     with segment.open() as fd:
         for block in sound_blocks(segment, fd, counts):
@@ -108,15 +114,40 @@ def open_all(paths: Sequence[Place], damage: list[Damage]) -> list[Segment]:
     return segments
 
 
+def open_checked(paths: Sequence[Place], damage: list[Damage]) -> list[Segment]:
+    """The same, with all that both ends of the others say of themselves."""
+    unreadable: list[Damage] = []
+    segments = open_all(paths, unreadable)
+    known = {segment.damage for segment in segments}
+    damage += [one for one in unreadable if one not in known]
+    for segment in segments:
+        damage += check_ends(segment)
+    return segments
+
+
 def sound_blocks(segment: Segment, fd: File, counts: Tally) -> Iterator[FoundBlock]:
-    """The blocks; what lies between them goes to the damage, or is the torn end."""
+    """The blocks whose tables of contents can be right; what lies between them goes to the damage,
+    or is the torn end."""
     last: Gap | None = None
+    seen = gaps = 0
     for found in segment.blocks(fd, check=False):
         if last is not None:
             counts.damage.append(Damage(segment.path, last.place, last.what))
         last = found if isinstance(found, Gap) else None
+        gaps += isinstance(found, Gap)
         if isinstance(found, FoundBlock):
+            seen += 1
+            try:
+                check_contents(found.head)
+            except rca.RcaError as error:
+                place = found.offset + error.offset
+                counts.damage.append(Damage(segment.path, place, error.what))
+                continue
             yield found
+    if segment.footer is not None and not gaps and seen != segment.footer.repo_count:
+        place = segment.size - rca.FOOTER_SIZE + REPOS_IN_FOOTER
+        what = f"{segment.footer.repo_count} repos, and {seen} blocks"
+        counts.damage.append(Damage(segment.path, place, what))
     if last is not None and segment.finalised:
         counts.damage.append(Damage(segment.path, last.place, last.what))
     elif last is not None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from trawlnet.archive.blocks import File, FoundBlock, Gap, pread
+from trawlnet.archive.blocks import File, FoundBlock, Gap
+from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
 from trawlnet.archive.entries import Entry, EntryLog
 from trawlnet.archive.lookup import is_json
 from trawlnet.archive.segment import (
@@ -57,34 +58,14 @@ def verify_segment(path: Place, progress: Progress = lambda done: None) -> Verdi
     verdict.finalised, verdict.bytes = segment.finalised, segment.size
     if segment.damage is not None:
         verdict.damage.append(segment.damage)
+    for offset, what in end_damage(segment):
+        verdict.found(offset, what)
     with segment.open() as fd:
-        _check_ends(verdict, segment, fd)
         log, gaps = _check_blocks(verdict, segment, fd, progress)
     if segment.footer is not None:
-        _check_index(verdict, segment, segment.footer, log, gaps)
+        _check_index(verdict, segment, log, gaps)
     progress(segment.size - segment.blocks_end)
     return verdict
-
-
-def _check_ends(verdict: Verdict, segment: Segment, fd: File) -> None:
-    """Flags and padding are zero: what is written again from its fields must be the same."""
-    header = pread(fd, rca.HEADER_SIZE, 0)
-    if at := _difference(header, rca.encode_header(segment.header)):
-        verdict.found(at - 1, "a header whose reserved bytes are not zero")
-    if segment.footer is None:
-        return
-    start = segment.size - rca.FOOTER_SIZE
-    footer = pread(fd, rca.FOOTER_SIZE, start)
-    if at := _difference(footer, rca.encode_footer(segment.footer)):
-        verdict.found(start + at - 1, "a footer whose reserved bytes are not zero")
-    if segment.finalised and segment.header.repo_count != segment.footer.repo_count:
-        what = f"{segment.header.repo_count} repos, in the footer {segment.footer.repo_count}"
-        verdict.found(20, what)
-
-
-def _difference(one: bytes, other: bytes) -> int:
-    """The place of the first byte that differs, from 1; 0 if none does."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False), 1) if a != b), 0)
 
 
 def _check_blocks(
@@ -138,24 +119,13 @@ def _records_damage(entries: bytes, count: int) -> str:
     return ""
 
 
-def _check_index(
-    verdict: Verdict, segment: Segment, footer: rca.Footer, log: EntryLog, gaps: list[Gap]
-) -> None:
-    if not segment.index_is_sound():
-        verdict.found(footer.index_offset, "index CRC differs from the one in the footer")
-        return
-    count, before = 0, b""
-    try:
-        for entry in segment.entries():
-            if entry.did < before:
-                raise rca.RcaError(footer.index_offset, f"index not sorted at {entry.did[:80]!r}")
-            count, before = count + 1, entry.did
-    except rca.RcaError as error:
-        verdict.found(error.offset, error.what)
-        return
-    if count != footer.repo_count:
-        place = segment.size - rca.FOOTER_SIZE + 12
-        verdict.found(place, f"{footer.repo_count} repos, in the index {count}")
+def _check_index(verdict: Verdict, segment: Segment, log: EntryLog, gaps: list[Gap]) -> None:
+    wrong = list(index_damage(segment))
+    for offset, what in wrong:
+        verdict.found(offset, what)
+    place = segment.size - rca.FOOTER_SIZE + REPOS_IN_FOOTER
+    if any(offset != place for offset, _ in wrong):
+        return  # An index that is no use says nothing about blocks.
     for offset, what in _index_against_blocks(segment.entries(), iter(log), gaps):
         verdict.found(offset, what)
 

@@ -67,7 +67,10 @@ def add_archive_verbs(app: typer.Typer) -> None:
 
 
 def inspect(file: OneFile, json: Json = False) -> int:
-    """Show a segment's header, its index, and what is in it, unpacking everything."""
+    """Show a segment's header, its index, and what is in it, unpacking everything.
+
+    Damage is named as file@offset, on stderr; the exit code is then 1.
+    """
     from trawlnet.archive.tally import inspect as look
     from trawlnet.formats.rca import RcaError
 
@@ -90,7 +93,9 @@ def inspect(file: OneFile, json: Json = False) -> int:
 def tally(place: Where, json: Json = False) -> int:
     """Count repositories and records by collection, without unpacking anything.
 
-    Each repository counts once, with its latest block, unless a tombstone covers it.
+    Each repository counts once, with its latest block, unless a tombstone covers it. Headers,
+    footers and indexes are checked. The numbers are those of each block's table of contents, which
+    must add up but are not compared with the data: only verify reads those.
     """
     from trawlnet.archive.tally import tally as count
 
