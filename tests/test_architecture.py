@@ -89,6 +89,24 @@ def test_every_room_is_known() -> None:
     assert {room_of(path) for path in modules()} - {""} <= set(MAY_IMPORT)
 
 
+# Where a directory may be lost with the power: it is scratch, or somebody syncs it later.
+MAY_LOSE_DIRECTORIES = {
+    "crawlers/repos/spill.py",
+    "engine/durable.py",
+    "fleet/shard.py",
+    "sink/blobs.py",
+}
+
+
+def test_a_new_directory_is_made_by_the_one_function_that_syncs_its_name() -> None:
+    others = {
+        str(path.relative_to(PACKAGE))
+        for path in modules()
+        if room_of(path) != "sim" and re.search(r"\b(mkdir|makedirs)\(", path.read_text())
+    }
+    assert others == MAY_LOSE_DIRECTORIES
+
+
 def test_the_engine_is_standard_library_only() -> None:
     foreign = {
         name

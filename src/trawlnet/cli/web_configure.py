@@ -17,6 +17,7 @@ from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import create, shown
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.source import SEEDS
+from trawlnet.engine.durable import make_directory
 
 _FOLDERS = ("store/html", "spool/discoveries", "warc", "logs", "state/web")
 _WIDTH = 96  # Characters of a line.
@@ -42,7 +43,7 @@ def configure(workspace: Folder, seeds: Seeds = None, json: Json = False) -> int
     """Make a workspace: folders, trawlnet.yaml with every key explained, seeds.txt."""
     create(workspace, "web")
     for name in _FOLDERS:
-        (workspace / name).mkdir(parents=True, exist_ok=True)
+        make_directory(workspace / name)
     made = _write_new(workspace / "trawlnet.yaml", config_text())
     made += _write_new(workspace / SEEDS, _SEEDS_TEXT)
     if seeds:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.errors import InUse, NoWorkspace
+from trawlnet.engine.durable import make_directory
 
 _PROBES = 5  # `status` holds the lock for an instant to see whether it is free: look again.
 _PROBE_PAUSE = 0.1
@@ -71,8 +72,8 @@ def create(path: Path, crawler: str) -> Workspace:
     if path.exists() and not path.is_dir():
         raise NoWorkspace(f"{shown(path)} is not a directory", "name a directory with -w")
     workspace = Workspace(path, crawler)
-    workspace.state.mkdir(parents=True, exist_ok=True)
-    workspace.logs.mkdir(exist_ok=True)
+    make_directory(workspace.state)
+    make_directory(workspace.logs)
     return workspace
 
 
@@ -86,7 +87,7 @@ def shown(path: Path) -> str:
 @contextmanager
 def locked(workspace: Workspace) -> Iterator[None]:
     """Be the only process that changes this crawler's state; the kernel lets go if we die."""
-    workspace.state.mkdir(parents=True, exist_ok=True)
+    make_directory(workspace.state)
     fd = os.open(workspace.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         if not _take(fd, fcntl.LOCK_EX, _PROBES):

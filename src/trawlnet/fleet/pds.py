@@ -15,6 +15,7 @@ from trawlnet.crawlers.pds.build import LEXICONS, open_parts, opened_registry
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
@@ -73,7 +74,7 @@ async def _crawl(config: PdsConfig, folder: Path, registry: Registry, clock: Clo
 def _folder(job: ShardJob) -> Path:
     """Of this process alone; the workspace that the fleet was started from is above `scratch`."""
     folder, scratch = Path(job.scratch) / f"node-{job.shard}", Path(job.scratch)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     own = scratch.parents[2] / LEXICONS
     if own.is_dir() and not (folder / LEXICONS).exists():
         (folder / LEXICONS).symlink_to(own)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from trawlnet.engine.durable import make_directory
+
 
 class Sample(NamedTuple):
     at: float
@@ -45,7 +47,7 @@ class History:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_directory(self._folder)
         self._last: dict[str, float] = {}
         self._lines: dict[str, int] = {}
         for tier in TIERS:

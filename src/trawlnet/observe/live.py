@@ -16,6 +16,7 @@ from pathlib import Path
 
 import orjson
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
@@ -144,7 +145,7 @@ class Order:
 def give_order(folder: Path, name: str, reason: Reason | None) -> None:
     """Leave an order for the crawl of this state folder; it is obeyed within a second or so."""
     orders = folder / ORDERS
-    orders.mkdir(parents=True, exist_ok=True)
+    make_directory(orders)
     text = json.dumps({"order": "retry", "reason": reason})
     fresh = orders / f"{name}.tmp"
     fresh.write_text(text, "utf-8")

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.net.redact import HIDDEN, is_secret, redact
 from trawlnet.observe.lanes import shown
 
@@ -36,7 +37,7 @@ def logging_to(
     The name is `<crawler>-<run>`, where runs sort by age: only the latest logs are kept.
     """
     limits = limits or LogLimits()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     _forget_old_runs(folder, name, limits.runs)
     path = folder / f"{name}.log"
     with _handled_by(_RunHandler(_LogFile(path, say, limits), say, limits), logging.INFO):

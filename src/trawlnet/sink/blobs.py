@@ -18,14 +18,9 @@ from pathlib import Path
 import msgspec
 import zstandard
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import (
-    disk_errors,
-    fsync_path,
-    make_directory,
-    sync_filesystem,
-    write_new,
-)
+from trawlnet.sink.files import disk_errors, sync_filesystem, write_new
 
 _TEMPORARY = ".tmp"
 _SHARD_CHARS = len("aa/bb")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.task import Task
 from trawlnet.sink.acks import Position
 from trawlnet.sink.blobs import Blob, BlobStore
@@ -21,7 +22,7 @@ from trawlnet.sink.capture_line import CaptureLine, Content, line_of, visit_of
 from trawlnet.sink.capture_log import SEGMENT_BYTES, CaptureLog, read_chunks
 from trawlnet.sink.cdxj import merge_tail
 from trawlnet.sink.derived import Derived
-from trawlnet.sink.files import FileLock, disk_errors, make_directory
+from trawlnet.sink.files import FileLock, disk_errors
 from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
 from trawlnet.sink.warc import WarcFiles, recover
 

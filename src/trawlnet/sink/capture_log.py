@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.sink.acks import Position
 from trawlnet.sink.capture_line import CaptureLine, Glance, glance, pack, unpack
-from trawlnet.sink.files import Appender, disk_errors, make_directory, truncate_torn_line
+from trawlnet.sink.files import Appender, disk_errors, truncate_torn_line
 from trawlnet.sink.spool_files import Line, SpoolDirectory
 from trawlnet.sink.spool_reader import read_on
 

@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from trawlnet.sink.files import fsync_path, truncate_torn_line
+from trawlnet.engine.durable import fsync_path
+from trawlnet.sink.files import truncate_torn_line
 
 _SORTED_AT_ONCE = 100_000  # Lines in memory.
 

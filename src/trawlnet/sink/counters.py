@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.sink.capture import Capture
-from trawlnet.sink.files import disk_errors, make_directory, truncate_torn_line
+from trawlnet.sink.files import disk_errors, truncate_torn_line
 from trawlnet.sink.rows import csv_bytes
 
 COLUMNS = ("timestamp", "metric", "value")

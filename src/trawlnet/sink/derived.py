@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.files import fsync_path, make_directory, replace_file, write_all
+from trawlnet.sink.files import replace_file, write_all
 from trawlnet.sink.rows import (
     EDGE_COLUMNS,
     PAGE_COLUMNS,

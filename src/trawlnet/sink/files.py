@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.sink.errors import SinkBusy, from_os_error
 
 _TAIL_CHUNK = 64 * 1024  # How much of a file is read at a time when looking back for a newline.
@@ -22,15 +23,6 @@ def disk_errors(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise from_os_error(error, doing) from error
-
-
-def fsync_path(path: Path | str) -> None:
-    """Make a file's content durable; of a directory, the names that were made or unmade in it."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def sync_filesystem(path: Path) -> bool:
@@ -49,15 +41,6 @@ def sync_filesystem(path: Path) -> bool:
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def make_directory(path: Path) -> None:
-    """Create a directory and its parents, each one's name durable in the one above."""
-    if path.is_dir():
-        return
-    make_directory(path.parent)
-    path.mkdir(exist_ok=True)
-    fsync_path(path.parent)
 
 
 def write_new(path: Path | str, data: bytes, permissions: int = 0o644) -> None:

@@ -12,12 +12,12 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.formats.warc import Original
 from trawlnet.sink.acks import Position
 from trawlnet.sink.capture_line import CaptureLine
 from trawlnet.sink.capture_log import BEGINNING
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import make_directory
 from trawlnet.sink.near import Near, bands, differ
 from trawlnet.sink.page import Page, digest_of, page_after
 
@@ -76,6 +76,8 @@ class PageIndex:
         if not readonly:
             make_directory(folder)
         self._environment, self._tables = _opened(folder, readonly)
+        if not readonly:
+            fsync_path(folder)  # LMDB syncs its files, and not their names.
         if not readonly and self._get("meta", b"scopes") != self._scopes.rules.encode():
             self._change(self._count_anew)
 

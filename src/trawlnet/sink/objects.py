@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from trawlnet.archive.objects import SCHEME, ObjectsError, S3Objects
-from trawlnet.sink.files import disk_errors, fsync_path, make_directory, write_all
+from trawlnet.engine.durable import fsync_path, make_directory
+from trawlnet.sink.files import disk_errors, write_all
 
 
 class Objects(Protocol):

@@ -9,17 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.task import Task
 from trawlnet.sink.blobs import Blob, BlobStore
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import (
-    Appender,
-    FileLock,
-    disk_errors,
-    make_directory,
-    replace_file,
-    truncate_torn_line,
-)
+from trawlnet.sink.files import Appender, FileLock, disk_errors, replace_file, truncate_torn_line
 from trawlnet.sink.queue import decode, encode
 
 

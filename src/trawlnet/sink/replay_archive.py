@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.sink.blobs import Damage
 from trawlnet.sink.capture_archive import Read, archived_lines, body_damage, manifest_of
 from trawlnet.sink.capture_line import CaptureLine
 from trawlnet.sink.cdxj import merge_tail
 from trawlnet.sink.derived import Derived
-from trawlnet.sink.files import disk_errors, fsync_path, make_directory
+from trawlnet.sink.files import disk_errors
 from trawlnet.sink.objects import Objects
 from trawlnet.sink.replay import MOST_TOLD, Replayed
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from trawlnet.archive.blocks import check_names
 from trawlnet.archive.entries import Entry, EntryLog
+from trawlnet.engine.durable import fsync_path
 from trawlnet.formats import rca
 from trawlnet.formats.checksum import crc32
-from trawlnet.sink.files import fsync_path, replace_file, write_all
+from trawlnet.sink.files import replace_file, write_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trawlnet.archive.segment import Segment, number_of, open_segment, segment_name
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.formats import rca
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import FileLock, disk_errors, fsync_path, make_directory, replace_file
+from trawlnet.sink.files import FileLock, disk_errors, replace_file
 from trawlnet.sink.segment_file import Block, SegmentFile, complete_header, create_segment
 from trawlnet.sink.segment_recovery import Recovered, cut_and_continue, examine, sound_blocks
 

@@ -10,8 +10,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.sink.acks import Position
-from trawlnet.sink.files import Appender, FileLock, disk_errors, make_directory, truncate_torn_line
+from trawlnet.sink.files import Appender, FileLock, disk_errors, truncate_torn_line
 from trawlnet.sink.queue import Delivery, Message, QueueCounts, QueueOptions, encode
 from trawlnet.sink.spool_files import Poison, SpoolDirectory, load_bookmark
 from trawlnet.sink.spool_reader import SpoolReader

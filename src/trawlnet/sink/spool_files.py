@@ -12,9 +12,10 @@ from typing import Any
 
 import orjson
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.sink.acks import Position
 from trawlnet.sink.errors import SinkError
-from trawlnet.sink.files import append_line, fsync_path, make_directory, replace_file
+from trawlnet.sink.files import append_line, replace_file
 
 _DIGITS = 12  # Zero-padded, so that names sort as the numbers do.
 _CHUNK = 1024 * 1024

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.sink.acks import LowWater, Position
-from trawlnet.sink.files import FileLock, disk_errors, make_directory
+from trawlnet.sink.files import FileLock, disk_errors
 from trawlnet.sink.queue import Delivery, QueueOptions, decode_message
 from trawlnet.sink.spool_files import (
     Line,

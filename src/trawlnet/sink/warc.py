@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.formats.warc import Original
 from trawlnet.sink.capture import Capture
 from trawlnet.sink.capture_line import InWarc
-from trawlnet.sink.files import fsync_path, make_directory, write_all
+from trawlnet.sink.files import write_all
 from trawlnet.sink.warc_records import Packing, WarcRecords, is_recorded, packing_of
 
 _OPEN = ".open"

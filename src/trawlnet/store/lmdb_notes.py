@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import lmdb
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.store.errors import StoreError
 
 KEY_MAX: Final = 511  # Bytes of a key.
@@ -49,7 +50,7 @@ class Notes:
 
 def open_notes(path: Path) -> Notes:
     """What cannot be read is begun anew."""
-    path.mkdir(parents=True, exist_ok=True)
+    make_directory(path)
     try:
         return Notes(_open(path))
     except _UNREADABLE:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import lmdb
 import msgspec
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_room import with_room
 from trawlnet.store.spans import Span, gathered, overlay
@@ -31,7 +32,7 @@ class SpanFile:
         self._path = path
         with self._in_words():
             if not readonly:
-                path.mkdir(parents=True, exist_ok=True)
+                make_directory(path)
             self._environment = lmdb.open(
                 str(path),
                 map_size=0 if readonly else _FIRST_MAP_BYTES,
@@ -39,6 +40,8 @@ class SpanFile:
                 readonly=readonly,
                 create=not readonly,
             )
+            if not readonly:
+                fsync_path(path)  # LMDB syncs its files, and not their names.
         self._spans, self._notes = (
             self._table(name, create=not readonly) for name in (b"spans", b"notes")
         )

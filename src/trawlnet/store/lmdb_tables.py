@@ -9,6 +9,7 @@ from typing import Any, Final
 import lmdb
 import msgspec
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.store.errors import StoreError
 
 FORMAT: Final = b"trawlnet store 1"
@@ -56,8 +57,10 @@ def read_counters(txn: Any, tables: Tables) -> Counters:
 
 def open_environment(path: Path, map_size: int) -> Any:
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        return lmdb.open(str(path), map_size=map_size, max_dbs=_MOST_TABLES)
+        make_directory(path)
+        environment = lmdb.open(str(path), map_size=map_size, max_dbs=_MOST_TABLES)
+        fsync_path(path)  # LMDB syncs its files, and not their names.
+        return environment
     except (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError) as error:
         raise _foreign(path, str(error)) from error
     except (lmdb.Error, OSError) as error:

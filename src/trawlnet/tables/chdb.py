@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 import orjson
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesMissing, said
 from trawlnet.tables.ports import NO_PARAMETERS, Parameter, Query
 from trawlnet.tables.sql import statement
@@ -103,7 +104,7 @@ async def open_chdb(folder: Path) -> ChdbTables:
 
 
 def _open(folder: Path, session_at: Any) -> ChdbTables:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     lock = _take(folder)
     try:
         session = session_at(str(folder))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesRefused
 from trawlnet.tables.relational import NO_VALUES, Dialect, Statement, Transaction, Values
 
@@ -40,11 +41,12 @@ async def open_sqlite(path: Path, *, readonly: bool = False) -> Sqlite:
 
 def _connect(path: Path) -> sqlite3.Connection:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         # Transactions are begun and ended in words, never by the driver's guess.
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         for pragma in _PRAGMAS:
             connection.execute(pragma)
+        fsync_path(path.parent)  # The first log of a new file is synced before any name is.
     except (sqlite3.Error, OSError) as error:
         raise TablesError(f"cannot open {path}: {error}", "is it an SQLite file?") from error
     return connection

@@ -43,6 +43,7 @@ from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.share import Mandate
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
@@ -74,7 +75,7 @@ async def open_parts(
     api, server = api_of(config), server_of(config, environ)
     async with AsyncExitStack() as stack:
         folder = workspace / "state" / CRAWLER
-        folder.mkdir(parents=True, exist_ok=True)
+        make_directory(folder)
         ledger = await ledger_to_write(config, folder, server.lane, mandate.token)
         stack.push_async_callback(ledger.close)
         queues = await _open_queues(config, workspace, api, stack)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.ids.words import Decision
+from trawlnet.engine.durable import make_directory
 
 DECISIONS = "decisions.jsonl"
 NOW = "now.json"
@@ -51,7 +52,7 @@ class MissedLog:
     def __init__(self, path: Path, missed: Iterable[int]) -> None:
         self._path = path
         self._missed = dict.fromkeys(missed)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self._path.parent)
         self._rewrite()
 
     def changed(self, came: Iterable[int], went: Iterable[int]) -> None:

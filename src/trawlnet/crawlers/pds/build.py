@@ -26,6 +26,7 @@ from trawlnet.crawlers.pds.scan import scan_pds
 from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.crawl import Parts
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
@@ -183,7 +184,7 @@ def _name(workspace: Path, clock: Clock) -> str:
     """Of all crawls in this workspace on this machine, and of no other: not of those in a copy."""
     file = state_folder(workspace) / _NAME
     if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(file.parent)
         draft = file.with_suffix(".new")
         draft.write_text(f"crawl {owner(clock)} ")
         draft.replace(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from trawlnet.engine.durable import make_directory
 from trawlnet.tables.registry import Registry
 
 _FOLDER = "scans"  # In the state folder.
@@ -22,7 +23,7 @@ _FOLDER = "scans"  # In the state folder.
 def present(state: Path, owner: str) -> Iterator[None]:
     """Be known as alive under this name, as long as this process is."""
     folder = state / _FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     # Locked before it has its name: nobody sees it without the lock.
     draft, path = folder / f".{owner}", folder / owner
     fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)

@@ -10,7 +10,8 @@ from trawlnet.archive.blocks import FoundBlock, Gap, read_exactly
 from trawlnet.archive.census import Census, load_tombstones, take_census
 from trawlnet.archive.segment import Damage, NoArchive, Segment, find_segments
 from trawlnet.archive.tally import Progress, open_all
-from trawlnet.sink.files import disk_errors, fsync_path
+from trawlnet.engine.durable import fsync_path
+from trawlnet.sink.files import disk_errors
 from trawlnet.sink.segment_file import Block, create_segment
 from trawlnet.sink.segment_writer import SegmentWriter
 

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from trawlnet.engine.durable import make_directory
+
 _COMPACT_AT = 1000  # Lines; a file of fewer is left as it is.
 
 
@@ -27,7 +29,7 @@ class RobotsFile:
 
     def __init__(self, path: Path) -> None:
         self._places: dict[str, tuple[int, int]] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         lines = self._read(path)
         if lines >= _COMPACT_AT and lines > 2 * len(self._places):
             self._compact(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.linking import Linker, Refusal
 from trawlnet.crawlers.web.work import PageVisit, SitemapVisit
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
@@ -42,7 +43,7 @@ def remember_seeds(workspace: Path, given: Iterable[str]) -> None:
     known = file.read_text("utf-8").splitlines() if file.exists() else []
     fresh = [one for one in dict.fromkeys(given) if one not in known]
     if fresh:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(file.parent)
         replace_file(file, "".join(f"{one}\n" for one in (*known, *fresh)).encode())
 
 

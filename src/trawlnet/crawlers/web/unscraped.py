@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 
 from trawlnet.crawlers.web.work import PageVisit
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Ledger, Page
-from trawlnet.sink.files import Appender, disk_errors, make_directory, replace_file
+from trawlnet.sink.files import Appender, disk_errors, replace_file
 from trawlnet.sink.queue import Message, Queue
 
 FILE = "unscraped.jsonl"  # In the state folder.
