@@ -49,7 +49,7 @@ def test_the_workspace_may_come_from_a_variable(tmp_path: Path) -> None:
 def test_a_file_is_no_workspace(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for verb in ("status", "crawl"):
-        flags = ("--relay", "http://x", "--contact", "a@b.example") if verb == "crawl" else ()
+        flags = ("--relay", "http://x.org", "--contact", "a@b.example") if verb == "crawl" else ()
         ran = trawlnet("repos", verb, "-w", tmp_path / "file", *flags)
         assert ran.code == 10 and "is not a directory" in ran.err
 
@@ -76,7 +76,7 @@ def test_a_reason_is_one_of_a_closed_list(verb: str, tmp_path: Path) -> None:
         (("--contact", "a@b.example"), "hint: mirror it first: trawlnet repos plc"),
         (("--contact", "a@b.example", "--relay", "x"), "error: 'x' is not the URL of a server"),
         (
-            ("--redis-address", "mysql://x", "--contact", "a@b.example", "--relay", "http://x"),
+            ("--redis-address", "mysql://x", "--contact", "a@b.example", "--relay", "http://x.org"),
             "mysql",
         ),
     ],
@@ -96,7 +96,11 @@ def test_a_crawl_that_cannot_start_says_why(
         "repos crawl --contact a@b.example --relay x",
         "repos crawl --contact a@b.example --relay http://r.example --metrics-address x",
         "pds crawl --contact a@b.example --webhook x",
+        "repos crawl --contact a@b.example --relay http://127.0.0.1:2470",
+        "repos crawl --contact a@b.example --relay http://localhost",
         "repos plc",
+        "repos plc --contact a@b.example --plc-url http://127.0.0.1:2582",
+        "repos plc --contact a@b.example --plc-url http://localhost",
         "pds crawl",
         "pds discover --plc",
         "pds scan https://pds.example",
@@ -115,6 +119,17 @@ def test_what_cannot_start_leaves_nothing_behind(command: str, tmp_path: Path) -
     assert ran.error["error"] and ran.error["hint"]
     assert ran.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_may_not_be_asked_is_told_at_once_with_what_to_type(tmp_path: Path) -> None:
+    for verb, flag in (("plc", "--plc-url"), ("crawl", "--relay"), ("crawl", "--plc-url")):
+        given = ("--contact", "a@b.example", flag, "http://10.0.0.7:2582")
+        more = ("--relay", "https://relay.example.org") if flag == "--plc-url" else ()
+        ran = at_once(
+            "repos", verb, "-w", tmp_path / "net", *given, *(more if verb != "plc" else ())
+        )
+        assert ran.code == 2 and "http://10.0.0.7:2582 is not asked: " in ran.err
+        assert "--allow-private-hosts" in ran.err
 
 
 def test_a_flag_with_a_wrong_value_is_named(tmp_path: Path) -> None:

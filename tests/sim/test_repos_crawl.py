@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from repos_run import Crawled, Truth, archived, blocks_written, run, run_relay
+from repos_run import Crawled, Truth, archived, blocks_written, put_up_mirror, run, run_relay
+from trawlnet.crawlers.repos.identity import Identity
+from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.metrics import StatusClass
@@ -73,6 +75,31 @@ def test_a_file_of_dids_is_crawled_whoever_lists_them(tmp_path: Path) -> None:
     gone |= {f"resolve:{did}": Reason.NOT_FOUND for did in truth.with_status("tombstoned", "junk")}
     inactive = truth.with_status("deactivated", "takendown", "suspended")
     assert crawled.reasons == gone | inactive
+
+
+def test_a_did_that_nobody_can_look_up_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a mirror and without: what the user named does not vanish."""
+    strange = ["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK", "did:web:a.example:b"]
+
+    async def use(world: AtprotoWorld) -> list[dict[str, Reason]]:
+        truth = Truth.of(world)
+        gone = sorted(truth.with_status("tombstoned", "junk"))
+        dids = tmp_path / "dids"
+        dids.write_text("\n".join([*strange, *gone]))
+        plain = await run(world, tmp_path / "plain", dids=str(dids))
+        mirror = put_up_mirror(world, monkeypatch)
+        for did in gone:
+            mirror.rows[did] = Identity(did, "", "")
+        mirrored = await run(world, tmp_path / "mirrored", dids=str(dids))
+        expected = dict.fromkeys(strange, Reason.REFUSED) | dict.fromkeys(gone, Reason.NOT_FOUND)
+        assert len(gone) > 1
+        return [expected, plain.reasons, mirrored.reasons]
+
+    expected, *found = in_world(use, accounts=120, hosts=4)
+    for reasons in found:
+        assert {did_of(key): reason for key, reason in reasons.items()} == expected
 
 
 def test_bad_hosts_cost_nothing_of_the_good_ones(tmp_path: Path) -> None:

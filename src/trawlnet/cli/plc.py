@@ -55,6 +55,9 @@ def plc(
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     agent_for(config.contact, allow_private=config.allow_private_hosts)
+    from trawlnet.crawlers.repos.tabled import directory_url  # Heavy: only this verb needs it.
+
+    directory_url(config)
     create(workspace, "repos")
     return asyncio.run(_mirror(config, workspace, follow, json))
 

@@ -13,8 +13,9 @@ from trawlnet.crawlers.atproto.export import (
     page_url,
     read_page,
 )
-from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.reachable import PRIVATE_HINT
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock
@@ -65,7 +66,8 @@ class ExportReader:
         self.tally = tally
 
     async def page(self, place: Place) -> ExportPage:
-        """The page at a place, however often it must be asked for. Raises Unanswered."""
+        """The page at a place, however often it must be asked for. Raises Unanswered,
+        and NotReady where we may not ask it."""
         tries = waits = 0
         while True:
             url = page_url(self._directory.url, place)
@@ -73,6 +75,9 @@ class ExportReader:
             if isinstance(answer, Lines):
                 self._directory.gate.observe(self._lane, Outcome(Reason.OK))
                 return self._read(answer, place)
+            if answer.reason is Reason.REFUSED:
+                # By ourselves: asking again is no use, however patient somebody is.
+                raise NotReady(f"{self._directory.url} is not asked: {answer.detail}", PRIVATE_HINT)
             if answer.reason.again is Again.PATIENT:
                 waits += 1
             else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
-from trawlnet.crawlers.repos.work import RepoVisit, Resolution, lane_at
+from trawlnet.crawlers.repos.work import RepoVisit, Resolution, lane_at, unresolvable
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 
@@ -67,8 +67,7 @@ class Census:
 
     async def of_vanished(self, dids: Iterable[str]) -> list[Task]:
         """Archived accounts that a directory no longer names: what has become of them?"""
-        tasks = (self._resolution(did) for did in dids)
-        return await self._given_again([task for task in tasks if task is not None])
+        return await self._given_again([self._resolution(did) for did in dids])
 
     async def of_resolved(self, identity: Identity, rev: str) -> list[Task]:
         """One account whose document was asked for; `rev` if it is archived."""
@@ -99,14 +98,18 @@ class Census:
             self.left_out["lives_elsewhere"] += 1
             return None
         # A rev that was told differs from the archived one: no need to ask for it again.
-        return self._visit(state, "" if claim.rev else revs.get(claim.did, ""))
+        task = self._visit(state, "" if claim.rev else revs.get(claim.did, ""))
+        if task is None and not claim.pds:
+            # The user named it: looking it up puts on record why it is not visited.
+            return self._resolution(claim.did)
+        return task
 
-    def _resolution(self, did: str) -> Task | None:
+    def _resolution(self, did: str) -> Task:
         try:
             return Resolution(did, self.resolver.directory_of(did)).task()
         except ValueError:
             self.left_out["unresolvable"] += 1
-            return None
+            return unresolvable(did)
 
     async def _given_again(self, tasks: list[Task]) -> list[Task]:
         if self.update and self.reopen is not None and tasks:

@@ -9,6 +9,7 @@ from pathlib import Path
 from trawlnet.crawlers.atproto.didfile import check_dids
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.reachable import check_reachable
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind
 from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.tables_place import tables_place
@@ -29,10 +30,11 @@ class Given:
 
 def given_by(config: ReposConfig) -> Given:
     """Raises NotReady."""
+    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     relays: Sequence[str] = ()
     dids = None
     if config.chosen_source is SourceKind.RELAY:
-        relays = [_server(relay, "relay.example") for relay in config.relay]
+        relays = [_server(relay, "relay.example", config) for relay in config.relay]
         if not relays:
             raise NotReady("no relay to ask for hosts", "name one: --relay https://relay.example")
     elif config.chosen_source is SourceKind.FILE:
@@ -40,11 +42,10 @@ def given_by(config: ReposConfig) -> Given:
             raise NotReady("no file of DIDs", "name one: --dids FILE")
         dids = Path(config.dids)
         check_dids(dids)
-    agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     return Given(
         agent,
         config.chosen_source,
-        _server(config.plc_url, "plc.directory"),
+        _server(config.plc_url, "plc.directory", config),
         relays,
         dids,
         config.page_size,
@@ -72,11 +73,12 @@ def not_mirrored() -> NotReady:
     )
 
 
-def _server(url: str, example: str) -> str:
+def _server(url: str, example: str, config: ReposConfig) -> str:
     scheme, colon, rest = url.partition("://")
     host = rest.rstrip("/")
     if scheme not in ("http", "https") or not colon or not host or "/" in host:
         raise NotReady(f"{url!r} is not the URL of a server", f"write it like https://{example}")
+    check_reachable(f"{scheme}://{host}", allow_private=config.allow_private_hosts)
     return f"{scheme}://{host}"
 
 

@@ -20,6 +20,7 @@ lane_at = lru_cache(maxsize=65_536)(lane_of)
 
 _LISTINGS_FIRST = -1.0  # Score: how much there is to do should be known early.
 _RESOLVE = "resolve:"
+_NO_DIRECTORY = "no directory"  # A lane on which nothing is asked.
 
 
 class Listed(StrEnum):
@@ -60,6 +61,11 @@ class Resolution:
 
     def task(self) -> Task:
         return Task(_RESOLVE + self.did, lane_at(self.directory), {"resolve": self.directory})
+
+
+def unresolvable(did: str) -> Task:
+    """A DID that no server has a document for: the try at it asks nobody, and says so."""
+    return Task(_RESOLVE + did, _NO_DIRECTORY, {"resolve": ""})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,20 @@
+"""Servers that the user names: whether we may ask them is said before the first request."""
+
+from __future__ import annotations
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.formats.origin import Refusal, canonical_origin
+from trawlnet.net.guard import Guard, Refused
+
+PRIVATE_HINT = "for a server on this machine or in a private network add --allow-private-hosts"
+
+
+def check_reachable(url: str, *, allow_private: bool) -> None:
+    """Raises NotReady for what no request would leave for, as far as its name tells."""
+    refused = canonical_origin(url, allow_private=allow_private).refused
+    try:
+        if refused in (Refusal.PRIVATE, Refusal.ADDRESS):
+            raise Refused(refused.replace("_", " "))
+        Guard(allow_private=allow_private).destination(f"{url}/")
+    except Refused as why:
+        raise NotReady(f"{url} is not asked: {why}", PRIVATE_HINT) from why
