@@ -15,8 +15,8 @@ from tests.servers import RedisServer, free_port, redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
-from trawlnet.store.errors import StoreError, StoreUnreachable
-from trawlnet.store.open import open_store
+from trawlnet.store.errors import StateLost, StoreError, StoreUnreachable
+from trawlnet.store.open import erase_store, open_store
 from trawlnet.store.redis import RedisStore
 
 NOW = 1_700_000_000.0
@@ -198,6 +198,53 @@ def test_a_server_that_is_gone_is_one_clear_error() -> None:
 
     with redis_server() as server:
         asyncio.run(tell(server))
+
+
+def test_a_server_that_lost_the_keys_is_one_loud_error() -> None:
+    """Emptied by somebody, or replaced by an empty one: to every script, whatever it is about."""
+
+    async def tell(url: str) -> None:
+        store = await RedisStore.open(url, owner="one")
+        await store.feed(Page(tasks("a", "b"), "b"))
+        (task,) = (await store.lease({"pds": 1}, NOW, TTL)).tasks
+        client.Redis.from_url(url).flushall()
+        for call in (
+            lambda: store.feed(Page(tasks("c"), "c")),
+            lambda: store.settle([Receipt(task, Reason.OK)]),
+            lambda: store.lease({"pds": 1}, NOW, TTL),
+            lambda: store.renew(["a"], NOW, TTL),
+            lambda: store.hold("pds", NOW),
+            lambda: store.lanes(None, 10),
+            store.counts,
+            store.cursor,
+        ):
+            with pytest.raises(StateLost, match="lost") as lost:
+                await call()
+            assert "run the same command again" in lost.value.hint
+        with pytest.raises(StateLost):
+            await store.close()
+        assert client.Redis.from_url(url).keys("*") == [], "nothing was written after that"
+        again = await RedisStore.open(url, owner="one")
+        assert await again.feed(Page(tasks("a", "b"), "b")) == 2
+        await again.close()
+
+    with redis_server() as server:
+        asyncio.run(tell(server.url))
+
+
+def test_a_crawl_that_is_reset_leaves_no_keys() -> None:
+    async def tell(url: str) -> None:
+        store = await RedisStore.open(url)
+        await store.feed(Page(tasks("a"), "a"))
+        await erase_store(url)
+        with pytest.raises(StateLost):
+            await store.counts()
+        with pytest.raises(StateLost):
+            await store.close()
+        assert client.Redis.from_url(url).keys("*") == []
+
+    with redis_server() as server:
+        asyncio.run(tell(server.url))
 
 
 def test_an_error_does_not_show_the_password() -> None:

@@ -23,10 +23,12 @@ from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.engine.outcome import Reason
+from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto import directory, pds, tenancy
 from trawlnet.sim.atproto.accounts import Account, Status
 from trawlnet.sim.atproto.plan import Host
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
+from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.store.lmdb_notes import open_notes
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ def in_world(use: Callable[[AtprotoWorld], Awaitable[T]]) -> T:
 def pretend_old(workspace: Path, dids: Sequence[str]) -> None:
     """As if these had been archived at an earlier rev."""
     notes = open_notes(workspace / "state" / "repos" / "notes")
-    archive = Archived(notes, workspace / "archive")
+    archive = Archived(notes, workspace / "archive", SystemClock())
     asyncio.run(archive.note(dict.fromkeys(dids, OLD)))
     archive.close()
     notes.close()
@@ -219,7 +221,7 @@ def test_the_notes_can_be_lost_and_are_read_from_the_archive_again(
         before = asked(world)
         again = await run(world, tmp_path)
         notes = open_notes(tmp_path / "state" / "repos" / "notes")
-        archive = Archived(notes, tmp_path / "archive")
+        archive = Archived(notes, tmp_path / "archive", SystemClock())
         assert archive.rev(quiet) is None
         archive.close()
         notes.close()
@@ -306,3 +308,22 @@ def test_an_account_that_moved_is_followed(
     assert moved and {first.reasons[did] for did in moved} == {Reason.DEACTIVATED}
     assert not moved & again.failures.keys()
     assert archived(tmp_path).keys() >= moved
+
+
+def test_what_is_archived_is_written_down_soon_not_only_in_thousands(tmp_path: Path) -> None:
+    """`status` reads it from another process while a slow crawl goes on for hours."""
+
+    async def main() -> list[int]:
+        clock, seen = SimClock(), []
+        notes = open_notes(tmp_path / "notes")
+        archive = Archived(notes, tmp_path / "archive", clock)
+        for number in range(4):
+            await archive.note({f"did:plc:{number}": "3kaaaaaaaaa2a"})
+            with notes.reading(notes.table("revs")) as txn:
+                seen.append(txn.stat(notes.table("revs"))["entries"])
+            await clock.sleep(20.0)
+        archive.close()
+        notes.close()
+        return seen
+
+    assert run_sim(main()) == [1, 1, 3, 3]

@@ -20,7 +20,7 @@ from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.expected import expected
 from trawlnet.crawlers.repos.given import given_by
-from trawlnet.crawlers.repos.recheck import reopen_inactive
+from trawlnet.crawlers.repos.recheck import reopen
 from trawlnet.crawlers.repos.shared import check_shareable
 from trawlnet.fleet.compose import Composer
 from trawlnet.fleet.limits import RunLimits
@@ -83,7 +83,7 @@ async def _crawl(
         alerts.tell(alert_of_beginning("repos", await store.counts(), begun))
         plan = await keys.plan()
         if plan.word is Word.DONE:
-            await reopen_inactive(store, begun - config.recheck_inactive)
+            await reopen(store, begun - config.recheck_inactive)
         objects = open_objects(config.archive, s3)
         composer = Composer(keys, objects, clock, config.segment_size)
         limits = RunLimits(clock, config.max_seconds, config.max_tasks)

@@ -40,19 +40,27 @@ def of_running(workspace: Workspace, *, patiently: bool = True) -> dict[str, Any
 
 
 def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Workspace) -> str:
-    pid, name = row["running"], workspace.crawler
+    name = workspace.crawler
     lines = [
-        f"{name} in {shown(workspace.path)}: "
-        + (f"running, pid {pid}, {row['rate']:g} tries/s" if pid else "not running"),
+        f"{name} in {shown(workspace.path)}: {_running(row, facts)}",
         f"  known     {row['known']:>12,}",
         f"  open      {row['open']:>12,}  ({_parts_of_open(row)})",
         f"  scheduled {row['scheduled']:>12,}",
         f"  settled   {sum(row['settled'].values()):>12,}  ({listed(row['settled'])})",
         f"  attempts  {sum(row['attempts'].values()):>12,}  ({listed(row['attempts'])})",
         f"  cursor    {row['cursor'] or 'none'}",
-        *(f"  {name}: {_fact(value)}" for name, value in facts.items()),
+        *(f"  {name}: {_fact(value)}" for name, value in facts.items() if name != _ELSEWHERE),
     ]
     return "\n".join(lines)
+
+
+def _running(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    if row["running"]:
+        return f"running, pid {row['running']}, {row['rate']:g} tries/s"
+    return f"running on {facts[_ELSEWHERE]}" if facts.get(_ELSEWHERE) else "not running"
+
+
+_ELSEWHERE = "running_on"  # Of the facts: a process at work on another machine, as a server knows.
 
 
 def _fact(value: Any) -> str:

@@ -18,6 +18,10 @@ class StoreUnreachable(StoreError):
     """The server that holds the store does not answer."""
 
 
+class StateLost(StoreError):
+    """The server is there, and no longer has what it had."""
+
+
 class Fenced(StoreError):
     """Another shard has taken our lanes over: what we know of them is out of date."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from redis.asyncio import Redis
 
-from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.outcome import Again, Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
 from trawlnet.engine.task import Task
 from trawlnet.store.errors import StoreError
@@ -65,6 +65,7 @@ class RedisStore:
         self._owner = ""
         self._writer = ""
         self._sequence = 0
+        self._erased = False
         # Writes are numbered, and the server skips numbers from the past: they go one by one.
         self._writing = asyncio.Lock()
 
@@ -150,8 +151,12 @@ class RedisStore:
     async def counts(self) -> Counts:
         answer = await self._scripts.run("counts")
         opened, leased, waiting, blocked, scheduled, known, attempts, settled = answer
-        words = by_reason(attempts), by_reason(settled)
-        return Counts(opened, leased, waiting, blocked, scheduled, known, *words)
+        words = by_reason(settled)
+        # These are failures that are not completed.
+        known += sum(n for reason, n in words.items() if reason.again is not Again.NEVER)
+        return Counts(
+            opened, leased, waiting, blocked, scheduled, known, by_reason(attempts), words
+        )
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         for word in await self._failed_words() if reason is None else [reason]:
@@ -189,9 +194,12 @@ class RedisStore:
         """Delete every key under the prefix. Cut short, it must be run again before a crawl."""
         async for names in self._scripts.names():
             await self._scripts.delete(names)
+        self._erased = True
 
     async def close(self) -> None:
         try:
+            if self._erased:
+                return  # Giving back what is no more would leave keys behind.
             await self._scripts.run("release", self._owner)
             await self._scripts.ask("HDEL", "applied", self._writer)
         finally:

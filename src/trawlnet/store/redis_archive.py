@@ -1,14 +1,18 @@
-"""What others read in Redis about an archive that grows: its segment, and how much is in it."""
+"""What others read in Redis about an archive that grows: its segment, how much is in it, and who
+is at work on it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from trawlnet.engine.ports import Ledger
+from trawlnet.engine.ports import Clock, Store
 from trawlnet.store.redis import RedisStore
 
 _AT_ONCE = 2000  # Keys in one command.
+_AT_WORK_EVERY = 5.0  # Seconds between two words of a process at work,
+_AT_WORK_FOR = 20  # and after which, without another, it is taken to be gone.
 
 
 class ArchiveKeys:
@@ -26,7 +30,7 @@ class ArchiveKeys:
         self._untold = (self._untold[0] + repos, self._untold[1] + size)
         async with self._telling:
             (repos, size), self._untold = self._untold, (0, 0)
-            if repos:
+            if size:
                 await self._send(repos, size)
 
     async def _send(self, repos: int, size: int) -> None:
@@ -34,6 +38,15 @@ class ArchiveKeys:
         await self._store.ask("HINCRBY", "stats", "bytes_written", size)
         if (number := self._segment()) is not None:
             await self._store.ask("SET", "segment_num", number)
+
+    async def at_work(self, who: str, clock: Clock) -> None:
+        """Say so as long as this runs; `status` looks from other machines."""
+        try:
+            while True:
+                await self._store.ask("SET", "running", who, "EX", _AT_WORK_FOR)
+                await clock.sleep(_AT_WORK_EVERY)
+        finally:
+            await self._store.ask("DEL", "running")
 
     async def forget_done(self, keys: Sequence[str]) -> None:
         """Keys that are done may be given once more; failures stay what they are."""
@@ -44,9 +57,11 @@ class ArchiveKeys:
             if done:
                 await self._store.ask("SREM", "completed", *done)
 
-    async def read(self) -> dict[str, int]:
+    async def read(self) -> dict[str, Any]:
         stats = await self._store.ask("HGETALL", "stats")
+        who = await self._store.ask("GET", "running")
         return {
+            "running_on": None if who is None else who.decode(),
             "total_crawled": int(stats.get(b"total_crawled", 0)),
             "bytes_written": int(stats.get(b"bytes_written", 0)),
             "segment_num": int(await self._store.ask("GET", "segment_num") or 0),
@@ -54,11 +69,11 @@ class ArchiveKeys:
         }
 
 
-def archive_keys(store: Ledger, segment: Callable[[], int | None]) -> ArchiveKeys | None:
+def archive_keys(store: Store, segment: Callable[[], int | None]) -> ArchiveKeys | None:
     return ArchiveKeys(store, segment) if isinstance(store, RedisStore) else None
 
 
-async def read_archive_keys(url: str) -> dict[str, int]:
+async def read_archive_keys(url: str) -> dict[str, Any]:
     store = await RedisStore.open(url)
     try:
         return await ArchiveKeys(store, lambda: 0).read()

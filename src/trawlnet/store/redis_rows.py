@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.outcome import Again, Reason, Receipt
 from trawlnet.engine.ports import Failure
 from trawlnet.engine.task import Task
 from trawlnet.store.packing import clean_detail, pack_payload, text_bytes, unpack_payload
@@ -41,6 +41,7 @@ def packed_receipt(receipt: Receipt, part: str) -> list[Any]:
         repr(float(receipt.at)),
         part,
         list(receipt.news.counts.items()) if isinstance(receipt.news, Tally) else [],
+        receipt.reason.again is Again.NEVER,
     ]
 
 

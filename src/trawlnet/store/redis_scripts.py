@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from trawlnet.store.errors import Fenced, StoreError, StoreUnreachable
+from trawlnet.store.errors import Fenced, StateLost, StoreError, StoreUnreachable
 
 SCAN_COUNT: Final = 500
 _UNREACHABLE: Final = (
@@ -52,15 +52,21 @@ class Scripts:
         self._token = token  # Checked by every script that changes a lane.
         self._where = without_password(url)
         self._scripts: dict[str, Any] = {
-            name: client.register_script(script_source(name)) for name in names
+            name: client.register_script(script_source(name)) for name in ("epoch", *names)
         }
+        self._epoch = ""  # Of the keys as we first saw them; checked by every script.
 
     async def run(self, name: str, *args: Any) -> Any:
-        packed = msgspec.msgpack.encode(args)
+        """Raises StateLost when the keys are no longer those that we began with."""
+        if not self._epoch:
+            self._epoch = (await self._call("epoch", ())).decode()
+        return await self._call(name, args)
+
+    async def _call(self, name: str, args: Sequence[Any]) -> Any:
+        texts = [msgspec.msgpack.encode(args), self._token, self._epoch]
         try:
             async with self._calls:
-                call = self._scripts[name](keys=[self._prefix], args=[packed, self._token])
-                return await _ended(call)
+                return await _ended(self._scripts[name](keys=[self._prefix], args=texts))
         except (exceptions.RedisError, OSError) as error:
             raise self._trouble(error) from error
 
@@ -100,6 +106,13 @@ def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
     """What the client raised, in words; `where` without a password."""
     if str(error).startswith(_FENCED):
         return Fenced(f"this shard was replaced: {str(error).removeprefix(_FENCED).strip()}")
+    if str(error).startswith(_LOST):
+        return StateLost(
+            f"Redis at {where} has lost the state of this crawl: it was emptied, or an empty "
+            "server took its place",
+            "what is archived is whole; make that server keep its data (appendonly yes), then run "
+            "the same command again: it starts over and fetches only what is not archived",
+        )
     if isinstance(error, exceptions.AuthenticationError):
         return StoreError(
             f"Redis at {where} refuses us: {error}",
@@ -128,6 +141,7 @@ async def _ended(call: Awaitable[Any]) -> Any:
 
 
 _FENCED: Final = "FENCED"  # As shared.lua says it.
+_LOST: Final = "LOST"
 
 
 def _literally(prefix: str) -> str:

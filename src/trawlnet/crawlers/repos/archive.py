@@ -15,7 +15,8 @@ from trawlnet.observe.repos import RepoMeter
 from trawlnet.sink.files import disk_errors
 from trawlnet.sink.segments import SegmentSink
 
-# Told after each batch that is durable: how many repositories, how many bytes.
+# Told after each batch that is durable: how many repositories that were not archived before, and
+# how many bytes.
 Told = Callable[[int, int], Awaitable[None]]
 
 
@@ -46,24 +47,25 @@ class ArchiveSink:
         )
         if stones:
             await asyncio.to_thread(self._bury, stones)
+        revs = await self._archived.revs(one.made.did for one in fetched)
         changes = {stone.did: "" for stone in stones}
         changes |= {one.made.did: one.made.rev for one in fetched}
         await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
         for one in fetched:
             one.ticket.close()
-        await self._tell(fetched)
+        await self._tell(fetched, len({one.made.did for one in fetched} - revs.keys()))
 
     def _bury(self, stones: Sequence[Tombstone]) -> None:
         with disk_errors(f"writing tombstones to {self._folder}"):
             append_tombstones(self._folder, stones)
 
-    async def _tell(self, fetched: Sequence[Fetched]) -> None:
+    async def _tell(self, fetched: Sequence[Fetched], new: int) -> None:
         for one in fetched:
             self._meter.archived(one.made.records, len(one.made.block))
         self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
         if fetched:
             for tell in self.told:
-                await tell(len(fetched), sum(len(one.made.block) for one in fetched))
+                await tell(new, sum(len(one.made.block) for one in fetched))
 
 
 def _blocks(batch: Sequence[tuple[Task, Sequence[Any]]]) -> list[tuple[Task, list[Fetched]]]:

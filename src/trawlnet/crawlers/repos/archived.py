@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ import msgspec
 
 from trawlnet.archive.blocks import FoundBlock, walk
 from trawlnet.archive.tombstones import NAME, read_tombstones
+from trawlnet.engine.ports import Clock
 from trawlnet.formats import rca
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_notes import KEY_MAX, Notes, note_values
@@ -26,7 +28,8 @@ from trawlnet.store.lmdb_notes import KEY_MAX, Notes, note_values
 log = logging.getLogger(__name__)
 
 _NOTHING: Mapping[str, Mapping[str, int]] = MappingProxyType({})
-_PENDING = 4096  # Changes that are written down together.
+_PENDING = 4096  # Changes that are written down together,
+_WRITE_EVERY = 30.0  # or what has come in so many seconds: `status` reads what is written.
 _LOOKUPS_AT_ONCE = 2000  # Then others may run: a page of DIDs is long.
 TABLE = "revs"
 DROPS = "drops"
@@ -35,8 +38,10 @@ DROPS = "drops"
 class Archived:
     """To be made when nobody writes to the archive, and told about everything written later."""
 
-    def __init__(self, notes: Notes, archive: Path) -> None:
+    def __init__(self, notes: Notes, archive: Path, clock: Clock) -> None:
         self._notes = notes
+        self._clock = clock
+        self._written_at = -math.inf
         self._archive = archive
         self._revs = notes.table(TABLE)
         self._segments = notes.table("segments")
@@ -81,7 +86,9 @@ class Archived:
         how many records of them were left out, by reason, for the report."""
         self._pending.update(changes)
         self._left_out.update(left_out)
-        if len(self._pending) >= _PENDING and not self._writing:
+        is_old = self._clock.now() - self._written_at >= _WRITE_EVERY
+        if self._pending and not self._writing and (is_old or len(self._pending) >= _PENDING):
+            self._written_at = self._clock.now()
             await asyncio.to_thread(self._write_down)
 
     def close(self) -> None:

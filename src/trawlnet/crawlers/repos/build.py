@@ -22,13 +22,14 @@ from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.heap import steady_heap
 from trawlnet.crawlers.repos.making import read_car, read_cars, recipe
 from trawlnet.crawlers.repos.rates import PdsRates
-from trawlnet.crawlers.repos.recheck import reopen_inactive
+from trawlnet.crawlers.repos.recheck import is_under_way, reopen
 from trawlnet.crawlers.repos.residents import NotedResidents
 from trawlnet.crawlers.repos.resolving import DocumentResolver
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.spill import FOLDER, Spills
 from trawlnet.crawlers.repos.visit import Visitor
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
+from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source
@@ -74,10 +75,12 @@ async def open_parts(
         residents = NotedResidents(shelf.notes)
         stack.callback(residents.close)
         rates = await PdsRates.open(residents, gate, config)
-        frame = Frame(given, mirror, store, shelf, gate, workspace, rates)
+        resuming = await is_under_way(store)
+        frame = Frame(given, mirror, store, shelf, gate, workspace, rates, resuming)
         parts = await assembled(config, frame, clock, metrics, stack)
-        await reopen_inactive(store, clock.now() - config.recheck_inactive)
-        yield parts
+        if not resuming:
+            await reopen(store, clock.now() - config.recheck_inactive)
+        yield _at_work(parts, workspace) if config.redis_address else parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Frame:
     gate: Gate
     scratch: Path  # A folder for what need not outlive the crawl.
     rates: PdsRates
+    resuming: bool = False  # A sweep that was begun goes on; else a new one begins.
 
 
 async def assembled(
@@ -144,6 +148,21 @@ async def assembled(
     return Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
 
 
+def _at_work(parts: Parts, workspace: Path) -> Parts:
+    """With word of it in Redis, where the store is there: other machines look."""
+    from trawlnet.store.redis_archive import archive_keys  # The client is not always there.
+
+    keys = archive_keys(parts.store, lambda: None)
+    if keys is None:
+        return parts
+    who = f"{socket.gethostname()}, pid {os.getpid()}, in {workspace.resolve()}"
+
+    async def tell(control: Control) -> None:
+        await keys.at_work(who, parts.clock)
+
+    return replace(parts, companions=(*parts.companions, tell))
+
+
 def reading_threads(cores: int | None) -> int:
     return min(max(_LEAST_THREADS, cores or 0), _MOST_THREADS)
 
@@ -178,6 +197,10 @@ async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStac
         remember_done=bool(config.redis_address),
     )
     stack.push_async_callback(store.close)
+    if config.redis_address:
+        from trawlnet.crawlers.repos.binding import bind  # The Redis client is not always there.
+
+        await bind(store, workspace / "state" / "repos", _owner(workspace))
     return store
 
 
@@ -199,7 +222,7 @@ async def _open_shelf(
     stack.push_async_callback(segments.close)
     notes = open_notes(workspace / "state" / "repos" / _NOTES)
     stack.callback(notes.close)
-    archived = Archived(notes, folder)
+    archived = Archived(notes, folder, clock)
     stack.callback(archived.close)
     return Shelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
 
@@ -242,7 +265,7 @@ def _source(frame: Frame, census: Census, rates: PdsRates) -> Source:
     if given.dids is not None:
         return FileSource(given.dids, given.page_size, census, rates, shelf.meter)
     if given.relays:
-        return RelaySource(given.relays, frame.store, census)
+        return RelaySource(given.relays, census, resuming=frame.resuming)
     if mirror is None or given.kind is SourceKind.RELAY:
         return NoSource()
     return PlcSource(mirror.pages, census, shelf.archived, rates, shelf.meter)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trawlnet.archive.segment import number_of
 from trawlnet.crawlers.repos.archived import TABLE
@@ -11,7 +12,7 @@ from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.store.lmdb_notes import count_notes
 
 
-async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, int]:
+async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
     """The same names wherever they come from."""
     if config.redis_address:
         from trawlnet.store.redis_archive import read_archive_keys  # Needs the extra package.

@@ -86,7 +86,7 @@ async def open_shard(
         stack.callback(notes.close)
         meter = RepoMeter(metrics)
         # What is archived is remembered in Redis: there is no archive here to look at.
-        archived = Archived(notes, share.scratch / "archive")
+        archived = Archived(notes, share.scratch / "archive", clock)
         stack.callback(archived.close)
         gate = Gate(clock, _unknown(config), barred_until=share.barred_until)
         rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))

@@ -13,7 +13,7 @@ from trawlnet.crawlers.repos.claims import Census, Claim
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.work import Listed, Listing, lane_at
-from trawlnet.engine.ports import Page, Store
+from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.formats.syntax import is_did
 from trawlnet.observe.repos import RepoMeter
@@ -84,18 +84,17 @@ def _by_lane(identities: Sequence[Identity]) -> dict[str, list[str]]:
 class RelaySource:
     """One page: the first listing of each relay. All else is found by listing.
 
-    A run that finds work left over continues it; any other begins a new sweep.
+    A run that found work left over goes on with it; any other begins a new sweep.
     """
 
-    def __init__(self, relays: Sequence[str], store: Store, census: Census) -> None:
+    def __init__(self, relays: Sequence[str], census: Census, *, resuming: bool) -> None:
         self._relays = relays
-        self._store = store
         self._census = census
+        self._resuming = resuming
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
-        counts = await self._store.counts()
         mark = " ".join(("relay", *self._relays))
-        if after == mark and counts.open > counts.blocked:
+        if after == mark and self._resuming:
             return
         tasks = [Listing(Listed.HOSTS, relay).task() for relay in self._relays]
         if self._census.reopen is not None:

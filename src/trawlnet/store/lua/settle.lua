@@ -1,7 +1,7 @@
 -- settle: for each receipt end the lease, write the word, keep or close the key, add what was found.
 -- args: writer, sequence, remember_done, receipts; a receipt is
--- task, reason, success, next or false, found, detail, at, part of the archive or empty, and pairs
--- of a counter and what is added to it.
+-- task, reason, success, next or false, found, detail, at, part of the archive or empty, pairs of a
+-- counter and what is added to it, and whether the reason stands until somebody asks for a retry.
 local writer, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
 if applied(writer, sequence) then
   return 0
@@ -12,7 +12,7 @@ for _, receipt in ipairs(receipts) do
   end
 end
 
-local function close(task, row, reason, success, detail, at)
+local function close(task, row, reason, success, stands, detail, at)
   local key = task[1]
   redis.call('HDEL', name('tasks'), key)
   redis.call('HINCRBY', name('settled'), reason, 1)
@@ -21,7 +21,8 @@ local function close(task, row, reason, success, detail, at)
     redis.call('HSET', name('details'), key,
       cmsgpack.pack(row_of(task, reason, row[ARRIVAL], detail, at)))
   end
-  if remember_done or not success then
+  -- What ran out of tries is not completed: a later crawl asks for it again.
+  if success and remember_done or stands and not success then
     redis.call('SADD', name('completed'), key)
   end
 end
@@ -72,7 +73,7 @@ local function settle(receipt)
     save(key, again)
     queue(key, again)
   else
-    close(task, row, reason, success, detail, at)
+    close(task, row, reason, success, receipt[10], detail, at)
   end
   for _, other in ipairs(found) do
     if is_known(other[1]) then

@@ -4,7 +4,7 @@
 -- Numbers that must keep their precision travel as strings. Times come from the caller only.
 --
 --   cursor            string  cursor of the last page
---   completed         set     settled keys
+--   completed         set     settled keys that succeeded, or whose failure stands
 --   failed:<reason>   set     settled keys whose last word was no success
 --   details           hash    failed key -> row, for listing and for opening it again
 --   tasks             hash    open or scheduled key -> row
@@ -19,6 +19,9 @@
 --   applied           hash    opening of the store -> number and result of its last write, so that
 --                             a write sent again after a lost connection is not applied again
 --   openings, format  string  how often the store was opened; what wrote these keys
+--   running           string  the process at work, where it is only one; lives for seconds
+--   workspace         string  whose crawl it is, where one process has it to itself
+--   epoch             string  when these keys were begun: another one, or none, are other keys
 --
 -- Of a crawl that many shards share, besides:
 --   fences            hash    bucket of lanes -> token of the shard that owns it
@@ -51,6 +54,13 @@ local READY, LATER, SCHEDULED = 'ready', 'later', 'scheduled'
 
 local function name(...)
   return prefix .. table.concat({ ... })
+end
+
+-- A server that was emptied, or replaced by an empty one, looks like a crawl that is done: whoever
+-- has seen the keys before says which ones, and is told when they are gone.
+local epoch = ARGV[3] or ''
+if epoch ~= '' and redis.call('GET', name('epoch')) ~= epoch then
+  return redis.error_reply('LOST the keys that were begun at ' .. epoch)
 end
 
 local function bucket_of(lane)
@@ -205,6 +215,7 @@ end
 local function is_known(key)
   return redis.call('SISMEMBER', name('completed'), key) == 1
     or redis.call('HEXISTS', name('tasks'), key) == 1
+    or redis.call('HEXISTS', name('details'), key) == 1
 end
 
 -- Whoever owns a lane need not look for the work that others have found for it.
