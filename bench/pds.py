@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import orjson
 import uvloop
-from tests.pds_scan import COMMENT, EPRINT, LIKE, TAG, bench_for, write
+from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench_for, claim, write
 
 from trawlnet.crawlers.pds.scan import scan_pds
 from trawlnet.engine.rules import Manners
@@ -148,7 +148,8 @@ async def measure(told: dict[str, object], lanes: int, asked: Callable[[], int])
 
             async def scan(url: str) -> int:
                 deadline = made.parts.clock.now() + 600.0
-                result = await scan_pds(made.parts, url, deadline=deadline)
+                await claim(made.db, url)
+                result = await scan_pds(made.parts, url, lease=LEASE, deadline=deadline)
                 assert result.complete, result
                 return result.held_total
 

@@ -26,8 +26,10 @@ from trawlnet.sim.habits import DEFAULT_TEMPER, Temper
 from trawlnet.sim.pds import PdsWorld, SimPds, SimRepo, serve_pdses
 from trawlnet.sim.pds.model import about_eprint, eprint
 from trawlnet.sim.serve import loopback_hosts
+from trawlnet.tables.registry import Registry, Source, Terms, migrate_registry
 from trawlnet.tables.relational import Relational, Statement, open_relational
 from trawlnet.tables.scanned import Scanned
+from trawlnet.tables.scanned_rows import ScanKey
 
 EPRINT = "pub.chive.eprint.submission"
 COMMENT = "pub.chive.review.comment"
@@ -37,6 +39,8 @@ LIKE = "app.bsky.feed.like"
 FAST = Manners(rate=10_000.0, burst=100, concurrency=4)
 LIMITS = ScanLimits(request_seconds=5.0)
 LONG = 30.0  # Seconds that no scan of these tests needs.
+LEASE = "bench"  # Who has claimed every PDS of a bench.
+FOREVER = 4e9  # Seconds.
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,22 @@ class Bench:
     async def scan(self, pds: SimPds, *, seconds: float = LONG, **limits: Any) -> ScanResult:
         parts = replace(self.parts, limits=replace(self.parts.limits, **limits))
         deadline = parts.clock.now() + seconds
-        return await scan_pds(parts, self.world.url(pds), deadline=deadline)
+        await claim(self.db, self.world.url(pds))
+        return await scan_pds(parts, self.world.url(pds), lease=LEASE, deadline=deadline)
 
     async def scan_did(self, pds: SimPds, did: str) -> ScanResult:
-        return await scan_did(self.parts, self.world.url(pds), did)
+        await claim(self.db, self.world.url(pds))
+        return await scan_did(self.parts, self.world.url(pds), did, lease=LEASE)
+
+    def key(self, pds: SimPds) -> ScanKey:
+        return ScanKey(self.world.url(pds), self.parts.routes.scope, LEASE)
 
     def looking_for(self, *globs: str, **more: Any) -> Bench:
         routes = replace(self.parts.routes, globs=globs or PRESET, **more)
         return replace(self, parts=replace(self.parts, routes=routes))
+
+    async def run(self, sql: str) -> None:
+        await self.db.run(Statement("run", sql))
 
     async def uris(self, table: str, *, live: bool = True) -> list[str]:
         rows = await self.db.rows(Statement("all", f"SELECT uri, deleted_at FROM {table}"))
@@ -103,6 +115,7 @@ async def bench_for(
     try:
         tables = Scanned(db)
         await tables.migrate()
+        await migrate_registry(db)
         async with Http(
             gate, clock, user_agent("mailto:tests@example.org"), guard=Guard(allow_private=True)
         ) as http:
@@ -123,6 +136,13 @@ async def bench_for(
             yield Bench(world, parts, db, gate)
     finally:
         await db.close()
+
+
+async def claim(db: Relational, url: str) -> None:
+    """Scans write only what their process has claimed."""
+    registry = Registry(db, Terms(allow_private=True))
+    await registry.register(url, Source.USER, now=0.0)
+    await registry.claim_one(url, 0.0, FOREVER, LEASE)
 
 
 def pdses_on(count: int, first: int) -> list[SimPds]:

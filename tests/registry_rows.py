@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry import Found, Registry, Source
+from trawlnet.tables.registry import Ended, Found, Registry, Source
 
 HOUR = 3600.0
 _NAMES = ("anemone", "brine", "coral", "dory", "eider", "fathom", "gannet", "harbour", "inlet")
@@ -24,7 +24,7 @@ async def fill_registry(registry: Registry, now: float, count: int = 180) -> Non
     founds = [
         Found(
             f"https://{_NAMES[n % 9]}-{n:03}.{_ENDINGS[n % 5]}",
-            rng.choices(tuple(Source), (60, 25, 5, 10))[0],
+            rng.choices(tuple(Source), (60, 25, 5, 10, 0))[0],
             accounts=int(rng.paretovariate(0.6)) % 400_000,
         )
         for n in range(count)
@@ -47,4 +47,4 @@ async def _end_scan(registry: Registry, url: str, owner: str, now: float) -> Non
         await registry.put_off(url, owner, Reason.RATE_LIMITED, now=now, again_in=9 * HOUR)
     else:
         found = int(rng.paretovariate(0.7)) if fate < 0.55 else 0
-        await registry.completed(url, owner, found=found, indexed=found, now=now)
+        await registry.completed(url, owner, Ended(found, found), now=now)

@@ -217,3 +217,28 @@ def test_a_registry_on_a_server_is_shared_and_needs_no_workspace(
         assert reset.code == 0 and listed(tmp_path / "net", *where) == {}
     gone = at_once("pds", "list", "-w", tmp_path / "net", *where, "--json")
     assert gone.code == 12 and json.loads(gone.err.splitlines()[-1])["hint"]
+
+
+@pytest.mark.parametrize("glob", ["pub.chive", "pub", "", "pub..*", "pub.chive.[ab]*", "a b.c.*"])
+def test_a_pattern_that_fits_no_collection_is_refused(tmp_path: Path, glob: str) -> None:
+    ran = at_once("pds", "scan", "-w", tmp_path, "https://pds.example", "--collections", glob)
+    assert ran.code == 2 and "app.bsky.*" in ran.err
+
+
+def test_other_collections_withdraw_nothing_and_are_named_when_nothing_fits(
+    network: Any, tmp_path: Path
+) -> None:
+    url = network.ready["pds"][0]
+    pace = ("--requests-per-minute", 60_000, "--plc-rps", 1000, "--max-records-per-pds", 100_000)
+    known = ("--plc-url", network.ready["plc"], "--allow-private-hosts", *pace)
+    scan = ("pds", "scan", "-w", tmp_path / "net", url, *known, "--collections")
+    assert trawlnet(*scan, POSTS).code == 0
+    before = listed(tmp_path / "net")[url]
+    mistyped = trawlnet(*scan, "app.bksy.*", "--json")
+    assert mistyped.code == 0 and "nothing there fits --collections app.bksy.*" in mistyped.err
+    (row,) = mistyped.rows
+    assert row["held"] == {}
+    after = listed(tmp_path / "net")[url]
+    assert after["chive_record_count"] == before["chive_record_count"] > 0
+    again = trawlnet(*scan, POSTS)
+    assert again.code == 0 and "0 records read" in again.err and "hint" not in again.err

@@ -10,6 +10,7 @@ import pytest
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry import (
+    Ended,
     Found,
     PdsRow,
     Registered,
@@ -23,7 +24,8 @@ from trawlnet.tables.registry import (
 )
 from trawlnet.tables.registry_notes import Lookup
 from trawlnet.tables.registry_report import account_counts
-from trawlnet.tables.registry_rules import DAY, HIGH, HOUR, LOW, MEDIUM
+from trawlnet.tables.registry_rules import DAY, HIGH, HOUR, LOW, MEDIUM, as_shown
+from trawlnet.tables.relational import Statement, named, to_db
 
 NOW = 1_800_000_000.0
 LEASE = 60.0
@@ -137,7 +139,7 @@ def test_a_domain_has_a_budget_of_hosts_that_never_answered(where: Path | str) -
         assert [one.reason for one in entered] == ["", "", "", *["domain_budget"] * 2, ""]
         # One that turns out to be a PDS makes room for the next.
         await claimed(registry, founds[0].url)
-        await registry.completed(founds[0].url, "me", found=0, indexed=0, now=NOW)
+        await registry.completed(founds[0].url, "me", Ended(0, 0), now=NOW)
         again = await registry.register_many(founds, NOW)
         assert [one.verdict for one in again][3:] == [
             Verdict.NEW,
@@ -185,11 +187,11 @@ def test_who_has_lost_a_lease_can_finish_nothing(where: Path | str) -> None:
         await filled(registry, A)
         await claimed(registry, A, NOW, "slow")
         late = NOW + LEASE + 1
-        assert not await registry.completed(A, "slow", found=1, indexed=1, now=late)
+        assert not await registry.completed(A, "slow", Ended(1, 1), now=late)
         await claimed(registry, A, late, "fast")
         before = await known(registry, A)
         for lost in (
-            registry.completed(A, "slow", found=9, indexed=9, now=late),
+            registry.completed(A, "slow", Ended(9, 9), now=late),
             registry.partial(A, "slow", now=late, again_in=1.0),
             registry.put_off(A, "slow", Reason.RATE_LIMITED, now=late, again_in=1.0),
             registry.failed(A, "slow", "x", Reason.TIMEOUT, late),
@@ -199,7 +201,7 @@ def test_who_has_lost_a_lease_can_finish_nothing(where: Path | str) -> None:
             assert not await lost
         assert await known(registry, A) == before
         assert (await registry.stats(late)).attempts == {}
-        assert await registry.completed(A, "fast", found=2, indexed=1, now=late)
+        assert await registry.completed(A, "fast", Ended(2, 1), now=late)
 
     on(where, body)
 
@@ -247,7 +249,7 @@ def test_scans_that_were_cut_short_can_be_claimed_alone(where: Path | str) -> No
         assert {row.pds_url for row in rows} == {A, B}
         # Whoever is being scanned, has been scanned whole or has failed, is not under way.
         assert await registry.next_begun(later + 60.0, begun) is None
-        assert await registry.completed(A, "me", found=1, indexed=1, now=later + 61.0)
+        assert await registry.completed(A, "me", Ended(1, 1), now=later + 61.0)
         assert await registry.failed(B, "me", "", Reason.TIMEOUT, later + 61.0)
         assert await registry.claim(5, later + DAY, LEASE, "me", begun) == []
 
@@ -273,7 +275,7 @@ def test_nobody_who_scans_once_ends_while_something_is_left(where: Path | str) -
         assert await left() == later + 60.0, "what is put off may wait for ever"
         assert await left(later + 60.0) == soon
         await claimed(registry, A, later + 60.0)
-        assert await registry.completed(A, "me", found=1, indexed=1, now=later + 61.0)
+        assert await registry.completed(A, "me", Ended(1, 1), now=later + 61.0)
         assert await left() is None
 
     on(where, body)
@@ -298,7 +300,7 @@ def test_a_whole_scan_says_when_the_next_is_due(
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        assert await registry.completed(A, "me", found=found, indexed=found, now=NOW)
+        assert await registry.completed(A, "me", Ended(found, found), now=NOW)
         row = await known(registry, A)
         assert (row.status, row.scan_priority) == (status, priority)
         assert (row.last_scan_at, row.next_scan_at) == (NOW, NOW + again_in)
@@ -324,7 +326,7 @@ def test_failures_back_off_and_the_fifth_in_a_row_gives_up(where: Path | str) ->
         assert (row.status, row.next_scan_at) == (Status.UNREACHABLE, now + 30 * DAY)
         # Rarely is not never, and one success makes up for all.
         (row,) = await registry.claim(5, now + 30 * DAY, LEASE, "me")
-        assert await registry.completed(A, "me", found=1, indexed=1, now=now + 30 * DAY)
+        assert await registry.completed(A, "me", Ended(1, 1), now=now + 30 * DAY)
         row = await known(registry, A)
         assert (row.status, row.consecutive_failures) == (Status.ACTIVE, 0)
 
@@ -335,7 +337,7 @@ def test_a_failure_keeps_what_the_last_whole_scan_found(where: Path | str) -> No
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        await registry.completed(A, "me", found=4, indexed=3, now=NOW)
+        await registry.completed(A, "me", Ended(4, 3), now=NOW)
         row = await fail(registry, A, NOW + DAY)
         assert (row.status, row.chive_record_count) == (Status.ACTIVE, 4)
         assert (row.last_scan_at, row.last_reason) == (NOW, Reason.TIMEOUT)
@@ -407,7 +409,7 @@ def test_a_mention_brings_one_without_records_forward(where: Path | str) -> None
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        await registry.completed(A, "me", found=0, indexed=0, now=NOW)
+        await registry.completed(A, "me", Ended(0, 0), now=NOW)
         again = await registry.register(A, Source.DID, now=NOW + 2 * DAY)
         assert again.verdict is Verdict.REVIVED
         (row,) = await registry.claim(5, NOW + 2 * DAY, LEASE, "you")
@@ -433,21 +435,21 @@ def test_important_rows_go_first_but_nobody_waits_for_ever(where: Path | str) ->
         await filled(registry, A, B)
         for url, found in ((A, 1), (B, 0)):
             await claimed(registry, url)
-            await registry.completed(url, "me", found=found, indexed=0, now=NOW)
+            await registry.completed(url, "me", Ended(found, 0), now=NOW)
         await registry.register(C, Source.PLC, now=NOW + 7 * DAY)
         # All three are due: the one with records longest, and it is the most important, too.
         now = NOW + 7 * DAY
         order = [row.pds_url for row in await registry.claim(9, now, LEASE, "me")]
         assert order == [A, C, B]
         # The one with records is back each day, and yet the one without gets its turn.
-        await registry.completed(A, "me", found=1, indexed=0, now=now)
+        await registry.completed(A, "me", Ended(1, 0), now=now)
         for url in (B, C):
             await registry.release(url, "me", now)
         turns = []
         for day in range(1, 4):
             (row,) = await registry.claim(1, now + day * DAY, LEASE, f"{day}")
             turns.append(row.pds_url)
-            await registry.completed(row.pds_url, f"{day}", found=1, indexed=0, now=now + day * DAY)
+            await registry.completed(row.pds_url, f"{day}", Ended(1, 0), now=now + day * DAY)
         assert B in turns
 
     on(where, body)
@@ -468,7 +470,7 @@ def test_listings_filter_and_page_by_url(where: Path | str) -> None:
         await filled(registry, A, B)
         await registry.register("https://under_score.pds-world.net", Source.PLC, now=NOW)
         await claimed(registry, B)
-        await registry.completed(B, "me", found=2, indexed=2, now=NOW)
+        await registry.completed(B, "me", Ended(2, 2), now=NOW)
         names = [row.pds_url for row in await registry.listing(limit=2)]
         assert names == [A, B]
         (rest,) = await registry.listing(after=names[-1])
@@ -488,7 +490,7 @@ def test_figures_add_up(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         await filled(registry, A, B, C)
         await claimed(registry, A)
-        await registry.completed(A, "me", found=5, indexed=4, now=NOW)
+        await registry.completed(A, "me", Ended(5, 4), now=NOW)
         await fail(registry, B, NOW, times=5)
         await claimed(registry, C)
         stats = await registry.stats(NOW)
@@ -582,5 +584,174 @@ def test_accounts_are_told_of_every_host_counted_or_not(where: Path | str) -> No
         await registry.register(B, Source.RELAY, accounts=120, now=NOW)
         await registry.register(A, Source.USER, now=NOW)
         assert await account_counts(where) == [(A, None), (B, 120)]
+
+    on(where, body)
+
+
+MINE, YOURS = Which(scope="mine"), Which(scope="yours")
+
+
+def test_each_scope_is_due_by_itself(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        assert len(await registry.claim(5, NOW, LEASE, "1", MINE)) == 1
+        assert await registry.next_once(NOW, YOURS, NOW + 2.0) == NOW + 2.0  # Somebody has it.
+        assert await registry.completed(A, "1", Ended(3, 3, "mine", True), now=NOW)
+        later = NOW + 10.0
+        assert await registry.claim(5, later, LEASE, "2", MINE) == []
+        assert await registry.next_once(later, MINE, later + 2.0) is None
+        assert await registry.claim(5, later, LEASE, "2") == []  # For nobody's sake.
+        # Whoever looks for something else has seen nothing of it yet.
+        assert await registry.next_once(later, YOURS, later + 2.0) == later + 2.0
+        assert len(await registry.claim(5, later, LEASE, "3", YOURS)) == 1
+        # A scan that is given back is as due as before, also for those that go on with it.
+        assert await registry.release(A, "3", later, begun=True)
+        begun = Which(scope="yours", begun=True)
+        assert await registry.next_begun(later, begun) == later
+        assert len(await registry.claim(5, later, LEASE, "4", begun)) == 1
+        assert await registry.completed(A, "4", Ended(3, 3, "yours", False), now=later)
+        assert await registry.claim(5, later, LEASE, "5", YOURS) == []
+        assert (await known(registry, A)).next_scan_at == later + 7 * DAY
+        assert (await known(registry, A)).status is Status.ACTIVE
+        # What the other has found to be worth a look a week later is mine tomorrow.
+        assert len(await registry.claim(5, NOW + DAY, LEASE, "6", MINE)) == 1
+        assert await registry.failed(A, "6", "away", Reason.TIMEOUT, NOW + DAY)
+        # A server that fails has a rest from everybody.
+        for which in (MINE, YOURS):
+            assert await registry.claim(5, NOW + DAY + 10.0, LEASE, "7", which) == []
+        assert len(await registry.claim(5, NOW + DAY + HOUR, LEASE, "8", MINE)) == 1
+
+    on(where, body)
+
+
+def test_what_a_user_registers_again_is_due_for_everybody(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        assert await registry.completed(A, "me", Ended(0, 0, "mine"), now=NOW)
+        assert (await registry.register(A, Source.USER, now=NOW)).verdict is Verdict.REVIVED
+        assert len(await registry.claim(5, NOW, LEASE, "1", MINE)) == 1
+
+    on(where, body)
+
+
+def test_whoever_waits_for_a_pds_is_the_next_to_have_it(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A, owner="crawl/1")
+        assert await registry.claim_one(A, NOW, LEASE, "account") is None
+        await registry.want(A, NOW, 5.0, "account")
+        await registry.want(A, NOW, 5.0, "second")  # The first is the next.
+        assert await registry.partial(A, "crawl/1", now=NOW + 1.0, again_in=0.0)
+        now = NOW + 2.0
+        begun = Which(begun=True)
+        assert await registry.claim(5, now, LEASE, "crawl/2") == []
+        assert await registry.claim(5, now, LEASE, "crawl/2", begun) == []
+        # And nobody spins while it waits.
+        assert await registry.next_begun(now, begun) == NOW + 5.0
+        assert await registry.claim_one(A, now, LEASE, "second") is None
+        await claimed(registry, A, now, "account")
+        assert await registry.release(A, "account", now, begun=True)
+        assert len(await registry.claim(5, now, LEASE, "crawl/3", begun)) == 1
+        # One that waits no longer keeps nobody out.
+        await registry.want(A, now, 5.0, "gone")
+        assert await registry.partial(A, "crawl/3", now=now, again_in=0.0)
+        assert len(await registry.claim(5, now + 6.0, LEASE, "crawl/4", begun)) == 1
+
+    on(where, body)
+
+
+def test_whoever_is_banned_is_neither_entered_nor_asked(where: Path | str) -> None:
+    shop, host = "https://a.shop.pds-world.net", "https://notshop.pds-world.net"
+
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B, shop, host)
+        await claimed(registry, shop)
+        assert await registry.bans.add("shop.pds-world.net", "asked us to", NOW) == [shop]
+        assert await registry.bans.add("a.pds-world.net", "", NOW) == [A]
+        refused = await registry.register(A, Source.PLC, now=NOW)
+        assert (refused.verdict, refused.reason) == (Verdict.REFUSED, "banned")
+        assert {row.pds_url for row in await registry.listing()} == {B, host}
+        assert [ban.name for ban in await registry.bans.all()] == [
+            "a.pds-world.net",
+            "shop.pds-world.net",
+        ]
+        # A scan under way can conclude nothing.
+        assert not await registry.completed(shop, "me", Ended(1, 1), now=NOW)
+        assert await registry.bans.lift("a.pds-world.net")
+        assert not await registry.bans.lift("a.pds-world.net")
+        assert (await registry.register(A, Source.PLC, now=NOW)).verdict is Verdict.NEW
+        assert await registry.remove("A.pds-world.NET/") == A
+        assert await registry.remove(A) is None
+
+    on(where, body)
+
+
+def test_a_row_that_slipped_in_beside_its_ban_is_never_handed_out(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await registry.bans.add("a.pds-world.net", "", NOW)
+        insert = named("registry", "insert", registry.db.dialect)
+        at = to_db(registry.db.dialect, NOW)
+        values = {"url": A, "source": "did_mention", "domain": "", "accounts": None}
+        more = {"connected": False, "priority": 50, "scan_order": at, "now": at}
+        await registry.db.run(insert, values | more)
+        assert await registry.claim(5, NOW, LEASE, "me") == []
+        assert await registry.get(A) is None
+
+    on(where, body)
+
+
+def test_a_claim_that_ran_out_is_no_scan(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        await claimed(registry, A)
+        assert (await registry.stats(NOW)).by_status[Status.SCANNING] == 1
+        late = NOW + LEASE
+        assert (await registry.stats(late)).by_status[Status.SCANNING] == 0
+        assert (await registry.stats(late)).by_status[Status.PENDING] == 1
+        assert as_shown(await known(registry, A), late).status is Status.PENDING
+        assert await registry.tidy(NOW) == 0
+        assert await registry.tidy(late) == 1
+        assert (await known(registry, A)).status is Status.PENDING
+
+    on(where, body)
+
+
+def test_a_word_of_another_version_is_no_reason_to_fail(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A)
+        sql = "UPDATE pds_registry SET status = 'dozing', discovery_source = 'x', last_reason = 'y'"
+        await registry.db.run(Statement("spoil", sql + ", consecutive_failures = 1"))
+        row = await known(registry, A)
+        assert (row.status, row.discovery_source) == (Status.PENDING, Source.UNKNOWN)
+        assert row.last_reason is Reason.UNKNOWN
+        stats = await registry.stats(NOW)
+        assert stats.total == stats.by_source[Source.UNKNOWN] == 1
+        assert stats.failures == {Reason.UNKNOWN: 1}
+        assert len(await registry.claim(5, NOW, LEASE, "me")) == 1
+
+    on(where, body)
+
+
+def test_a_url_that_says_as_whom_to_come_is_refused(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        told = f"https://good.example@{A.removeprefix('https://')}"
+        refused = await registry.register(told, Source.USER, now=NOW)
+        assert (refused.verdict, refused.reason) == (Verdict.REFUSED, "userinfo")
+
+    on(where, body)
+
+
+def test_a_part_that_failed_is_in_the_row(where: Path | str) -> None:
+    async def body(registry: Registry) -> None:
+        await filled(registry, A, B)
+        await claimed(registry, A)
+        ended = Ended(1, 1, error="2 of 9 repos could not be read: timeout")
+        assert await registry.completed(A, "me", ended, now=NOW)
+        row = await known(registry, A)
+        assert row.last_error == ended.error and row.consecutive_failures == 0
+        await claimed(registry, B)
+        assert await registry.failed(B, "me", "no end", Reason.LOOP, NOW, again_in=30 * DAY)
+        assert (await known(registry, B)).next_scan_at == NOW + 30 * DAY
 
     on(where, body)

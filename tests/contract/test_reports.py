@@ -14,11 +14,19 @@ from trawlnet.crawlers.pds.report import as_json
 from trawlnet.tables.errors import TablesError
 from trawlnet.tables.instance_report import instance_figures
 from trawlnet.tables.instances import opened_instances, store_instances
-from trawlnet.tables.registry import open_registry
+from trawlnet.tables.registry import Source, open_registry
 from trawlnet.tables.registry_report import registry_figures
 from trawlnet.tables.relational import Statement, open_relational
 from trawlnet.tables.scanned import Scanned
-from trawlnet.tables.scanned_rows import ListedRepo, Progress, Reading, Record, Table
+from trawlnet.tables.scanned_rows import (
+    ListedRepo,
+    Progress,
+    Reading,
+    Record,
+    ScanKey,
+    Scope,
+    Table,
+)
 
 NOW = 1_700_000_000.0
 
@@ -60,7 +68,11 @@ def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
             assert before is not None and before.records == {}
             tables = Scanned(registry.db)
             await tables.migrate()
-            place, reading = "https://a.example", Reading("did:plc:x", "rev", 1, ("a.b.c",))
+            url = "https://pds.village.social"
+            await registry.register(url, Source.USER, now=NOW)
+            assert await registry.claim_one(url, NOW, 60.0, "me")
+            place = ScanKey(url, Scope("s", lambda collection: True), "me")
+            reading = Reading("did:plc:x", "rev", 1, ("a.b.c",))
             await tables.list_page(
                 place, [ListedRepo("did:plc:x", "rev")], Progress(walk=1, is_open=True), (), NOW
             )
@@ -70,9 +82,9 @@ def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
             await registry.close()
         assert after is not None
         assert after.records == {"a.b.c": 3}
-        assert after.stats.total == 60 and len(after.largest) == 25
+        assert after.stats.total == 61 and len(after.largest) == 25
         told = as_json(after)
-        assert sum(told["by_status"].values()) == 60 == sum(told["by_source"].values())
+        assert sum(told["by_status"].values()) == 61 == sum(told["by_source"].values())
         assert told["scans"] and told["largest"][0]["records"] >= told["largest"][1]["records"]
 
     asyncio.run(run())

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.pds_scan import bench_for
+from tests.pds_scan import LEASE, bench_for, claim
 
 from trawlnet.crawlers.pds.scan import scan_pds
 
@@ -18,10 +18,12 @@ async def scan(folder: Path) -> None:
     told = json.loads((folder / "world.json").read_text())
     async with bench_for(SimpleNamespace(plc=told["plc"]), folder / "registry.db") as made:
         for url in told["pdses"]:
+            await claim(made.db, url)
             is_complete = False
             while not is_complete:
                 deadline = made.parts.clock.now() + 60.0
-                is_complete = (await scan_pds(made.parts, url, deadline=deadline)).complete
+                result = await scan_pds(made.parts, url, lease=LEASE, deadline=deadline)
+                is_complete = result.complete
 
 
 ROLES = {"scan": scan}

@@ -13,6 +13,7 @@ from trawlnet.tables.registry_rules import (
     GIVE_UP_AT,
     HOUR,
     MEDIUM,
+    Ended,
     Found,
     PdsRow,
     Source,
@@ -66,7 +67,7 @@ def after(row: PdsRow, event: tuple[str, object], now: float) -> PdsRow:
     held = replace(row, status=Status.SCANNING, lease_owner="me", lease_until=now + 60)
     if word == "completed":
         assert isinstance(value, int)
-        return after_completed(held, value, value, now)
+        return after_completed(held, Ended(value, value), now)
     if word == "failed":
         return after_failed(held, str(value), Reason.TIMEOUT, now)
     assert isinstance(value, float)

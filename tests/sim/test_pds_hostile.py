@@ -242,14 +242,83 @@ def test_a_cursor_that_is_refused_later_does_not_stop_scans_for_good(tmp_path: P
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
             assert (await made.scan(pds, records=2)).verdict is Verdict.PARTIAL
-            progress = await made.parts.tables.progress(made.world.url(pds))
+            progress = await made.parts.tables.progress(made.key(pds))
             from dataclasses import replace
 
             spoilt = replace(progress, cursor="from another version")
-            await made.parts.tables.save(made.world.url(pds), spoilt, (), 0.0)
+            await made.parts.tables.save(made.key(pds), spoilt, (), 0.0)
             assert (await made.scan(pds)).reason is Reason.HTTP_ERROR
             result = await made.scan(pds)
             assert result.complete and result.held == {COMMENT: 5}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("page", "real", "most"), [(1000, 0, 1), (1000, 3, 11), (100, 30, 330), (7, 7, 120), (1, 1, 30)]
+)
+def test_a_listing_that_invents_accounts_is_not_walked_for_ever(
+    tmp_path: Path, page: int, real: int, most: int
+) -> None:
+    pds = hostile(Lie.INVENTED_REPOS, repos=real)
+    pds.largest_page = page
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            result = await made.scan(pds, records=10_000)
+            while result.verdict is Verdict.PARTIAL:
+                result = await made.scan(pds, records=10_000)
+            assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.LOOP)
+            assert "lives there" in result.detail
+            assert result.again_in is not None and result.again_in >= 30 * 86_400
+            assert made.world.requests(pds) <= most
+            # Whoever comes back does not have to find out again.
+            before = made.world.requests(pds)
+            again = await made.scan(pds)
+            assert again.reason is Reason.LOOP
+            assert made.world.requests(pds) - before <= min(page, 100) + 2
+
+    asyncio.run(run())
+
+
+def test_a_long_listing_of_those_who_live_there_is_walked_to_its_end(tmp_path: Path) -> None:
+    """A few who have left without a word are no reason to stop."""
+    pds = hostile(repos=90)
+    pds.largest_page = 9
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            for did in list(pds.repos)[::5]:
+                del made.world.homes[did]
+            assert (await made.scan(pds)).complete
+            assert len(await made.uris("eprints")) == 2 * 72
+
+    asyncio.run(run())
+
+
+def test_one_malformed_record_costs_none_of_those_beside_it(tmp_path: Path) -> None:
+    pds = hostile(repos=5)
+    for repo in pds.repos.values():
+        write(repo, COMMENT, 230)
+        repo.spoilt.add(rkey(50))
+    one = next(iter(pds.repos.values()))
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            result = await made.scan(pds, records=100_000)
+            assert result.complete and result.failed == 5
+            assert "5 of 5 repos could not be read: parse_error" in result.error
+            assert len(await made.uris("reviews")) == 5 * 229
+            # It may be any record that cannot be read now: none of them is known to be gone.
+            one.spoilt.add(rkey(51))
+            one.delete(COMMENT, rkey(52))
+            assert (await made.scan(pds, records=100_000)).complete
+            assert len(await made.uris("reviews")) == 5 * 229
+            for repo in pds.repos.values():
+                repo.spoilt.clear()
+            whole = await made.scan(pds, records=100_000)
+            assert whole.complete and not whole.error
+            assert len(await made.uris("reviews")) == 5 * 230 - 1
 
     asyncio.run(run())
 

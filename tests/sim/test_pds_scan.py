@@ -14,11 +14,13 @@ from tests.pds_scan import (
     COMMENT,
     ENDORSEMENT,
     EPRINT,
+    LEASE,
     LIKE,
     TAG,
     Bench,
     bench,
     bench_for,
+    claim,
     pdses_on,
     rkey,
     write,
@@ -167,7 +169,7 @@ def test_records_are_told_apart_and_kept(tmp_path: Path) -> None:
             counts = (result.found, result.indexed, result.skipped, result.failed)
             assert counts == (9, 5, 3, 1)
             assert result.tally.skipped == {TAG: 3}
-            assert result.tally.found["other"] == 1
+            assert result.tally.found["pub.chive.*"] == 1
             assert result.held_total == 9 and result.indexed_held == 5
             for table, size in {"eprints": 2, "reviews": 1, "endorsements": 1, "tags": 3}.items():
                 assert len(await made.uris(table)) == size
@@ -205,7 +207,7 @@ def test_any_collection_can_be_collected(tmp_path: Path) -> None:
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
             result = await made.looking_for("app.bsky.feed.*").scan(pds)
-            assert result.tally.indexed == {"other": 4}
+            assert result.tally.indexed == {"app.bsky.feed.*": 4}
             assert len(await made.uris("records")) == 4
             assert await made.uris("eprints") == []
 
@@ -452,9 +454,11 @@ async def _scan_everything(made: Bench, urls: list[str]) -> None:
 
     for url in urls:
         verdict = Verdict.PARTIAL
+        await claim(made.db, url)
         while verdict is Verdict.PARTIAL:
             deadline = made.parts.clock.now() + 60.0
-            verdict = (await scan_pds(made.parts, url, deadline=deadline)).verdict
+            result = await scan_pds(made.parts, url, lease=LEASE, deadline=deadline)
+            verdict = result.verdict
         assert verdict is Verdict.COMPLETE
 
 
@@ -477,7 +481,7 @@ def test_scans_are_counted_under_names_that_we_know(tmp_path: Path) -> None:
                 indexed % (EPRINT, "success", "2.0"),
                 indexed % (TAG, "skipped", "1.0"),
                 indexed % (COMMENT, "error", "1.0"),
-                indexed % ("other", "success", "1.0"),
+                indexed % ("pub.chive.*", "success", "1.0"),
                 'chive_pds_scans_total{status="success"} 1.0',
                 f'chive_pds_records_scanned_total{{collection="{EPRINT}"}} 2.0',
             ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,8 @@ CONFIG = PdsConfig(requests_per_minute=60_000)
 
 def told(verdict: Verdict, reason: Reason = Reason.OK, held: int = 0, again_in: Any = None) -> Any:
     records = {"c": held} if held else {}
-    return ScanResult(verdict, reason, "", again_in, Tally(), 1, 0, 0, records, held)
+    result = ScanResult(verdict, reason, "", again_in, Tally(), 1, 0, 0, records, held)
+    return replace(result, all_held=held, all_indexed=held)
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Hall:
     most_at_once: int = 0
     sources: Wanted = field(default_factory=lambda: Wanted("", False, Path("/nonexistent")))
 
-    async def scan(self, url: str, deadline: float) -> ScanResult:
+    async def scan(self, url: str, lease: str, deadline: float) -> ScanResult:
         self.starts[url].append(self.clock.now())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)

@@ -22,7 +22,8 @@ from trawlnet.observe.lanes import shown as harmless
 
 if TYPE_CHECKING:  # Only a scan that runs pays for the import.
     from trawlnet.crawlers.pds.build import Kit
-    from trawlnet.crawlers.pds.scan_parts import ScanResult
+    from trawlnet.crawlers.pds.claimed import Bench
+    from trawlnet.crawlers.pds.scan_parts import ScanParts, ScanResult
     from trawlnet.engine.ports import Clock
 
 _KEYS = (
@@ -98,15 +99,17 @@ class _Wish:
 
 async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -> int:
     from trawlnet.crawlers.pds.build import open_kit
+    from trawlnet.crawlers.pds.routing import Routes
     from trawlnet.net.clock import SystemClock
     from trawlnet.observe.metrics import Metrics
 
-    clock, told, bad = SystemClock(), 0, 0
+    clock, told, bad, held = SystemClock(), 0, 0, set[str]()
 
     def tell(url: str, result: ScanResult | str) -> None:
         nonlocal told, bad
         told += 1
         row = {"pds_url": url} | ({"did": wish.did} if wish.did else {}) | _row(result)
+        held.update(row.get("held", ()))
         bad += row["result"] not in (("complete", "partial") if wish.one_slice else ("complete",))
         emit(row) if as_json else say(_line(row))
 
@@ -117,6 +120,8 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
         await _scan(kit, wish, tell)
     if not told:
         say("nothing is due; name a PDS to scan it all the same")
+    for glob in Routes(config.collections).unmatched(held) if told else ():
+        say(f"hint: nothing there fits --collections {glob}")
     return Exit.GIVEN_UP if bad else Exit.DONE
 
 
@@ -124,16 +129,9 @@ async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], N
     from trawlnet.crawlers.pds.build import owner, scan_parts, scanning, state_folder
     from trawlnet.crawlers.pds.claimed import Bench, scan_batch, scan_each
     from trawlnet.crawlers.pds.presence import present, release_dead
-    from trawlnet.crawlers.pds.scan import scan_did
 
     parts, config, clock = await scan_parts(kit), kit.config, kit.clock
     urls = wish.urls
-    if wish.did is not None:
-        seconds = config.scan_timeout if wish.one_slice else _ACCOUNT_SECONDS
-        whole = replace(parts, limits=replace(parts.limits, records=_ACCOUNT_RECORDS))
-        bounded = parts if wish.one_slice else whole
-        tell(urls[0], await scan_did(bounded, urls[0], wish.did, deadline=clock.now() + seconds))
-        return
     # Each PDS is claimed and finished in turn, so that one name serves for all of them.
     name, held = owner(clock), lease(config)
     bench = Bench(
@@ -146,14 +144,43 @@ async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], N
         gap(config),
         wish.one_slice,
         _teller(clock),
+        _tell_wait,
+        parts.routes.scope.digest,
     )
     state = state_folder(kit.workspace)
     await release_dead(kit.registry, state, clock.now())
     with present(state, name):
-        if urls:
+        if wish.did is not None:
+            tell(urls[0], await _account(bench, parts, config, wish))
+        elif urls:
             await scan_each(bench, urls, config.concurrency, tell)
         else:
             await scan_batch(bench, config.batch, config.concurrency, tell)
+
+
+async def _account(
+    bench: Bench, parts: ScanParts, config: PdsConfig, wish: _Wish
+) -> ScanResult | str:
+    from trawlnet.crawlers.pds.claimed import scan_account
+    from trawlnet.crawlers.pds.scan import scan_did
+
+    clock, did = bench.clock, wish.did or ""
+    seconds = config.scan_timeout if wish.one_slice else _ACCOUNT_SECONDS
+    whole = replace(parts, limits=replace(parts.limits, records=_ACCOUNT_RECORDS))
+    bounded = parts if wish.one_slice else whole
+    bench = bench if wish.one_slice else replace(bench, lease=_ACCOUNT_SECONDS)
+
+    async def scan(url: str) -> ScanResult:
+        return await scan_did(bounded, url, did, lease=bench.owner, deadline=clock.now() + seconds)
+
+    return await scan_account(bench, wish.urls[0], scan, clock.now() + lease(config))
+
+
+def _tell_wait(url: str, seconds: float) -> None:
+    say(
+        f"{harmless(url, _DETAIL_CHARS)}: another process scans it; waiting for the end of its "
+        f"slice, {seconds:.0f} s at most"
+    )
 
 
 def _teller(clock: Clock) -> Callable[[str, ScanResult], None]:

@@ -68,6 +68,15 @@ def canonical_origin(text: str, *, allow_private: bool = False) -> Origin:
     return _canonical(text.strip(), allow_private)
 
 
+def names_user(text: str) -> bool:
+    """Whether a URL says as whom to come, as in `https://user@host`."""
+    try:
+        url = URL(text.strip() if _SCHEME.match(text.strip()) else f"https://{text.strip()}")
+    except ValueError:
+        return False
+    return bool(url.username or url.password)
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def _canonical(text: str, allow_private: bool) -> Origin:
     if not text:

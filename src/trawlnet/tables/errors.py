@@ -26,6 +26,10 @@ class TablesRefused(TablesError):
     """The values of one row cannot be stored there; those of others can."""
 
 
+class LeaseLost(Exception):
+    """Another process has the claim now. What was about to be written is not."""
+
+
 class TablesMissing(TablesError):
     """The package that this needs is not installed."""
 

@@ -14,13 +14,22 @@ from urllib.parse import urlsplit
 from trawlnet.engine.outcome import Reason
 from trawlnet.formats.domain import registrable_domain
 from trawlnet.formats.origin import canonical_origin
-from trawlnet.tables.registry_entry import Terms, admitted, countable
+from trawlnet.tables.registry_bans import Bans, literally
+from trawlnet.tables.registry_entry import (
+    BANNED,
+    OVER_BUDGET,
+    Terms,
+    admitted,
+    banned_by,
+    countable,
+)
 from trawlnet.tables.registry_notes import FOLDER, Notes
 from trawlnet.tables.registry_rows import columns_of, row_of
 from trawlnet.tables.registry_rules import (
     ANY,
     HOUR,
     MEDIUM,
+    Ended,
     Found,
     PdsRow,
     Registered,
@@ -52,6 +61,7 @@ from trawlnet.tables.relational import (
 )
 
 __all__ = [
+    "Ended",
     "Found",
     "HourlyScans",
     "PdsRow",
@@ -63,6 +73,7 @@ __all__ = [
     "Terms",
     "Verdict",
     "Which",
+    "migrate_registry",
     "open_registry",
 ]
 
@@ -76,11 +87,14 @@ _STEPS = (
         "create_pds_notes",
         "create_pds_lookups",
     ),
+    ("create_pds_scope_scans", "create_pds_bans", "add_wanted_by", "add_wanted_until"),
 )
-_TABLES = ("pds_registry", "pds_scan_hours", "pds_notes", "pds_lookups")
+_TABLES = (
+    *("pds_registry", "pds_scan_hours", "pds_notes", "pds_lookups", "pds_scope_scans"),
+    "pds_bans",
+)
 _AT_ONCE = 500  # Registrations in one transaction, which others wait for.
 _HISTORY = 48 * HOUR  # Of scans that `stats` tells.
-_OVER_BUDGET = "domain_budget"
 
 
 _DEFAULT = Terms()
@@ -90,11 +104,15 @@ async def open_registry(where: Path | str, terms: Terms = _DEFAULT) -> Registry:
     """A path opens SQLite, `postgresql://…` that server. Raises TablesError."""
     db = await open_relational(where)
     try:
-        await migrate_relational(db, FOLDER, _STEPS)
+        await migrate_registry(db)
     except BaseException:
         await db.close()
         raise
     return Registry(db, terms)
+
+
+async def migrate_registry(db: Relational) -> None:
+    await migrate_relational(db, FOLDER, _STEPS)
 
 
 class Registry:
@@ -102,6 +120,7 @@ class Registry:
         self.db = self._db = db  # Others keep tables beside ours.
         self.terms = terms
         self.notes = Notes(db)
+        self.bans = Bans(db)
 
     async def register(
         self, url: str, source: Source, *, accounts: int | None = None, now: float
@@ -118,8 +137,12 @@ class Registry:
         todo = [number for number in order if verdicts[number].verdict is not Verdict.REFUSED]
         for start in range(0, len(todo), _AT_ONCE):
             async with self._db.transaction() as transaction:
+                names = await self.bans.names(transaction)
                 for number in todo[start : start + _AT_ONCE]:
                     url = verdicts[number].url
+                    if banned_by(url, names):
+                        verdicts[number] = Registered(Verdict.REFUSED, url, BANNED)
+                        continue
                     verdicts[number] = await self._enter(transaction, url, founds[number], now)
         return verdicts
 
@@ -128,27 +151,29 @@ class Registry:
     ) -> list[PdsRow]:
         """The most urgent rows that are due, as theirs for `lease` seconds. An owner must claim
         under a name that nobody uses twice, or an old claim could finish a new one's scan."""
-        values = self._lease(owner, now, lease) | {"count": limit}
-        values["skip_connected"] = which.skip_connected
+        values = self._lease(owner, now, lease) | self._which(which) | {"count": limit}
         if not which.begun:
             values["skip_begun"] = which.begun is False
         sql = self._sql("claim_begun" if which.begun else "claim")
         async with self._db.transaction() as transaction:
-            urls = await transaction.rows(sql, values)
-            rows = [await self._row(transaction, url) for (url,) in urls]
+            urls = [url for (url,) in await transaction.rows(sql, values)]
+            # Who was registered while the ban was written has a row all the same.
+            names = await self.bans.names(transaction)
+            for url in filter(lambda url: banned_by(url, names), urls):
+                await self.bans.remove_row(transaction, url)
+            rows = [await self._row(transaction, url) for url in urls]
         return sorted((row for row in rows if row is not None), key=lambda row: row.order)
 
     async def next_begun(self, now: float, which: Which) -> float | None:
         """When the first scan that was cut short, or that a server has put off, may go on."""
-        values: dict[str, Value] = {"now": self._at(now), "skip_connected": which.skip_connected}
+        values = self._which(which) | {"now": self._at(now)}
         ((due,),) = await self._db.rows(self._sql("next_begun"), values)
         return from_db(due)
 
     async def next_once(self, now: float, which: Which, soon: float) -> float | None:
         """When to look again for what is left, `soon` if others are at it or have just been; None
         when nothing is. What a server has put off may wait for ever, and does not count."""
-        values: dict[str, Value] = {"now": self._at(now), "soon": self._at(soon)}
-        values["skip_connected"] = which.skip_connected
+        values = self._which(which) | {"now": self._at(now), "soon": self._at(soon)}
         ((due,),) = await self._db.rows(self._sql("next_once"), values)
         return from_db(due)
 
@@ -158,11 +183,16 @@ class Registry:
         return {str(owner): int(count) for owner, count in rows}
 
     async def claim_one(self, url: str, now: float, lease: float, owner: str) -> PdsRow | None:
-        """One PDS, due or not; None when it is not known, or being scanned."""
+        """One PDS, due or not; None when it is not known, or somebody has it or waits for it."""
         values = self._lease(owner, now, lease) | {"url": self._canonical(url)}
         async with self._db.transaction() as transaction:
             urls = await transaction.rows(self._sql("claim_one"), values)
             return await self._row(transaction, urls[0][0]) if urls else None
+
+    async def want(self, url: str, now: float, seconds: float, owner: str) -> None:
+        """Be the next to claim a PDS that somebody has; to be said again while one waits."""
+        values = self._lease(owner, now, seconds) | {"url": self._canonical(url)}
+        await self._db.run(self._sql("want"), values)
 
     async def renew(self, url: str, owner: str, now: float, lease: float) -> bool:
         """Whether the lease was still held, and so lasts longer now."""
@@ -186,17 +216,28 @@ class Registry:
         rows = await self._db.rows(self._sql("claimed_by"), {"name": name})
         return sum([await self.release(url, owner, now, begun=True) for url, owner in rows])
 
-    async def completed(
-        self, url: str, owner: str, *, found: int, indexed: int, now: float
-    ) -> bool:
-        """A complete, clean walk. `found` counts the records of the chosen collections that the
-        PDS holds now, not only those that this scan read. False: the lease was lost."""
-        change = partial(after_completed, found=found, indexed=indexed, now=now)
-        return await self._finish(url, owner, "completed", change, now)
+    async def remove(self, url: str) -> str | None:
+        """Forget one PDS, by any spelling of its URL; a scan under way writes nothing more. Returns
+        its one spelling; None if it was not known."""
+        canonical = self._canonical(url)
+        async with self._db.transaction() as transaction:
+            known = await self.bans.remove_row(transaction, canonical)
+        return canonical if known else None
 
-    async def partial(self, url: str, owner: str, *, now: float, again_in: float) -> bool:
+    async def tidy(self, now: float) -> int:
+        """Rows whose claim has run out are as they were before. Returns how many."""
+        return await self._db.run(self._sql("tidy"), {"now": self._at(now)})
+
+    async def completed(self, url: str, owner: str, ended: Ended, *, now: float) -> bool:
+        """A complete, clean walk. False: the lease was lost."""
+        change = partial(after_completed, ended=ended, now=now)
+        return await self._finish(url, owner, "completed", change, now, ended.scope)
+
+    async def partial(
+        self, url: str, owner: str, *, now: float, again_in: float, error: str = ""
+    ) -> bool:
         """A cap or a deadline ended the scan: it goes on from its saved cursor."""
-        change = partial(after_partial, again_in=again_in, now=now)
+        change = partial(after_partial, again_in=again_in, now=now, error=error)
         return await self._finish(url, owner, "partial", change, now)
 
     async def put_off(
@@ -206,9 +247,18 @@ class Registry:
         change = partial(after_put_off, reason=reason, again_in=again_in, now=now)
         return await self._finish(url, owner, "put_off", change, now)
 
-    async def failed(self, url: str, owner: str, error: str, reason: Reason, now: float) -> bool:
-        """Backs off 1, 2, 4, 8, 16 hours; unreachable at the fifth failure in a row."""
-        change = partial(after_failed, error=error, reason=reason, now=now)
+    async def failed(
+        self,
+        url: str,
+        owner: str,
+        error: str,
+        reason: Reason,
+        now: float,
+        again_in: float | None = None,
+    ) -> bool:
+        """Backs off 1, 2, 4, 8, 16 hours, and at least `again_in` seconds; unreachable at the
+        fifth failure in a row."""
+        change = partial(after_failed, error=error, reason=reason, now=now, again_in=again_in)
         return await self._finish(url, owner, "failed", change, now)
 
     async def get(self, url: str) -> PdsRow | None:
@@ -227,7 +277,7 @@ class Registry:
     ) -> list[PdsRow]:
         """In the order of URLs, beyond the URL `after`."""
         values = {"status": status or "", "source": source or "", "after": after or ""}
-        values["pattern"] = f"%{_literally(contains.lower())}%" if contains else ""
+        values["pattern"] = f"%{literally(contains.lower())}%" if contains else ""
         return await self._listed("listing", values, limit)
 
     async def largest(self, limit: int = 10) -> list[PdsRow]:
@@ -279,6 +329,8 @@ class Registry:
             return Registered(Verdict.KNOWN, url)
         values = columns_of(self._db.dialect, revived(row, found, now)) | {"now": self._at(now)}
         changed = await transaction.run(self._sql("revive"), values)
+        if changed:
+            await transaction.run(self._sql("drop_scope_scans"), {"url": url})
         return Registered(Verdict.REVIVED if changed else Verdict.KNOWN, url)
 
     async def _insert(
@@ -289,7 +341,7 @@ class Registry:
         if domain and not self.terms.allow_private:
             ((unproven,),) = await transaction.rows(self._sql("unproven"), {"domain": domain})
             if unproven >= self.terms.domain_budget:
-                return Registered(Verdict.REFUSED, url, _OVER_BUDGET)
+                return Registered(Verdict.REFUSED, url, OVER_BUDGET)
         values: dict[str, Value] = {"url": url, "source": str(found.source), "domain": domain}
         values |= {"accounts": countable(found.accounts), "connected": bool(found.connected)}
         values |= {"priority": MEDIUM, "scan_order": self._at(scan_order(now, MEDIUM))}
@@ -298,7 +350,13 @@ class Registry:
         return Registered(Verdict.NEW if added else Verdict.KNOWN, url)
 
     async def _finish(
-        self, url: str, owner: str, result: str, change: Callable[[PdsRow], PdsRow], now: float
+        self,
+        url: str,
+        owner: str,
+        result: str,
+        change: Callable[[PdsRow], PdsRow],
+        now: float,
+        scope: str = "",
     ) -> bool:
         async with self._db.transaction() as transaction:
             row = await self._row(transaction, url)
@@ -308,6 +366,10 @@ class Registry:
             values = columns_of(self._db.dialect, after) | {"owner": owner}
             if not await transaction.run(self._sql("finish"), values):
                 return False
+            if scope:
+                due = {"next_scan_at": self._at(after.next_scan_at)}
+                mine = {"url": url, "scope": scope}
+                await transaction.run(self._sql("save_scope_scan"), mine | due)
             hour = {"scan_hour": self._at(now // HOUR * HOUR)}
             counted = {"result": result, "reason": str(after.last_reason)}
             await transaction.run(self._sql("count_scan"), hour | counted)
@@ -321,6 +383,9 @@ class Registry:
         rows = await self._db.rows(self._sql(name), {**values, "count": limit})
         return [row_of(row) for row in rows]
 
+    def _which(self, which: Which) -> dict[str, Value]:
+        return {"skip_connected": which.skip_connected, "scope": which.scope}
+
     def _lease(self, owner: str, now: float, lease: float) -> dict[str, Value]:
         return {"owner": owner, "now": self._at(now), "until": self._at(now + lease)}
 
@@ -332,10 +397,3 @@ class Registry:
 
     def _sql(self, name: str) -> Statement:
         return named(FOLDER, name, self._db.dialect)
-
-
-def _literally(text: str) -> str:
-    """Text that a LIKE pattern takes at its word."""
-    for special in "!%_":
-        text = text.replace(special, f"!{special}")
-    return text

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from trawlnet.formats.origin import canonical_origin
-from trawlnet.tables.registry_rules import Found, Registered, Verdict
+from trawlnet.formats.origin import canonical_origin, names_user
+from trawlnet.tables.registry_rules import Found, Registered, Source, Verdict
+
+USERINFO = "userinfo"  # Reasons for a refusal, beside those of an origin.
+BANNED = "banned"
+OVER_BUDGET = "domain_budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,9 @@ class Terms:
 def admitted(found: Found, terms: Terms) -> Registered:
     """`known`, for the time being, with its one spelling; or refused for how it is written."""
     origin = canonical_origin(found.url, allow_private=terms.allow_private)
+    if origin.url and found.source is Source.USER and names_user(found.url):
+        # Whatever stands before the @ may look like the host to whoever wrote it, and is not.
+        return Registered(Verdict.REFUSED, "", USERINFO)
     if not origin.url:
         return Registered(Verdict.REFUSED, "", str(origin.refused))
     parts = urlsplit(origin.url)
@@ -29,6 +37,13 @@ def admitted(found: Found, terms: Terms) -> Registered:
         # Accounts there would be out of reach of everybody who keeps to the protocol.
         return Registered(Verdict.REFUSED, origin.url, "scheme" if parts.port is None else "port")
     return Registered(Verdict.KNOWN, origin.url)
+
+
+def banned_by(url: str, names: Container[str]) -> str:
+    """Which ban holds for a PDS: that of its host, or of a domain above it; empty if none does."""
+    labels = (urlsplit(url).hostname or "").split(".")
+    above = (".".join(labels[start:]) for start in range(len(labels)))
+    return next((name for name in above if name in names), "")
 
 
 _MOST_ACCOUNTS = 2**31 - 1  # What the column holds; a relay can say anything.

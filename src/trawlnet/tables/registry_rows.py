@@ -9,6 +9,23 @@ from trawlnet.tables.registry_rules import PdsRow, Source, Status
 from trawlnet.tables.relational import Dialect, Value, from_db, to_db
 
 
+def status_of(word: str) -> Status:
+    """A newer program may have written a word that this one does not know: its row is read all the
+    same, as one of which nothing is known yet."""
+    return Status(word) if word in _STATUSES else Status.PENDING
+
+
+def source_of(word: str) -> Source:
+    return Source(word) if word in _SOURCES else Source.UNKNOWN
+
+
+def reason_of(word: str) -> Reason:
+    return Reason(word) if word in _REASONS else Reason.UNKNOWN
+
+
+_STATUSES, _SOURCES, _REASONS = frozenset(Status), frozenset(Source), frozenset(Reason)
+
+
 def row_of(columns: tuple[Any, ...]) -> PdsRow:
     (
         url,
@@ -34,8 +51,8 @@ def row_of(columns: tuple[Any, ...]) -> PdsRow:
     return PdsRow(
         pds_url=url,
         discovered_at=from_db(discovered_at) or 0.0,
-        discovery_source=Source(source),
-        status=Status(status),
+        discovery_source=source_of(source),
+        status=status_of(status),
         last_scan_at=from_db(last_scan_at),
         next_scan_at=from_db(next_scan_at),
         has_chive_records=None if has_records is None else bool(has_records),
@@ -47,7 +64,7 @@ def row_of(columns: tuple[Any, ...]) -> PdsRow:
         account_count=accounts,
         indexed_record_count=indexed,
         last_try_at=from_db(last_try_at),
-        last_reason=None if not reason else Reason(reason),
+        last_reason=None if not reason else reason_of(reason),
         updated_at=from_db(updated_at) or 0.0,
         lease_owner=owner,
         lease_until=from_db(until),

@@ -43,6 +43,7 @@ class Source(StrEnum):
     RELAY = "relay_listhosts"
     USER = "user_registration"
     DID = "did_mention"
+    UNKNOWN = "unknown"  # A word in the table that this program does not know.
 
 
 class Verdict(StrEnum):
@@ -80,9 +81,31 @@ class Which:
     skip_connected: bool = False  # Not those that a relay reads from anyway.
     # Whether their last scan was cut short; None takes both kinds.
     begun: bool | None = None
+    # For whom: what was scanned whole for another scope is due for this one. Empty: for anybody.
+    scope: str = ""
 
 
 ANY = Which()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a complete scan came to."""
+
+    found: int  # Records that the PDS holds now, whoever looked for them.
+    indexed: int = 0
+    scope: str = ""  # What was looked for; empty: everything there is to look for.
+    has_wanted: bool | None = None  # Whether it holds what was looked for; None: as `found` says.
+    error: str = ""  # What went wrong with a part of it.
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """A host, or a domain with all below it, that is neither registered nor asked."""
+
+    name: str
+    reason: str
+    banned_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +119,7 @@ class PdsRow:
     last_scan_at: float | None  # The end of the last complete scan.
     next_scan_at: float | None  # None: at the next opportunity.
     has_chive_records: bool | None  # None: no complete scan yet.
-    chive_record_count: int  # Records of the chosen collections there, whatever became of them.
+    chive_record_count: int  # Records that are held of it, whatever became of them.
     consecutive_failures: int
     scan_priority: int
     last_error: str | None
@@ -119,8 +142,10 @@ def scan_order(due: float, priority: int) -> float:
     return due + priority * WORTH
 
 
-def after_completed(row: PdsRow, found: int, indexed: int, now: float) -> PdsRow:
-    again = RESCAN_WITH_RECORDS if found else RESCAN_WITHOUT_RECORDS
+def after_completed(row: PdsRow, ended: Ended, now: float) -> PdsRow:
+    found = ended.found
+    has_wanted = found > 0 if ended.has_wanted is None else ended.has_wanted
+    again = RESCAN_WITH_RECORDS if has_wanted else RESCAN_WITHOUT_RECORDS
     return replace(
         _rested(row, Reason.OK, now),
         status=Status.ACTIVE if found else Status.NO_CHIVE_RECORDS,
@@ -128,16 +153,16 @@ def after_completed(row: PdsRow, found: int, indexed: int, now: float) -> PdsRow
         next_scan_at=now + again,
         has_chive_records=found > 0,
         chive_record_count=found,
-        indexed_record_count=indexed,
+        indexed_record_count=ended.indexed,
         consecutive_failures=0,
-        scan_priority=HIGH if found else LOW,
-        last_error=None,
+        scan_priority=HIGH if has_wanted else LOW,
+        last_error=clean(ended.error) or None,
     )
 
 
-def after_partial(row: PdsRow, again_in: float, now: float) -> PdsRow:
+def after_partial(row: PdsRow, again_in: float, now: float, error: str = "") -> PdsRow:
     """It answered, and there is more to ask: nothing is concluded."""
-    well = replace(row, consecutive_failures=0, last_error=None)
+    well = replace(row, consecutive_failures=0, last_error=clean(error) or None)
     return replace(_rested(well, Reason.OK, now), next_scan_at=now + again_in)
 
 
@@ -146,14 +171,17 @@ def after_put_off(row: PdsRow, reason: Reason, again_in: float, now: float) -> P
     return replace(_rested(row, reason, now), next_scan_at=now + again_in)
 
 
-def after_failed(row: PdsRow, error: str, reason: Reason, now: float) -> PdsRow:
+def after_failed(
+    row: PdsRow, error: str, reason: Reason, now: float, again_in: float | None = None
+) -> PdsRow:
+    """`again_in`: seconds that are waited at least."""
     before = row.consecutive_failures
     given_up = before + 1 >= GIVE_UP_AT
     rested = _rested(row, reason, now)
     return replace(
         rested,
         status=Status.UNREACHABLE if given_up else rested.status,
-        next_scan_at=now + backoff(before),
+        next_scan_at=now + max(backoff(before), again_in or 0.0),
         consecutive_failures=before + 1,
         scan_priority=LOW if given_up else row.scan_priority,
         last_error=clean(error) or str(reason),
@@ -205,6 +233,13 @@ def _rested(row: PdsRow, reason: Reason, now: float) -> PdsRow:
         lease_owner=None,
         lease_until=None,
     )
+
+
+def as_shown(row: PdsRow, now: float) -> PdsRow:
+    """Whose claim has run out is being scanned by nobody."""
+    if row.status is not Status.SCANNING or (row.lease_until or 0.0) > now:
+        return row
+    return replace(row, status=resting_status(row))
 
 
 def resting_status(row: PdsRow) -> Status:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trawlnet.engine.outcome import Reason
+from trawlnet.tables.registry_rows import reason_of, source_of, status_of
 from trawlnet.tables.registry_rules import Source, Status
 from trawlnet.tables.relational import from_db
 
@@ -52,8 +53,8 @@ def stats_of(rows: Rows, failures: Rows, attempts: Rows, hours: Rows) -> Stats:
     by_source: Counter[Source] = Counter(dict.fromkeys(Source, 0))
     sums = [0] * 6
     for status, source, *figures in rows:
-        by_status[Status(status)] += int(figures[0])
-        by_source[Source(source)] += int(figures[0])
+        by_status[status_of(status)] += int(figures[0])
+        by_source[source_of(source)] += int(figures[0])
         sums = [total + int(figure or 0) for total, figure in zip(sums, figures, strict=True)]
     total, with_records, due, records, indexed, accounts = sums
     return Stats(
@@ -75,7 +76,7 @@ def stats_of(rows: Rows, failures: Rows, attempts: Rows, hours: Rows) -> Stats:
 def _by_reason(rows: Rows) -> Mapping[Reason, int]:
     counts: Counter[Reason] = Counter()
     for reason, _, count in rows:
-        counts[Reason(reason or Reason.UNKNOWN)] += int(count)
+        counts[reason_of(reason)] += int(count)
     return counts
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import orjson
 
+from trawlnet.tables.errors import LeaseLost
 from trawlnet.tables.relational import (
     Relational,
     Statement,
@@ -20,11 +22,13 @@ from trawlnet.tables.relational import (
 )
 from trawlnet.tables.scanned_rows import (
     Held,
+    LastReading,
     Listed,
     ListedRepo,
     Progress,
     Reading,
     Record,
+    ScanKey,
     Table,
     end_values,
     progress_of,
@@ -42,10 +46,19 @@ _STEPS = (
         *(f"index_{table}" for table in Table),
         *("create_scan_progress", "create_scan_repos", "index_scan_repos", "create_scan_leads"),
     ),
+    (
+        *("set_aside_scan_progress", "set_aside_scan_repos", "drop_scan_repos_pending"),
+        *("drop_scan_leads", "create_scoped_progress", "create_scoped_repos"),
+        *("create_scoped_leads", "index_scoped_repos", "index_scan_repos_by_did"),
+        *("move_scan_progress", "move_scan_repos"),
+        *("drop_old_scan_progress", "drop_old_scan_repos"),
+    ),
 )
 
 
 class Scanned:
+    """Beside the registry: a write is made only while its scan holds the claim on the PDS."""
+
     def __init__(self, db: Relational) -> None:
         self._db = db
 
@@ -58,26 +71,25 @@ class Scanned:
             for table in (*Table, "scan_progress", "scan_repos", "scan_leads"):
                 await transaction.run(self._sql(f"forget_{table}"))
 
-    async def progress(self, pds_url: str) -> Progress:
-        rows = await self._db.rows(self._sql("progress"), {"pds_url": pds_url})
+    async def progress(self, key: ScanKey) -> Progress:
+        rows = await self._db.rows(self._sql("progress"), key.values)
         return progress_of(rows[0]) if rows else Progress()
 
     async def save(
-        self, pds_url: str, progress: Progress, done: Sequence[Reading], now: float
+        self, key: ScanKey, progress: Progress, done: Sequence[Reading], now: float
     ) -> None:
         """How far the walk has come, and the repos that had nothing for us."""
-        async with self._db.transaction() as transaction:
-            await self._save(transaction, pds_url, progress, done, now)
+        async with self._fenced(key) as transaction:
+            await self._save(transaction, key, progress, done, now)
 
-    async def settle(self, pds_url: str, done: Sequence[Reading]) -> None:
+    async def settle(self, key: ScanKey, done: Sequence[Reading]) -> None:
         """Repos that had nothing for us, or could not be read, outside a walk."""
-        async with self._db.transaction() as transaction:
-            ends = [end_values(pds_url, reading) for reading in done]
-            await transaction.run_many(self._sql("end_reading"), ends)
+        async with self._fenced(key) as transaction:
+            await self._end_readings(transaction, key, done)
 
     async def list_page(
         self,
-        pds_url: str,
+        key: ScanKey,
         repos: Sequence[ListedRepo],
         progress: Progress,
         done: Sequence[Reading],
@@ -94,141 +106,157 @@ class Scanned:
             }
             for repo in repos
         ]
-        values: Values = {
-            "pds_url": pds_url,
+        values: Values = key.values | {
             "walk": progress.walk,
             "afresh": int(progress.is_full),
             "listed": orjson.dumps(listed).decode(),
         }
-        async with self._db.transaction() as transaction:
-            ends = [end_values(pds_url, reading) for reading in done]
-            await transaction.run_many(self._sql("end_reading"), ends)
+        async with self._fenced(key) as transaction:
+            await self._end_readings(transaction, key, done)
             new = await transaction.run(self._sql("list_page"), values) if listed else 0
-            where: Values = {"pds_url": pds_url}
-            ((pending,),) = await transaction.rows(self._sql("count_pending"), where)
+            ((pending,),) = await transaction.rows(self._sql("count_pending"), key.values)
             if progress.is_listed and not pending:
                 progress = replace(progress, is_open=False)
-                await self._end_walk(transaction, pds_url, progress, (), now)
+                await self._end_walk(transaction, key, progress, (), now)
             else:
-                await self._save(transaction, pds_url, progress, (), now)
+                await self._save(transaction, key, progress, (), now)
         return Listed(new, int(pending), progress)
 
-    async def pending(self, pds_url: str, most: int) -> list[Reading]:
-        rows = await self._db.rows(self._sql("pending"), {"pds_url": pds_url, "most": most})
+    async def pending(self, key: ScanKey, most: int) -> list[Reading]:
+        rows = await self._db.rows(self._sql("pending"), key.values | {"most": most})
         return [reading_of(row) for row in rows]
 
-    async def last_reading(self, pds_url: str, did: str) -> tuple[Reading, str] | None:
-        """The last reading of a repo and the rev that was read; None for one never met."""
-        rows = await self._db.rows(self._sql("repo"), {"pds_url": pds_url, "did": did})
-        return (reading_of(rows[0]), rows[0][8]) if rows else None
+    async def last_reading(self, key: ScanKey, did: str) -> LastReading:
+        ((rev, number, is_held),) = await self._db.rows(
+            self._sql("repo"), key.values | {"did": did}
+        )
+        return LastReading(number or 0, rev or "", bool(is_held))
 
-    async def leads(self, pds_url: str, did: str) -> tuple[str, ...]:
-        rows = await self._db.rows(self._sql("leads"), {"pds_url": pds_url, "did": did})
+    async def leads(self, key: ScanKey, did: str) -> tuple[str, ...]:
+        rows = await self._db.rows(self._sql("leads"), key.values | {"did": did})
         return tuple(row[0] for row in rows)
 
-    async def begin_leads(self, pds_url: str, progress: Progress, now: float) -> None:
-        async with self._db.transaction() as transaction:
-            await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
-            await self._save(transaction, pds_url, progress, (), now)
+    async def begin_leads(self, key: ScanKey, progress: Progress, now: float) -> None:
+        async with self._fenced(key) as transaction:
+            await transaction.run(self._sql("drop_leads"), key.values)
+            await self._save(transaction, key, progress, (), now)
 
     async def add_leads(
-        self, pds_url: str, collection: str, dids: Sequence[str], progress: Progress, now: float
+        self, key: ScanKey, collection: str, dids: Sequence[str], progress: Progress, now: float
     ) -> None:
-        async with self._db.transaction() as transaction:
+        async with self._fenced(key) as transaction:
             await transaction.run_many(
                 self._sql("put_lead"),
-                [{"pds_url": pds_url, "did": did, "collection": collection} for did in dids],
+                [key.values | {"did": did, "collection": collection} for did in dids],
             )
-            await self._save(transaction, pds_url, progress, (), now)
+            await self._save(transaction, key, progress, (), now)
 
-    async def was_seen(self, pds_url: str, uri: str, reading: Reading) -> bool:
+    async def was_seen(self, key: ScanKey, uri: str, reading: Reading) -> bool:
         """Whether this reading has met a record before."""
-        rows = await self._db.rows(self._sql("seen"), {"uri": uri, "pds_url": pds_url})
-        return any(scan >= reading.number for (scan,) in rows)
+        values: Values = {"uri": uri, "pds_url": key.pds_url}
+        rows = await self._db.rows(self._sql("seen"), values)
+        return any(scan == reading.number for (scan,) in rows)
 
     async def put_records(
-        self, pds_url: str, records: Sequence[Record], reading: Reading, now: float
+        self, key: ScanKey, records: Sequence[Record], reading: Reading, now: float
     ) -> None:
         """A page of records, and where the reading goes on."""
-        async with self._db.transaction() as transaction:
-            await self._put(transaction, pds_url, records, reading, now)
+        async with self._fenced(key) as transaction:
+            await self._put(transaction, key, records, reading, now)
 
     async def end_reading(
-        self, pds_url: str, records: Sequence[Record], reading: Reading, now: float
+        self, key: ScanKey, records: Sequence[Record], reading: Reading, now: float
     ) -> None:
-        """The last page of a repo: what this reading did not meet is no longer there."""
-        async with self._db.transaction() as transaction:
-            if not await self._put(transaction, pds_url, records, reading, now):
+        """The last page of a repo: what this reading looked for and did not meet is gone."""
+        async with self._fenced(key) as transaction:
+            if not await self._put(transaction, key, records, reading, now):
                 return
-            await self._withdraw(transaction, pds_url, reading.did, reading.number, now)
-            await transaction.run(self._sql("end_reading"), end_values(pds_url, reading))
+            if not reading.is_flawed:
+                await self._withdraw(transaction, key, reading, now)
+            await self._end_readings(transaction, key, [reading])
 
     async def end_walk(
-        self, pds_url: str, progress: Progress, done: Sequence[Reading], now: float
+        self, key: ScanKey, progress: Progress, done: Sequence[Reading], now: float
     ) -> None:
         """The listing was met whole: repos that were not in it are gone, with their records."""
-        async with self._db.transaction() as transaction:
-            await self._end_walk(transaction, pds_url, progress, done, now)
+        async with self._fenced(key) as transaction:
+            await self._end_walk(transaction, key, progress, done, now)
 
-    async def troubles(self, pds_url: str, walk: int) -> Mapping[str, int]:
+    async def troubles(self, key: ScanKey, walk: int) -> Mapping[str, int]:
         """Repos of a walk by what was wrong with them, the empty string for nothing."""
-        values: Values = {"pds_url": pds_url, "walk": walk}
-        return dict(await self._db.rows(self._sql("troubles"), values))
+        return dict(await self._db.rows(self._sql("troubles"), key.values | {"walk": walk}))
 
-    async def left(self, pds_url: str) -> int:
+    async def left(self, key: ScanKey) -> int:
         """Repos that are listed and still to be read."""
-        ((count,),) = await self._db.rows(self._sql("count_pending"), {"pds_url": pds_url})
+        ((count,),) = await self._db.rows(self._sql("count_pending"), key.values)
         return int(count)
 
     async def held(self, pds_url: str) -> Held:
         rows = await self._db.rows(self._sql("held"), {"pds_url": pds_url})
-        return Held({row[0]: int(row[1]) for row in rows}, sum(int(row[2]) for row in rows))
+        return Held({row[0]: int(row[1]) for row in rows}, {row[0]: int(row[2]) for row in rows})
+
+    @asynccontextmanager
+    async def _fenced(self, key: ScanKey) -> AsyncIterator[Transaction]:
+        """Raises LeaseLost when the claim is another's by now: a process that slept, or was cut
+        off, must not undo what its successor has written."""
+        values: Values = {"pds_url": key.pds_url, "lease": key.lease}
+        async with self._db.transaction() as transaction:
+            if not await transaction.rows(self._sql("fence"), values):
+                raise LeaseLost(key.pds_url)
+            yield transaction
 
     async def _end_walk(
         self,
         transaction: Transaction,
-        pds_url: str,
+        key: ScanKey,
         progress: Progress,
         done: Sequence[Reading],
         now: float,
     ) -> None:
-        where: Values = {"pds_url": pds_url, "walk": progress.walk}
-        await self._save(transaction, pds_url, progress, done, now)
-        for (did,) in await transaction.rows(self._sql("vanished"), where):
-            await transaction.run(self._sql("let_go"), {"pds_url": pds_url, "did": did})
-            await self._withdraw(transaction, pds_url, did, _EVERY_READING, now)
-        await transaction.run(self._sql("forget_vanished"), where)
-        await transaction.run(self._sql("drop_leads"), {"pds_url": pds_url})
+        values: Values = key.values | {"walk": progress.walk}
+        await self._save(transaction, key, progress, done, now)
+        for (did,) in await transaction.rows(self._sql("vanished"), values):
+            await self._withdraw(transaction, key, Reading(did, "", _EVERY_READING), now)
+            await transaction.run(self._sql("let_go"), key.values | {"did": did})
+        await transaction.run(self._sql("forget_vanished"), values)
+        await transaction.run(self._sql("drop_leads"), key.values)
 
     async def _save(
         self,
         transaction: Transaction,
-        pds_url: str,
+        key: ScanKey,
         progress: Progress,
         done: Sequence[Reading],
         now: float,
     ) -> None:
-        values = progress_values(pds_url, progress) | {"updated_at": self._instant(now)}
+        values = progress_values(key, progress) | {"updated_at": self._instant(now)}
         await transaction.run(self._sql("put_progress"), values)
-        ends = [end_values(pds_url, reading) for reading in done]
+        await self._end_readings(transaction, key, done)
+
+    async def _end_readings(
+        self, transaction: Transaction, key: ScanKey, done: Sequence[Reading]
+    ) -> None:
+        ends = [end_values(key, reading) for reading in done]
         await transaction.run_many(self._sql("end_reading"), ends)
 
     async def _put(
         self,
         transaction: Transaction,
-        pds_url: str,
+        key: ScanKey,
         records: Sequence[Record],
         reading: Reading,
         now: float,
     ) -> bool:
-        """False for a reading that was overtaken, of which nothing is written. The repo comes
-        before its records, so that two who read one repo wait for each other there."""
-        values = reading_values(pds_url, reading)
-        if not await transaction.run(self._sql("put_reading"), values):
+        """False for a reading that was overtaken, of which nothing is written."""
+        if not await transaction.run(self._sql("put_reading"), reading_values(key, reading)):
             return False
+        # A reading for another scope may have begun later and not have ended: what it passed
+        # before this record was there must not look gone to it.
+        where: Values = {"pds_url": key.pds_url, "did": reading.did}
+        ((latest,),) = await transaction.rows(self._sql("latest_reading"), where)
         by_table: dict[Table, list[Values]] = defaultdict(list)
         for record in records:
-            row = record_values(pds_url, record, reading)
+            row = record_values(key.pds_url, record, latest)
             row["indexed_at"] = self._instant(now) if record.is_indexed else None
             by_table[record.table].append(row)
         for table, rows in by_table.items():
@@ -236,16 +264,18 @@ class Scanned:
         return True
 
     async def _withdraw(
-        self, transaction: Transaction, pds_url: str, did: str, below: int, now: float
+        self, transaction: Transaction, key: ScanKey, reading: Reading, now: float
     ) -> None:
-        values: Values = {
-            "pds_url": pds_url,
-            "did": did,
-            "scan": below,
-            "now": self._instant(now),
-        }
-        for table in Table:
-            await transaction.run(self._sql(f"withdraw_{table}"), values)
+        """What earlier readings met in the collections that this one looked at, and it did not."""
+        where: Values = {"pds_url": key.pds_url, "did": reading.did, "scan": reading.number}
+        withdrawn = 0
+        for table, collection in await transaction.rows(self._sql("live"), where):
+            if key.scope.covers(collection, by_names=reading.by_names):
+                values = {**where, "collection": collection, "now": self._instant(now)}
+                withdrawn += await transaction.run(self._sql(f"withdraw_{Table(table)}"), values)
+        if withdrawn:
+            moved: Values = {"did": reading.did, "pds_url": key.pds_url}
+            await transaction.run(self._sql("reread_elsewhere"), moved)
 
     def _instant(self, now: float) -> Value:
         return to_db(self._db.dialect, now)

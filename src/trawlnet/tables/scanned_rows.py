@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 import orjson
 
+from trawlnet.engine.outcome import Reason
 from trawlnet.tables.relational import Value, Values
 
 
@@ -49,6 +50,33 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """What scans look for. Each scope has walks of its own, and withdraws only what it looks at."""
+
+    digest: str
+    wants: Callable[[str], bool]  # Whether a collection is looked for.
+    names: frozenset[str] = frozenset()  # Those that are looked for by name.
+
+    def covers(self, collection: str, *, by_names: bool) -> bool:
+        """Whether a reading to the end has looked at a collection."""
+        return collection in self.names if by_names else self.wants(collection)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanKey:
+    """Whose walk over which PDS. The lease is the owner of the claim on the PDS: a scan that has
+    lost it can write nothing."""
+
+    pds_url: str
+    scope: Scope
+    lease: str
+
+    @property
+    def values(self) -> dict[str, Value]:
+        return {"pds_url": self.pds_url, "scope": self.scope.digest}
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """One walk over a PDS: listing its repos, and reading those that changed."""
 
@@ -61,11 +89,11 @@ class Progress:
     pages: int = 0
     page_size: int = 0  # Rows of a page that others follow; 0: never seen.
     last_rows: int = 0  # Of the page before.
-    scope: str = ""  # What was looked for, as a digest.
     by_collection: str = ""  # Whether the PDS lists repos by collection: yes, no, not asked yet.
     leads_at: float = 0.0  # When the leads of this walk were begun; 0: there are none.
     leads_todo: tuple[str, ...] = ()  # Collections still to be asked for.
     leads_cursor: str = ""
+    strangers: int = 0  # Accounts looked up in a row that do not live here.
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +124,18 @@ class Reading:
     cursor: str = ""
     pages: int = 0  # Of the current collection.
     is_held: bool = False  # Whether there may be records of it in the tables.
+    by_names: bool = False  # Its collections were asked for by name: others were not looked at.
+    is_flawed: bool = False  # Something in it could not be read: nothing is known to be gone.
     trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LastReading:
+    """What is known of a repo before it is read once more."""
+
+    number: int = 0  # Of the last reading, whatever it was for.
+    rev: str = ""  # That was read for this scope.
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +143,7 @@ class Held:
     """Live records of a PDS by collection."""
 
     records: Mapping[str, int] = field(default_factory=dict)
-    indexed: int = 0
+    indexed: Mapping[str, int] = field(default_factory=dict)
 
 
 def progress_of(row: tuple[Any, ...]) -> Progress:
@@ -117,13 +156,12 @@ def progress_of(row: tuple[Any, ...]) -> Progress:
 # In the order of the statement.
 _PROGRESS = (
     *("walk", "is_open", "is_listed", "is_full", "cursor", "end_cursor", "pages", "page_size"),
-    *("last_rows", "scope", "by_collection", "leads_at", "leads_todo", "leads_cursor"),
+    *("last_rows", "by_collection", "leads_at", "leads_todo", "leads_cursor", "strangers"),
 )
 
 
-def progress_values(pds_url: str, progress: Progress) -> dict[str, Value]:
-    return {
-        "pds_url": pds_url,
+def progress_values(key: ScanKey, progress: Progress) -> dict[str, Value]:
+    return key.values | {
         "walk": progress.walk,
         "is_open": int(progress.is_open),
         "is_listed": int(progress.is_listed),
@@ -133,35 +171,46 @@ def progress_values(pds_url: str, progress: Progress) -> dict[str, Value]:
         "pages": progress.pages,
         "page_size": progress.page_size,
         "last_rows": progress.last_rows,
-        "scope": progress.scope,
         "by_collection": progress.by_collection,
         "leads_at": progress.leads_at,
         "leads_todo": orjson.dumps(progress.leads_todo).decode(),
         "leads_cursor": progress.leads_cursor,
+        "strangers": progress.strangers,
     }
 
 
 def reading_of(row: tuple[Any, ...]) -> Reading:
-    did, listed_rev, number, reading_rev, todo, cursor, pages, is_held = row[:8]
+    did, listed_rev, number, reading_rev, todo, cursor, pages, by_names, is_flawed = row[:9]
+    latest, is_held = row[9], bool(row[10])
     if todo is None:
-        return Reading(did, listed_rev, number + 1, is_held=bool(is_held))
-    collections = tuple(orjson.loads(todo))
-    return Reading(did, reading_rev, number, collections, cursor, pages, bool(is_held))
+        return Reading(did, listed_rev, latest + 1, is_held=is_held)
+    return Reading(
+        did,
+        reading_rev,
+        number,
+        tuple(orjson.loads(todo)),
+        cursor,
+        pages,
+        is_held,
+        bool(by_names),
+        bool(is_flawed),
+    )
 
 
-def reading_values(pds_url: str, reading: Reading) -> Values:
-    return {
-        "pds_url": pds_url,
+def reading_values(key: ScanKey, reading: Reading) -> Values:
+    return key.values | {
         "did": reading.did,
         "reading": reading.number,
         "reading_rev": reading.rev,
         "todo": orjson.dumps(reading.todo or ()).decode(),
         "todo_cursor": reading.cursor,
         "todo_pages": reading.pages,
+        "by_names": int(reading.by_names),
+        "is_flawed": int(reading.is_flawed),
     }
 
 
-def record_values(pds_url: str, record: Record, reading: Reading) -> dict[str, Value]:
+def record_values(pds_url: str, record: Record, scan: int) -> dict[str, Value]:
     own = {name: record.columns.get(name) for name in COLUMNS[record.table]}
     return own | {
         "uri": record.uri,
@@ -171,17 +220,17 @@ def record_values(pds_url: str, record: Record, reading: Reading) -> dict[str, V
         "collection": record.collection,
         "pds_url": pds_url,
         "raw_json": record.raw_json,
-        "scan": reading.number,
+        "scan": scan,
     }
 
 
-def end_values(pds_url: str, reading: Reading) -> Values:
-    return {
-        "pds_url": pds_url,
+def end_values(key: ScanKey, reading: Reading) -> Values:
+    trouble = str(Reason.PARSE_ERROR) if reading.is_flawed else reading.trouble
+    return key.values | {
         "did": reading.did,
         # Whatever went wrong has to be read again, even if nothing changes.
-        "rev": "" if reading.trouble else reading.rev,
+        "rev": "" if trouble else reading.rev,
         "reading": reading.number,
         "is_held": int(reading.is_held),
-        "trouble": reading.trouble,
+        "trouble": trouble,
     }

@@ -45,7 +45,8 @@ _NAME = "name"  # Beside it.
 LEXICONS = "lexicons"  # Folder of the workspace with lexicons of the user's own.
 _DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
 
-Scan = Callable[[str, float], Awaitable[ScanResult]]  # A PDS, and until when.
+# A PDS, the owner of the claim on it, and until when.
+Scan = Callable[[str, str, float], Awaitable[ScanResult]]
 
 
 def registry_place(config: PdsConfig, workspace: Path) -> Path | str:
@@ -123,7 +124,7 @@ async def scan_parts(kit: Kit) -> ScanParts:
         routes=routes,
         clock=kit.clock,
         limits=ScanLimits(records=config.max_records_per_pds),
-        meter=PdsMeter(kit.metrics, routes.names),
+        meter=PdsMeter(kit.metrics, routes.labels),
         park=kit.gate.park,
         allow_private=private,
     )
@@ -135,7 +136,7 @@ async def open_parts(
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit:
-        scan = scanning(await scan_parts(kit))
+        parts = await scan_parts(kit)
         # We have the workspace to ourselves: whoever claimed something in its name is dead.
         name = _name(workspace, clock)
         await kit.registry.release_all(name, clock.now())
@@ -150,7 +151,7 @@ async def open_parts(
         discovered = asyncio.Event()
         sources = wanted(config, workspace)
         rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
-        which = Which(config.skip_relay_connected)
+        which = Which(config.skip_relay_connected, scope=parts.routes.scope.digest)
         interval, at_once = config.scan_interval, config.concurrency
         rota = Rota(config.batch, interval, config.once, which, at_once)
         source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
@@ -158,7 +159,7 @@ async def open_parts(
             yield Parts(
                 source,
                 store,
-                ScanHandler(store, scan, clock, config.scan_timeout, gap(config)),
+                ScanHandler(store, scanning(parts), clock, config.scan_timeout, gap(config)),
                 NoItems(),
                 kit.gate,
                 clock,
@@ -170,8 +171,8 @@ async def open_parts(
 
 
 def scanning(parts: ScanParts) -> Scan:
-    async def scan(pds: str, deadline: float) -> ScanResult:
-        return await scan_pds(parts, pds, deadline=deadline)
+    async def scan(pds: str, lease: str, deadline: float) -> ScanResult:
+        return await scan_pds(parts, pds, lease=lease, deadline=deadline)
 
     return scan
 
@@ -211,9 +212,10 @@ class ScanHandler:
     async def __call__(self, task: Task) -> Outcome:
         if task.payload is not None:
             await self.clock.sleep(max(0.0, task.payload + self.gap - self.clock.now()))
-        if not await self.store.still_holds(task.key):
+        lease = await self.store.renewed(task.key)
+        if lease is None:
             return Outcome(Reason.PARKED, detail="claimed by another process meanwhile")
-        result = await self.scan(task.key, self.clock.now() + self.timeout)
+        result = await self.scan(task.key, lease, self.clock.now() + self.timeout)
         return Outcome(result.reason, detail=result.detail, news=result)
 
 

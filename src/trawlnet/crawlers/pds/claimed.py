@@ -7,18 +7,20 @@ killed within one, leaves a scan that anybody can go on with.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.pds.build import Scan
 from trawlnet.crawlers.pds.scan_parts import ScanResult, Verdict
 from trawlnet.crawlers.pds.verdict import conclude
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry import PdsRow, Registry, Source
+from trawlnet.tables.registry import PdsRow, Registry, Source, Which
 from trawlnet.tables.registry import Verdict as Entered
 
 BUSY = "being scanned by another process, or by one that died just now; try again in a while"
 _LONGEST_WAIT = 900.0  # Seconds; a server that sends us away for longer is for another day.
+_LOOK_EVERY = 0.5  # Seconds, while another process has the PDS.
+_NEXT_FOR = 5.0  # Seconds for which whoever waits is the next; said again at every look.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ class Bench:
     one_slice: bool = False  # Instead of slice after slice to the end.
     # Told after each slice but the last what the scan has come to so far.
     on_slice: Callable[[str, ScanResult], None] = lambda url, so_far: None
+    # Told once, with seconds at most, when another process has the PDS.
+    on_wait: Callable[[str, float], None] = lambda url, seconds: None
+    scope: str = ""  # For which what is due is claimed.
 
 
 async def scan_named(bench: Bench, url: str) -> ScanResult | str:
@@ -47,6 +52,41 @@ async def scan_named(bench: Bench, url: str) -> ScanResult | str:
     return await _busy(bench, entered.url) if row is None else await _scan(bench, row)
 
 
+async def scan_account(
+    bench: Bench, url: str, scan: Callable[[str], Awaitable[ScanResult]], until: float
+) -> ScanResult | str:
+    """One account of a PDS, under a claim as any scan: whoever scans the PDS meanwhile ends its
+    slice first, so that both together ask no faster than one. Or why it was not scanned by
+    `until`."""
+    registry, clock = bench.registry, bench.clock
+    entered = await registry.register(url, Source.USER, now=clock.now())
+    if entered.verdict is Entered.REFUSED:
+        return entered.reason
+    row = await _claimed_by(bench, entered.url, until)
+    if row is None:
+        return await _busy(bench, entered.url)
+    try:
+        await _keep_distance(bench, row)
+        return await scan(entered.url)
+    finally:
+        await registry.release(entered.url, bench.owner, clock.now(), begun=True)
+
+
+async def _claimed_by(bench: Bench, url: str, until: float) -> PdsRow | None:
+    """The row as soon as it is free, and before anybody else has it; None if it never was."""
+    registry, clock, waited = bench.registry, bench.clock, False
+    while True:
+        now = clock.now()
+        row = await registry.claim_one(url, now, bench.lease, bench.owner)
+        if row is not None or now >= until:
+            return row
+        await registry.want(url, now, _NEXT_FOR, bench.owner)
+        if not waited:
+            bench.on_wait(url, min(until - now, bench.lease))
+        waited = True
+        await clock.sleep(_LOOK_EVERY)
+
+
 async def _busy(bench: Bench, url: str) -> str:
     row = await bench.registry.get(url)
     if row is None or row.lease_until is None:
@@ -56,7 +96,8 @@ async def _busy(bench: Bench, url: str) -> str:
 
 async def scan_due(bench: Bench) -> tuple[str, ScanResult | str] | None:
     """The most urgent one; None when nothing is due."""
-    rows = await bench.registry.claim(1, bench.clock.now(), bench.lease, bench.owner)
+    which = Which(scope=bench.scope)
+    rows = await bench.registry.claim(1, bench.clock.now(), bench.lease, bench.owner, which)
     return (rows[0].pds_url, await _scan(bench, rows[0])) if rows else None
 
 
@@ -70,7 +111,8 @@ async def _scan(bench: Bench, row: PdsRow) -> ScanResult | str:
             return so_far
         bench.on_slice(url, so_far)
         await bench.clock.sleep(wait)
-        again = await bench.registry.claim_one(url, bench.clock.now(), bench.lease, bench.owner)
+        # Somebody's account may come first.
+        again = await _claimed_by(bench, url, bench.clock.now() + bench.lease)
         if again is None:
             return await _busy(bench, url)
         claimed = again
@@ -79,15 +121,19 @@ async def _scan(bench: Bench, row: PdsRow) -> ScanResult | str:
 async def _slice(bench: Bench, row: PdsRow) -> ScanResult:
     registry, clock, url = bench.registry, bench.clock, row.pds_url
     try:
-        # Another process may have asked it an instant ago.
-        if row.last_try_at is not None:
-            await clock.sleep(max(0.0, row.last_try_at + bench.gap - clock.now()))
-        result = await bench.scan(url, clock.now() + bench.timeout)
+        await _keep_distance(bench, row)
+        result = await bench.scan(url, bench.owner, clock.now() + bench.timeout)
     except BaseException:
         await registry.release(url, bench.owner, clock.now(), begun=True)
         raise
     await conclude(registry, url, bench.owner, result, clock.now())
     return result
+
+
+async def _keep_distance(bench: Bench, row: PdsRow) -> None:
+    """Another process may have asked it an instant ago."""
+    if row.last_try_at is not None:
+        await bench.clock.sleep(max(0.0, row.last_try_at + bench.gap - bench.clock.now()))
 
 
 def before_next(piece: ScanResult) -> float | None:

@@ -7,9 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from trawlnet.crawlers.units import Seconds
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.formats.syntax import is_nsid
 from trawlnet.observe.alert_shapes import WebhookShape
 
 PLC_DIRECTORY = "https://plc.directory"
+# What a * may stand for, so that a pattern becomes a name: collections have three parts and more.
+_FILLINGS = ("", "a", "a.a", "a.a.a", ".a", ".a.a", "a.", "a.a.")
 
 
 class PdsConfig(BaseModel):
@@ -100,6 +103,17 @@ class PdsConfig(BaseModel):
     def _one_is_a_list_of_one(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("collections")
+    @classmethod
+    def _can_fit_collections(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
+        for glob in globs:
+            if not can_fit(glob):
+                raise ValueError(
+                    "collections such as app.bsky.feed.post or patterns such as app.bsky.*; "
+                    f"{glob!r} can fit none"
+                )
+        return globs
+
     @property
     def enumerates_plc(self) -> bool:
         return self.plc or bool(self.plc_url)
@@ -107,6 +121,11 @@ class PdsConfig(BaseModel):
     @property
     def directory(self) -> str:
         return self.plc_url or PLC_DIRECTORY
+
+
+def can_fit(glob: str) -> bool:
+    """Whether there can be a collection that a pattern of names with * fits."""
+    return any(is_nsid(glob.replace("*", filling)) for filling in _FILLINGS)
 
 
 def gap(config: PdsConfig) -> float:

@@ -30,18 +30,17 @@ _SKEW = 300.0  # Seconds that a server's clock may be ahead of ours.
 
 async def read_repo(scan: Scan, reading: Reading) -> None:
     """Everything of one repo, page by page. Raises Stopped."""
-    todo = reading.todo
-    if todo is None:
-        found = await _collections(scan, reading)
-        if isinstance(found, Outcome):
-            return await _no_collections(scan, reading, found)
-        todo = found
-    if not todo:
+    if reading.todo is None:
+        begun = await _begun(scan, reading)
+        if isinstance(begun, Outcome):
+            return await _no_collections(scan, reading, begun)
+        reading = begun
+    if not reading.todo:
         return await scan.nothing_there(reading)
     match await residence_of(scan, reading.did):
         case Residence.HERE:
             scan.own += 1
-            await _read_collections(scan, replace(reading, todo=todo, is_held=True))
+            await _read_collections(scan, replace(reading, is_held=True))
         case Residence.ELSEWHERE:
             await _elsewhere(scan, reading)
         case Outcome() as outcome:
@@ -49,23 +48,30 @@ async def read_repo(scan: Scan, reading: Reading) -> None:
     return None
 
 
-async def _collections(scan: Scan, reading: Reading) -> tuple[str, ...] | Outcome:
-    routes = scan.parts.routes
+async def _begun(scan: Scan, reading: Reading) -> Reading | Outcome:
+    """The reading with what is to be read. Who can only ask by name looks at nothing else."""
     if _leads_cover(scan, reading):
-        return tuple(filter(routes.wants, await scan.parts.tables.leads(scan.pds, reading.did)))
+        leads = await scan.parts.tables.leads(scan.key, reading.did)
+        wanted = tuple(filter(scan.parts.routes.wants, leads))
+        return replace(reading, todo=wanted, by_names=True)
+    described = None if scan.lacks_describe else await _described(scan, reading)
     if scan.lacks_describe:
-        return scan.names
+        return replace(reading, todo=scan.names, by_names=True)
+    return described if isinstance(described, Outcome) else replace(reading, todo=described)
+
+
+async def _described(scan: Scan, reading: Reading) -> tuple[str, ...] | Outcome:
     url = describe_repo_url(scan.pds, reading.did)
     body = await scan.asker.ask(url, _DESCRIPTION_BYTES)
     if isinstance(body, Outcome):
         scan.lacks_describe = _lacks_describe(scan, body)
-        return scan.names if scan.lacks_describe else body
+        return body
     try:
         described = read_description(body, reading.did)
     except Malformed as error:
         return Outcome(Reason.PARSE_ERROR, detail=str(error))
     scan.described += 1
-    return tuple(filter(routes.wants, described))
+    return tuple(filter(scan.parts.routes.wants, described))
 
 
 def _lacks_describe(scan: Scan, outcome: Outcome) -> bool:
@@ -95,7 +101,7 @@ async def _no_collections(scan: Scan, reading: Reading, outcome: Outcome) -> Non
 
 async def _elsewhere(scan: Scan, reading: Reading) -> None:
     scan.strangers += 1
-    await scan.nothing_there(reading)
+    await scan.nothing_there(replace(reading, by_names=False))
     if scan.strangers >= scan.parts.limits.strangers and not scan.own:
         detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
         raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)
@@ -103,6 +109,7 @@ async def _elsewhere(scan: Scan, reading: Reading) -> None:
 
 async def _read_collections(scan: Scan, reading: Reading) -> None:
     seen: set[str] = set()  # Record keys of the current collection; a scan's cap bounds it.
+    good = bad = 0
     while reading.todo:
         page = await _page(scan, reading)
         if isinstance(page, Outcome):
@@ -111,25 +118,29 @@ async def _read_collections(scan: Scan, reading: Reading) -> None:
             return await scan.broken(reading, Outcome(Reason.LOOP, detail=why))
         fresh = [record for record in page.records if record.uri.rkey not in seen]
         seen.update(record.uri.rkey for record in fresh)
-        after, begun = _after_page(reading, page), scan.now
+        good, bad, begun = good + len(page.records), bad + page.forged, scan.now
+        after = _after_page(reading, page)
         route = scan.parts.routes.route
         routed = [route(record.uri, record.cid, record.value) for record in fresh]
         records = scan.count(reading.todo[0], routed, page.forged)
-        if page.forged:
-            await scan.keep(records, reading)
-            detail = f"{page.forged} records that are not what they claim to be"
-            return await scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=detail))
         await scan.keep(records, after)
         scan.index_took(reading.todo[0], scan.now - begun)
         if after.todo != reading.todo:
             seen.clear()
         reading = after
+    if bad and not good:
+        detail = f"{bad} records that are not what they claim to be"
+        return await scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=detail))
     scan.read += 1
     scan.broken_in_row = 0
     return None
 
 
 def _after_page(reading: Reading, page: RecordsPage) -> Reading:
+    """Who shows one record that cannot be read has shown the others; only that none is gone can no
+    longer be said, and that all of it was read."""
+    if page.forged:
+        reading = replace(reading, is_flawed=True)
     assert reading.todo
     if page.cursor and page.rows:
         return replace(reading, cursor=page.cursor, pages=reading.pages + 1)
@@ -149,7 +160,7 @@ async def _circle(scan: Scan, reading: Reading, page: RecordsPage, seen: set[str
     else:
         # The first page after an interruption: only the tables remember.
         first = str(page.records[0].uri)
-        is_known = await scan.parts.tables.was_seen(scan.pds, first, reading)
+        is_known = await scan.parts.tables.was_seen(scan.key, first, reading)
     return "a page of records with nothing new" if is_known else ""
 
 
@@ -177,7 +188,7 @@ async def _page(scan: Scan, reading: Reading) -> RecordsPage | Outcome:
 
 async def _no_records(scan: Scan, reading: Reading, outcome: Outcome) -> None:
     if speaks_for_account(outcome):
-        await scan.nothing_there(replace(reading, rev=""))
+        await scan.nothing_there(replace(reading, rev="", by_names=False))
     elif scan.lacks_describe and is_missing(outcome):
         detail = "it lists repos and shows none: not a PDS"
         raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)

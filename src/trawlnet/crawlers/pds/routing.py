@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -16,7 +16,7 @@ from trawlnet.crawlers.pds.legacy import modernised
 from trawlnet.formats.jsondata import data_problem
 from trawlnet.formats.lexicon import Lexicons, record_problem
 from trawlnet.formats.syntax import AtUri, is_nsid
-from trawlnet.tables.scanned_rows import Record, Table
+from trawlnet.tables.scanned_rows import Record, Scope, Table
 
 PRESET = ("pub.chive.*",)
 OTHER = "other"
@@ -60,16 +60,32 @@ class Routes:
         known = {name for name, lexicon in self.lexicons.items() if lexicon.is_record}
         return tuple(sorted(plain | {name for name in known | set(_TABLES) if self.wants(name)}))
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Everything that a metric may say of a collection."""
+        return (*self.names, *(glob for glob in self.globs if not is_nsid(glob)), OTHER)
+
     def label(self, collection: str) -> str:
-        """What a metric may say: strangers name collections, too."""
-        return collection if collection in self.names else OTHER
+        """Its name, or the glob that it fits: strangers name collections, too, and there is no
+        end to those that fit a glob."""
+        if collection in self.names:
+            return collection
+        return next((glob for glob in self.globs if fnmatchcase(collection, glob)), OTHER)
+
+    def unmatched(self, collections: Iterable[str]) -> tuple[str, ...]:
+        """Globs that none of these collections fits."""
+        seen = list(collections)
+        return tuple(
+            glob for glob in self.globs if not any(fnmatchcase(name, glob) for name in seen)
+        )
 
     @property
-    def scope(self) -> str:
-        """Changes with whatever makes a record's fate another, so that all are read again."""
+    def scope(self) -> Scope:
+        """Another one with whatever makes a record's fate another, so that all are read again."""
         schemas = {name: self.lexicons[name].definitions for name in sorted(self.lexicons)}
         told = orjson.dumps([sorted(self.globs), self.index_tags, schemas])
-        return blake2b(told, digest_size=8).hexdigest()
+        digest = blake2b(told, digest_size=8).hexdigest()
+        return Scope(digest, self.wants, frozenset(self.names))
 
     def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> Routed:
         table = _TABLES.get(uri.collection, Table.RECORDS)

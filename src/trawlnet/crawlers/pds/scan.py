@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
@@ -16,12 +17,14 @@ from trawlnet.crawlers.pds.walk import walk
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.origin import canonical_origin
-from trawlnet.tables.scanned_rows import Held, Reading
+from trawlnet.tables.errors import LeaseLost
+from trawlnet.tables.scanned_rows import Held, Reading, ScanKey
 
 _SMALL = 64 << 10  # Bytes.
 _DID_SECONDS = 60.0
 _TOMORROW = 86_400.0
 
+_LOST = Stopped(Verdict.PUT_OFF, Reason.PARKED, "claimed by another process meanwhile")
 _STATUSES = {
     Verdict.COMPLETE: "success",
     Verdict.PARTIAL: "partial",
@@ -30,80 +33,92 @@ _STATUSES = {
 }
 
 
-async def scan_pds(parts: ScanParts, pds_url: str, *, deadline: float) -> ScanResult:
+async def scan_pds(parts: ScanParts, pds_url: str, *, lease: str, deadline: float) -> ScanResult:
     """One scan of a PDS, from where the last one stopped until the instant `deadline`.
 
-    Not for two callers at a time on one PDS: whoever claims it scans it.
+    `lease` is the owner of the claim on the PDS: once it is another's, nothing more is written.
     """
     begun = parts.clock.now()
-    scan = _scan(parts, pds_url, deadline)
+    scan = _scan(parts, pds_url, lease, deadline)
     if isinstance(scan, Stopped):
         return _result(None, scan, Held())
     try:
-        await walk(scan)
-        held = await parts.tables.held(scan.pds)
-        ending = await _conclusion(scan, held)
-    except Stopped as stopped:
-        ending = stopped
-        await scan.save()
-        held = await parts.tables.held(scan.pds)
+        ending = await _walk(scan)
+        left = 0 if ending.verdict is Verdict.COMPLETE else await parts.tables.left(scan.key)
+    except LeaseLost:
+        ending, left = _LOST, 0
     except asyncio.CancelledError:
         # Whoever stops us should not have to ask again what was asked.
-        await parts.tables.settle(scan.pds, scan.take_done())
+        with suppress(LeaseLost):
+            await parts.tables.settle(scan.key, scan.take_done())
         raise
-    left = 0 if ending.verdict is Verdict.COMPLETE else await parts.tables.left(scan.pds)
-    result = replace(_result(scan, ending, held), left=left)
+    result = replace(_result(scan, ending, await parts.tables.held(scan.pds)), left=left)
     if parts.meter is not None:
         parts.meter.scan_ended(_STATUSES[ending.verdict], parts.clock.now() - begun)
     return result
 
 
+async def _walk(scan: Scan) -> Stopped:
+    try:
+        await walk(scan)
+        return await _conclusion(scan)
+    except Stopped as stopped:
+        await scan.save()
+        return stopped
+
+
 async def scan_did(
-    parts: ScanParts, pds_url: str, did: str, *, deadline: float | None = None
+    parts: ScanParts, pds_url: str, did: str, *, lease: str, deadline: float | None = None
 ) -> ScanResult:
-    """One account, now: also while its PDS is being scanned."""
+    """One account, now: between two slices of a scan of its PDS, if there is one."""
     end = parts.clock.now() + _DID_SECONDS if deadline is None else deadline
-    scan = _scan(parts, pds_url, end)
+    scan = _scan(parts, pds_url, lease, end)
     if isinstance(scan, Stopped):
         return _result(None, scan, Held())
     try:
-        ending = await _scan_account(scan, did)
-    except Stopped as stopped:
-        ending = stopped
-    await scan.flush()
-    await parts.tables.settle(scan.pds, scan.done)
+        try:
+            ending = await _scan_account(scan, did)
+        except Stopped as stopped:
+            ending = stopped
+        await scan.flush()
+        await parts.tables.settle(scan.key, scan.done)
+    except LeaseLost:
+        ending = _LOST
     if ending.verdict is Verdict.COMPLETE and scan.done and scan.done[-1].trouble:
         trouble = Reason(scan.done[-1].trouble)
         ending = Stopped(Verdict.FAILED, trouble, "the account could not be read")
     return _result(scan, ending, await parts.tables.held(scan.pds))
 
 
-def _scan(parts: ScanParts, pds_url: str, deadline: float) -> Scan | Stopped:
+def _scan(parts: ScanParts, pds_url: str, lease: str, deadline: float) -> Scan | Stopped:
     origin = canonical_origin(pds_url, allow_private=parts.allow_private)
     if not origin.url:
         return Stopped(Verdict.FAILED, Reason.REFUSED, f"not a PDS to visit: {origin.refused}")
     asker = Asker(parts, origin.url, deadline, deadline - parts.clock.now())
-    return Scan(parts, origin.url, asker, parts.routes.names)
+    key = ScanKey(origin.url, parts.routes.scope, lease)
+    return Scan(parts, key, asker, parts.routes.names)
 
 
-async def _conclusion(scan: Scan, held: Held) -> Stopped:
+async def _conclusion(scan: Scan) -> Stopped:
     """What a walk to the end means. That there is nothing may be said only if nothing failed."""
-    troubles = dict(await scan.parts.tables.troubles(scan.pds, scan.progress.walk))
+    held = await scan.parts.tables.held(scan.pds)
+    has_wanted = any(map(scan.parts.routes.wants, held.records))
+    troubles = dict(await scan.parts.tables.troubles(scan.key, scan.progress.walk))
     sound = troubles.pop("", 0)
     if not troubles:
-        if scan.strangers and not held.records:
+        if scan.strangers and not has_wanted:
             if scan.lacks_describe:
                 return Stopped(Verdict.FAILED, Reason.REFUSED, "it lists accounts of others only")
             detail = f"{scan.strangers} accounts with records live elsewhere"
-            return Stopped(Verdict.COMPLETE, Reason.REFUSED, detail)
+            return Stopped(Verdict.COMPLETE, Reason.REFUSED, detail, error=detail)
         return Stopped(Verdict.COMPLETE, Reason.OK, "")
     worst = Reason(max(troubles, key=lambda trouble: troubles[trouble]))
     count = sum(troubles.values())
     detail = f"{count} of {count + sound} repos could not be read: {worst}"
-    if held.records:
-        return Stopped(Verdict.COMPLETE, Reason.OK, detail)
+    if has_wanted:
+        return Stopped(Verdict.COMPLETE, Reason.OK, detail, error=detail)
     if count <= sound:
-        return Stopped(Verdict.PARTIAL, Reason.OK, detail, _TOMORROW)
+        return Stopped(Verdict.PARTIAL, Reason.OK, detail, _TOMORROW, error=detail)
     return Stopped(Verdict.FAILED, worst, detail)
 
 
@@ -112,12 +127,9 @@ async def _scan_account(scan: Scan, did: str) -> Stopped:
     if isinstance(residence, Outcome):
         return Stopped(Verdict.FAILED, residence.reason, residence.detail)
     tables = scan.parts.tables
-    last = await tables.last_reading(scan.pds, did)
-    reading = Reading(did, "", 1)
-    if last is not None:
-        # Higher than any before, so that a reading under way elsewhere makes room.
-        number = last[0].number + (last[0].todo is not None)
-        reading = Reading(did, "", number, is_held=last[0].is_held)
+    last = await tables.last_reading(scan.key, did)
+    # Higher than any before, so that a reading that was begun makes room.
+    reading = Reading(did, "", last.number + 1, is_held=last.is_held)
     if residence is Residence.ELSEWHERE:
         await scan.nothing_there(reading)
         return Stopped(Verdict.FAILED, Reason.REFUSED, "the account does not live there")
@@ -126,9 +138,7 @@ async def _scan_account(scan: Scan, did: str) -> Stopped:
         if speaks_for_account(rev):
             await scan.nothing_there(reading)
         return Stopped(Verdict.FAILED, rev.reason, rev.detail)
-    progress = await tables.progress(scan.pds)
-    is_known = last is not None and rev != "" and last[1] == rev
-    if is_known and progress.scope in ("", scan.parts.routes.scope):
+    if rev and last.rev == rev:
         return Stopped(Verdict.COMPLETE, Reason.NOT_MODIFIED, "nothing changed since the last scan")
     await read_repo(scan, replace(reading, rev=rev))
     return Stopped(Verdict.COMPLETE, Reason.OK, "")
@@ -150,6 +160,8 @@ async def _latest_rev(scan: Scan, did: str) -> str | Outcome:
 
 
 def _result(scan: Scan | None, ending: Stopped, held: Held) -> ScanResult:
+    wants = scan.parts.routes.wants if scan else bool
+    wanted = {name: count for name, count in held.records.items() if wants(name)}
     return ScanResult(
         verdict=ending.verdict,
         reason=ending.reason,
@@ -159,6 +171,10 @@ def _result(scan: Scan | None, ending: Stopped, held: Held) -> ScanResult:
         requests=scan.asker.requests if scan else 0,
         lookups=scan.lookups if scan else 0,
         repos=scan.read if scan else 0,
-        held=held.records,
-        indexed_held=held.indexed,
+        held=wanted,
+        indexed_held=sum(held.indexed[name] for name in wanted),
+        scope=scan.key.scope.digest if scan else "",
+        all_held=sum(held.records.values()),
+        all_indexed=sum(held.indexed.values()),
+        error=ending.error,
     )

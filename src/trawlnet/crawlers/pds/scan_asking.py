@@ -27,13 +27,20 @@ class Stopped(Exception):
     """The scan ends here; what it has is saved, and the next goes on."""
 
     def __init__(
-        self, verdict: Verdict, reason: Reason, detail: str, again_in: float | None = None
+        self,
+        verdict: Verdict,
+        reason: Reason,
+        detail: str,
+        again_in: float | None = None,
+        *,
+        error: str = "",
     ) -> None:
         super().__init__(detail)
         self.verdict = verdict
         self.reason = reason
         self.detail = detail
         self.again_in = again_in
+        self.error = error  # What went wrong with a part, where the whole went well.
 
 
 def out_of_time() -> Stopped:

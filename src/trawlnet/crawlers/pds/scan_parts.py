@@ -98,9 +98,14 @@ class ScanResult:
     requests: int  # To the PDS.
     lookups: int  # DIDs that had to be resolved.
     repos: int  # Repos read in this scan.
-    held: Mapping[str, int]  # Live records of the PDS by collection, after this scan.
+    held: Mapping[str, int]  # Live records of the PDS that were looked for, after this scan.
     indexed_held: int  # How many of them are indexed.
     left: int = 0  # Repos that are listed and still to be read.
+    scope: str = ""  # What was looked for, as a digest.
+    # The same of all that the tables have of the PDS, also what others look for.
+    all_held: int = 0
+    all_indexed: int = 0
+    error: str = ""  # What went wrong with a part of it, for the registry.
 
     @property
     def complete(self) -> bool:

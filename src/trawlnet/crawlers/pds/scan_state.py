@@ -10,7 +10,7 @@ from trawlnet.crawlers.pds.routing import Fate, Routed
 from trawlnet.crawlers.pds.scan_asking import Asker, Stopped
 from trawlnet.crawlers.pds.scan_parts import ScanParts, Tally, Verdict
 from trawlnet.engine.outcome import Outcome
-from trawlnet.tables.scanned_rows import Progress, Reading, Record
+from trawlnet.tables.scanned_rows import Progress, Reading, Record, ScanKey
 
 _RECORDS_AT_ONCE = 100  # In one commit, or somewhat more.
 
@@ -18,7 +18,7 @@ _RECORDS_AT_ONCE = 100  # In one commit, or somewhat more.
 @dataclass(slots=True)
 class Scan:
     parts: ScanParts
-    pds: str
+    key: ScanKey
     asker: Asker
     names: tuple[str, ...]  # Wanted collections whose names are known beforehand.
     progress: Progress = field(default_factory=Progress)
@@ -40,12 +40,16 @@ class Scan:
     lacks_describe: bool = False
 
     @property
+    def pds(self) -> str:
+        return self.key.pds_url
+
+    @property
     def now(self) -> float:
         return self.parts.clock.now()
 
     async def save(self) -> None:
         await self.flush()
-        await self.parts.tables.save(self.pds, self.progress, self.take_done(), self.now)
+        await self.parts.tables.save(self.key, self.progress, self.take_done(), self.now)
 
     def take_done(self) -> list[Reading]:
         done, self.done = self.done, []
@@ -56,14 +60,14 @@ class Scan:
         self.unsaved += records
         self.under_way = after
         if not after.todo:
-            await self.parts.tables.end_reading(self.pds, self.unsaved, after, self.now)
+            await self.parts.tables.end_reading(self.key, self.unsaved, after, self.now)
             self._forget_page()
         elif len(self.unsaved) >= _RECORDS_AT_ONCE:
             await self.flush()
 
     async def flush(self) -> None:
         if self.under_way is not None:
-            await self.parts.tables.put_records(self.pds, self.unsaved, self.under_way, self.now)
+            await self.parts.tables.put_records(self.key, self.unsaved, self.under_way, self.now)
             self._forget_page()
 
     def _forget_page(self) -> None:
@@ -75,9 +79,11 @@ class Scan:
         self.broken_in_row = 0
         self._forget_page()
         if reading.is_held:
-            # A number above all, so that what this very reading saw is withdrawn, too.
-            empty = replace(reading, number=reading.number + 1, todo=(), is_held=False)
-            await self.parts.tables.end_reading(self.pds, (), empty, self.now)
+            # A number above all, so that what this very reading saw is withdrawn, too. What it
+            # did not look at may still be there.
+            number, is_held = reading.number + 1, reading.by_names
+            empty = replace(reading, number=number, todo=(), is_held=is_held, is_flawed=False)
+            await self.parts.tables.end_reading(self.key, (), empty, self.now)
         else:
             self.done.append(reading)
 

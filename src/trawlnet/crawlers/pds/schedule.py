@@ -105,10 +105,11 @@ class RegistryStore:
                 dues[lane] = math.inf
         return Lease(tasks, dues)
 
-    async def still_holds(self, key: str) -> bool:
-        """Whether the claim still stands: others may have taken it over if we were slow."""
-        held = self._held[key]
-        return await self._registry.renew(key, held.owner, self._clock.now(), self._lease)
+    async def renewed(self, key: str) -> str | None:
+        """The owner under which a row is claimed; None if others took it over: we were slow."""
+        owner = self._held[key].owner
+        is_ours = await self._registry.renew(key, owner, self._clock.now(), self._lease)
+        return owner if is_ours else None
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         for key, held in list(self._held.items()):

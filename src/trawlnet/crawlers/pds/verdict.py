@@ -7,6 +7,7 @@ import logging
 from trawlnet.crawlers.pds.scan_parts import ScanResult, Verdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry import Registry
+from trawlnet.tables.registry_rules import Ended
 
 log = logging.getLogger(__name__)
 
@@ -20,15 +21,24 @@ async def conclude(
     again_in = _SOON if result.again_in is None else result.again_in
     match result.verdict:
         case Verdict.COMPLETE:
-            kept = await registry.completed(
-                url, owner, found=result.held_total, indexed=result.indexed_held, now=now
+            ended = Ended(
+                found=result.all_held,
+                indexed=result.all_indexed,
+                scope=result.scope,
+                has_wanted=result.held_total > 0,
+                error=result.error,
             )
+            kept = await registry.completed(url, owner, ended, now=now)
         case Verdict.PARTIAL:
-            kept = await registry.partial(url, owner, now=now, again_in=again_in)
+            kept = await registry.partial(
+                url, owner, now=now, again_in=again_in, error=result.error
+            )
         case Verdict.PUT_OFF:
             kept = await registry.put_off(url, owner, result.reason, now=now, again_in=again_in)
         case Verdict.FAILED:
-            kept = await registry.failed(url, owner, result.detail, result.reason, now)
+            kept = await registry.failed(
+                url, owner, result.detail, result.reason, now, again_in=result.again_in
+            )
     if not kept:
         log.warning("scan outlived its lease", extra={"pds": url})
     return kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trawlnet.crawlers.pds.reading import read_repo
+from trawlnet.crawlers.pds.residents import check_residents
 from trawlnet.crawlers.pds.scan_asking import Stopped, is_missing
 from trawlnet.crawlers.pds.scan_pages import (
     REPOS_AT_ONCE,
@@ -29,8 +30,8 @@ _NOT_THIS_TIME = -1.0  # Instead of an instant: this walk goes without leads.
 async def walk(scan: Scan) -> None:
     """To the end, or until something stops it: then Stopped is raised, and the rest is left to
     the next scan."""
-    before = await scan.parts.tables.progress(scan.pds)
-    scan.progress = begun(before, scan.parts.routes.scope, scan.parts.limits.full_every)
+    before = await scan.parts.tables.progress(scan.key)
+    scan.progress = begun(before, scan.parts.limits.full_every)
     if scan.progress.leads_todo:
         await _follow_leads(scan)
     # What an earlier walk has left is in the listing of a new one, too.
@@ -41,14 +42,14 @@ async def walk(scan: Scan) -> None:
         await _read_pending(scan)
     if scan.progress.is_open:
         scan.progress = replace(scan.progress, is_open=False)
-        await scan.parts.tables.end_walk(scan.pds, scan.progress, scan.take_done(), scan.now)
+        await scan.parts.tables.end_walk(scan.key, scan.progress, scan.take_done(), scan.now)
 
 
 async def _read_pending(scan: Scan) -> None:
     """Before the next page is listed, so that the queue stays short."""
     size = _BATCH if scan.progress.is_open else 0
     while size == _BATCH:
-        batch = await scan.parts.tables.pending(scan.pds, _BATCH)
+        batch = await scan.parts.tables.pending(scan.key, _BATCH)
         for reading in batch:
             await read_repo(scan, reading)
         size = len(batch)
@@ -56,21 +57,20 @@ async def _read_pending(scan: Scan) -> None:
             await scan.save()
 
 
-def begun(before: Progress, scope: str, full_every: int) -> Progress:
+def begun(before: Progress, full_every: int) -> Progress:
     """The walk that is under way, or a new one."""
-    is_other = bool(before.scope) and before.scope != scope
-    if before.is_open and not is_other:
+    if before.is_open:
         return before
     number = before.walk + 1
-    is_full = is_other or number % full_every == 0
+    is_full = number % full_every == 0
     return Progress(
         walk=number,
         is_open=True,
         is_full=is_full,
         end_cursor="" if is_full else before.end_cursor,
         page_size=before.page_size,
-        scope=scope,
         by_collection="" if is_full else before.by_collection,
+        strangers=before.strangers,
         leads_at=_NOT_THIS_TIME if is_full else 0.0,
     )
 
@@ -85,10 +85,11 @@ async def _list_page(scan: Scan) -> None:
         raise Stopped(Verdict.FAILED, page.reason, page.detail)
     after = after_page(before, page)
     done = scan.take_done()
-    listed = await scan.parts.tables.list_page(scan.pds, page.repos, after, done, scan.now)
+    listed = await scan.parts.tables.list_page(scan.key, page.repos, after, done, scan.now)
     scan.progress = listed.progress
     if not scan.progress.is_listed:
         _refuse_circles(scan, before, page, listed.new)
+        await check_residents(scan, pending=listed.pending)
     await _look_for_leads(scan, listed.pending)
 
 
@@ -135,7 +136,7 @@ async def _look_for_leads(scan: Scan, pending: int) -> None:
     if pending <= len(scan.names) + doubt:
         return
     scan.progress = replace(progress, leads_at=scan.now, leads_todo=scan.names, leads_cursor="")
-    await scan.parts.tables.begin_leads(scan.pds, scan.progress, scan.now)
+    await scan.parts.tables.begin_leads(scan.key, scan.progress, scan.now)
     await _follow_leads(scan)
 
 
@@ -156,7 +157,7 @@ async def _follow_leads(scan: Scan) -> None:
             after = replace(progress, leads_cursor=page.cursor)
         scan.progress = replace(after, by_collection="yes")
         dids = [repo.did for repo in page.repos]
-        await scan.parts.tables.add_leads(scan.pds, collection, dids, scan.progress, scan.now)
+        await scan.parts.tables.add_leads(scan.key, collection, dids, scan.progress, scan.now)
     return None
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from trawlnet.formats.cid import cid_of
 from trawlnet.sim.atproto.xrpc import BadParameter, Refusal, json_response, limit_parameter
-from trawlnet.sim.pds.model import Lie, SimPds, SimRepo
+from trawlnet.sim.pds.model import Lie, SimPds, SimRepo, did_of
 
 VICTIM = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 _TOO_DEEP = b'{"repos":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -51,6 +51,8 @@ def _list_repos(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
     start = _start(query)
     if pds.lie is Lie.ENDLESS_REPOS and start >= len(repos):
         start = 0
+    if pds.lie is Lie.INVENTED_REPOS and start >= len(repos):
+        repos += [_invented(f"{pds.address}/{n}") for n in range(len(repos), start + limit)]
     rows = [_listed(repo) for repo in repos[start : start + limit]]
     return _with_cursor(pds, {"repos": rows}, start + len(rows), len(repos))
 
@@ -100,11 +102,8 @@ def _list_records(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
 def _rows(repo: SimRepo, collection: str, rkeys: Sequence[str]) -> list[dict[str, Any]]:
     records = repo.records.get(collection, {})
     return [
-        {
-            "uri": f"at://{repo.did}/{collection}/{rkey}",
-            "cid": str(cid_of(orjson.dumps(records[rkey]))),
-            "value": records[rkey],
-        }
+        {"uri": f"at://{repo.did}/{collection}/{rkey}", "value": records[rkey]}
+        | ({} if rkey in repo.spoilt else {"cid": str(cid_of(orjson.dumps(records[rkey])))})
         for rkey in rkeys
     ]
 
@@ -132,11 +131,17 @@ def _repo(pds: SimPds, did: str | None) -> SimRepo:
     if did is None:
         raise BadParameter("whose?")
     repo = pds.repos.get(did)
+    if repo is None and pds.lie is Lie.INVENTED_REPOS:
+        return SimRepo(did)
     if repo is None:
         raise Refusal("RepoNotFound", f"Could not find repo for DID: {did}")
     if repo.status:
         raise Refusal(f"Repo{repo.status.capitalize()}", f"Repo has been {repo.status}: {did}")
     return repo
+
+
+def _invented(name: str) -> SimRepo:
+    return SimRepo(did_of(f"invented/{name}"))
 
 
 def _start(query: Mapping[str, str]) -> int:
@@ -147,7 +152,7 @@ def _start(query: Mapping[str, str]) -> int:
 
 
 def _with_cursor(pds: SimPds, page: dict[str, Any], at: int, end: int) -> dict[str, Any]:
-    is_endless = pds.lie is Lie.ENDLESS_REPOS
+    is_endless = pds.lie in (Lie.ENDLESS_REPOS, Lie.INVENTED_REPOS)
     if page["repos"] and (at < end or pds.ends_with_cursor or is_endless):
         page["cursor"] = str(at)
     return page

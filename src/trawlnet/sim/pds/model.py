@@ -22,6 +22,7 @@ class Lie(StrEnum):
     STOLEN_REPOS = "stolen_repos"  # Lists and shows accounts that live elsewhere.
     FORGED_URIS = "forged_uris"  # Shows records of others within an own repo.
     ENDLESS_REPOS = "endless_repos"  # The listing starts again at its end.
+    INVENTED_REPOS = "invented_repos"  # Behind its end it goes on with accounts that nobody has.
     ENDLESS_RECORDS = "endless_records"  # So does every collection, under new cursors.
     RELAY = "relay"  # Lists everybody, and says in its headers what it is.
     LISTING_ONLY = "listing_only"  # Lists everybody, and knows no other method.
@@ -35,6 +36,7 @@ class SimRepo:
     records: dict[str, dict[str, Any]] = field(default_factory=dict)  # By collection and rkey.
     revision: int = 0
     status: str = ""  # Empty: active.
+    spoilt: set[str] = field(default_factory=set)  # Keys of records that are shown without a CID.
 
     @property
     def rev(self) -> str:

@@ -1,12 +1,12 @@
 -- A page of a listing: what is new or has another rev is to be read. Counts what this walk saw first.
-INSERT INTO scan_repos (pds_url, did, rev, listed_rev, walk, is_active, is_pending, is_held,
-  reading, reading_rev, todo, todo_cursor, todo_pages, trouble)
-SELECT :pds_url, listed.did, '', listed.rev, :walk, listed.active, listed.pending, 0,
-  0, '', NULL, '', 0, ''
+INSERT INTO scan_repos (pds_url, scope, did, rev, listed_rev, walk, is_active, is_pending, is_held,
+  reading, reading_rev, todo, todo_cursor, todo_pages, by_names, is_flawed, trouble)
+SELECT :pds_url, :scope, listed.did, '', listed.rev, :walk, listed.active, listed.pending, 0,
+  0, '', NULL, '', 0, 0, 0, ''
 FROM json_to_recordset(CAST(:listed AS json))
   AS listed (did text, rev text, active bigint, pending bigint)
 WHERE true
-ON CONFLICT (pds_url, did) DO UPDATE SET
+ON CONFLICT (pds_url, scope, did) DO UPDATE SET
   listed_rev = excluded.listed_rev,
   walk = excluded.walk,
   is_active = excluded.is_active,

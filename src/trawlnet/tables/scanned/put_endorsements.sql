@@ -1,4 +1,4 @@
--- A record as it was read now; what a later reading wrote stays.
+-- A record as it was read now. Whoever writes it holds the claim on its PDS.
 INSERT INTO endorsements (uri, cid, did, rkey, collection, pds_url, raw_json, eprint_uri,
   contributions, comment, created_at, indexed_at, scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :eprint_uri, :contributions,
@@ -21,4 +21,3 @@ ON CONFLICT (uri) DO UPDATE SET
     WHEN endorsements.cid = excluded.cid AND endorsements.indexed_at IS NOT NULL THEN endorsements.indexed_at
     ELSE excluded.indexed_at
   END
-WHERE endorsements.pds_url <> excluded.pds_url OR endorsements.scan < excluded.scan

@@ -1,4 +1,4 @@
--- A record as it was read now; what a later reading wrote stays.
+-- A record as it was read now. Whoever writes it holds the claim on its PDS.
 INSERT INTO eprints (uri, cid, did, rkey, collection, pds_url, raw_json, title, abstract, license,
   submitted_by, authors, document_cid, document_mime, document_size, created_at, indexed_at, scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :title, :abstract, :license,
@@ -27,4 +27,3 @@ ON CONFLICT (uri) DO UPDATE SET
     WHEN eprints.cid = excluded.cid AND eprints.indexed_at IS NOT NULL THEN eprints.indexed_at
     ELSE excluded.indexed_at
   END
-WHERE eprints.pds_url <> excluded.pds_url OR eprints.scan < excluded.scan

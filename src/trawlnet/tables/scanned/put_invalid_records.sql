@@ -1,4 +1,4 @@
--- A record as it was read now; what a later reading wrote stays.
+-- A record as it was read now. Whoever writes it holds the claim on its PDS.
 INSERT INTO invalid_records (uri, cid, did, rkey, collection, pds_url, raw_json, problem,
   indexed_at, scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :problem, :indexed_at, :scan)
@@ -17,4 +17,3 @@ ON CONFLICT (uri) DO UPDATE SET
     WHEN invalid_records.cid = excluded.cid AND invalid_records.indexed_at IS NOT NULL THEN invalid_records.indexed_at
     ELSE excluded.indexed_at
   END
-WHERE invalid_records.pds_url <> excluded.pds_url OR invalid_records.scan < excluded.scan

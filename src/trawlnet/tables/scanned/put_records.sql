@@ -1,4 +1,4 @@
--- A record as it was read now; what a later reading wrote stays.
+-- A record as it was read now. Whoever writes it holds the claim on its PDS.
 INSERT INTO records (uri, cid, did, rkey, collection, pds_url, raw_json, created_at, indexed_at,
   scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :created_at, :indexed_at, :scan)
@@ -17,4 +17,3 @@ ON CONFLICT (uri) DO UPDATE SET
     WHEN records.cid = excluded.cid AND records.indexed_at IS NOT NULL THEN records.indexed_at
     ELSE excluded.indexed_at
   END
-WHERE records.pds_url <> excluded.pds_url OR records.scan < excluded.scan

@@ -1,4 +1,4 @@
--- A record as it was read now; what a later reading wrote stays.
+-- A record as it was read now. Whoever writes it holds the claim on its PDS.
 INSERT INTO reviews (uri, cid, did, rkey, collection, pds_url, raw_json, eprint_uri, parent_uri,
   body, created_at, indexed_at, scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :eprint_uri, :parent_uri,
@@ -21,4 +21,3 @@ ON CONFLICT (uri) DO UPDATE SET
     WHEN reviews.cid = excluded.cid AND reviews.indexed_at IS NOT NULL THEN reviews.indexed_at
     ELSE excluded.indexed_at
   END
-WHERE reviews.pds_url <> excluded.pds_url OR reviews.scan < excluded.scan

@@ -1,4 +1,4 @@
--- A record as it was read now; what a later reading wrote stays.
+-- A record as it was read now. Whoever writes it holds the claim on its PDS.
 INSERT INTO tags (uri, cid, did, rkey, collection, pds_url, raw_json, eprint_uri, tag, created_at,
   indexed_at, scan)
 VALUES (:uri, :cid, :did, :rkey, :collection, :pds_url, :raw_json, :eprint_uri, :tag, :created_at,
@@ -20,4 +20,3 @@ ON CONFLICT (uri) DO UPDATE SET
     WHEN tags.cid = excluded.cid AND tags.indexed_at IS NOT NULL THEN tags.indexed_at
     ELSE excluded.indexed_at
   END
-WHERE tags.pds_url <> excluded.pds_url OR tags.scan < excluded.scan

@@ -1,3 +1,3 @@
--- One repo of a PDS, pending or not.
-SELECT did, listed_rev, reading, reading_rev, todo, todo_cursor, todo_pages, is_held, rev
-FROM scan_repos WHERE pds_url = :pds_url AND did = :did
+-- One repo of a PDS, pending or not, as it stands for one scope and for all.
+SELECT MAX(CASE WHEN scope = :scope THEN rev END), MAX(reading), MAX(is_held)
+FROM scan_repos WHERE did = :did AND pds_url = :pds_url

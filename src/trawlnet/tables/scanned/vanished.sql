@@ -1,3 +1,8 @@
--- Repos with records of ours that a whole walk did not meet, or met switched off.
-SELECT did FROM scan_repos
-WHERE pds_url = :pds_url AND is_held = 1 AND (walk < :walk OR is_active = 0)
+-- Repos with records, whatever they were read for, that this whole walk did not meet, or met
+-- switched off.
+SELECT DISTINCT h.did FROM scan_repos AS h
+WHERE h.pds_url = :pds_url AND h.is_held = 1 AND NOT EXISTS (
+  SELECT 1 FROM scan_repos AS m
+  WHERE m.pds_url = :pds_url AND m.scope = :scope AND m.did = h.did AND m.walk >= :walk
+    AND m.is_active = 1
+)

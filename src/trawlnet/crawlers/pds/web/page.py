@@ -130,7 +130,8 @@ def _scans(hours: Sequence[Hour]) -> Markup:
 
 
 def _sources(counts: Mapping[Source, int]) -> Mapping[str, int]:
-    return {_SOURCES[source]: counts.get(source, 0) for source in Source}
+    known = [source for source in Source if source is not Source.UNKNOWN or counts.get(source)]
+    return {_SOURCES[source]: counts.get(source, 0) for source in known}
 
 
 def _failures(counts: Mapping[Reason, int]) -> Markup:
@@ -208,4 +209,5 @@ _SOURCES = {
     Source.RELAY: "Relays",
     Source.USER: "Registered by people",
     Source.DID: "Mentioned by a DID",
+    Source.UNKNOWN: "Otherwise",
 }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 
 from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
-from trawlnet.crawlers.pds.build import Kit
-from trawlnet.crawlers.pds.config import manners
+from trawlnet.crawlers.pds.build import Kit, owner, scanning
+from trawlnet.crawlers.pds.claimed import Bench, scan_account
+from trawlnet.crawlers.pds.config import gap, manners
 from trawlnet.crawlers.pds.scan import scan_did
-from trawlnet.crawlers.pds.scan_parts import ScanParts
+from trawlnet.crawlers.pds.scan_parts import ScanParts, ScanResult
 from trawlnet.crawlers.pds.web.buckets import Buckets
 from trawlnet.crawlers.pds.web.examine import examine
 from trawlnet.crawlers.pds.web.ports import ScanAccount
@@ -41,7 +44,7 @@ def open_site(kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None =
     desk = Desk(
         books=PromptBooks(kit.registry, door.registry_seconds),
         examine=partial(examine, kit.http, kit.gate, kit.clock),
-        scan=scan or partial(_scan_account, parts),
+        scan=scan or partial(_scan_account, kit, parts, count()),
         identities=parts.identities,
         domains=Buckets(door.hosts_per_hour, _HOUR),
         clock=kit.clock,
@@ -69,8 +72,30 @@ def open_site(kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None =
     )
 
 
-async def _scan_account(parts: ScanParts, url: str, did: str, deadline: float) -> int:
-    return (await scan_did(parts, url, did, deadline=deadline)).indexed
+async def _scan_account(
+    kit: Kit, parts: ScanParts, callers: Iterator[int], url: str, did: str, deadline: float
+) -> int:
+    """Records of one account that were indexed. Raises TimeoutError where another process has the
+    PDS until the deadline."""
+    # Each caller has a name of its own: two at a time must not have one claim.
+    name = f"{owner(kit.clock)}/{next(callers)}"
+    bench = Bench(
+        kit.registry,
+        scanning(parts),
+        kit.clock,
+        name,
+        max(_MINUTE, 2 * (deadline - kit.clock.now())),
+        kit.config.scan_timeout,
+        gap(kit.config),
+    )
+
+    async def scan(url: str) -> ScanResult:
+        return await scan_did(parts, url, did, lease=name, deadline=deadline)
+
+    result = await scan_account(bench, url, scan, deadline)
+    if isinstance(result, str):
+        raise TimeoutError(result)
+    return result.indexed
 
 
 def desk_manners(usual: Manners) -> Manners:

@@ -1,0 +1,2 @@
+-- Until when.
+ALTER TABLE pds_registry ADD COLUMN wanted_until TIMESTAMPTZ

@@ -1,0 +1,2 @@
+-- A PDS is due for every scope.
+DELETE FROM pds_scope_scans WHERE pds_url = :url

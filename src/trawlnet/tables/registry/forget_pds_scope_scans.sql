@@ -1,0 +1,2 @@
+-- Everything.
+DELETE FROM pds_scope_scans

@@ -1,0 +1,2 @@
+-- It may be registered again.
+DELETE FROM pds_bans WHERE name = :name

@@ -1,0 +1,2 @@
+-- Moved.
+DROP TABLE old_scan_progress
