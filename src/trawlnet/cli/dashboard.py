@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import signal
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -18,6 +17,7 @@ import typer
 
 from trawlnet.cli.errors import Exit, UsageTrouble, explain
 from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.signals import serve_until_signal
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import find
 
@@ -159,12 +159,9 @@ async def _serve(subject: _Subject, sock: socket.socket, keys: Keys, parent: int
     async with _inner(subject.path, board.places) as inner:
         site = Site(board, keys, subject.name, lambda: server.should_exit, inner)
         server = server_for(make_app(site))
-        # The server ends on a signal, and hands it on when it has: there is nothing left to do.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
         sweeping = asyncio.create_task(_sweep(board, server, parent))
         try:
-            await server.serve([sock])
+            await serve_until_signal(server, [sock])
         finally:
             sweeping.cancel()
             await asyncio.gather(sweeping, return_exceptions=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from trawlnet.cli.ending import given_up_on
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.fleet_show import fleet_line, fleet_row
+from trawlnet.cli.signals import interruptible
 from trawlnet.cli.status import status_row
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.engine.ports import Counts
@@ -41,22 +41,17 @@ async def servers(redis: str) -> AsyncIterator[tuple[FleetKeys, RedisStore]]:
 def steered_by_signals(keys: FleetKeys) -> Iterator[None]:
     """Once drains the fleet, twice stops it at once; nothing is lost either way."""
     loop = asyncio.get_running_loop()
-    words = [Word.DRAIN, Word.STOP]
     changes: set[asyncio.Task[Any]] = set()
 
-    def told(number: signal.Signals) -> None:
-        if words:
-            word = words.pop(0)
-            say(f"{number.name}: the fleet is told to {word}; once more stops it at once")
-            changes.add(loop.create_task(keys.change(word=word)))
+    def tell(word: Word) -> None:
+        changes.add(loop.create_task(keys.change(word=word)))
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told, number)
-    try:
+    def first() -> str:
+        tell(Word.DRAIN)
+        return "the fleet finishes what is in flight"
+
+    with interruptible(first, lambda: tell(Word.STOP)):
         yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def say_scaled(plan: Plan, asked: int) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from trawlnet.cli.errors import Exit
+from trawlnet.cli.signals import interruptible, tasks
 from trawlnet.cli.talk import say
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.engine.control import Control
 
 _LOOK_EVERY = 1.0  # Seconds between two looks at the control files.
-_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -24,32 +22,21 @@ def steered_by_signals(
 ) -> Iterator[asyncio.Event]:
     """Inside, signals steer the crawl; gives the event that SIGUSR1 sets to ask for status."""
     loop, running, asked = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
-    told: list[signal.Signals] = []
 
-    def stop(number: signal.Signals) -> None:
-        told.append(number)
+    def first() -> str:
         if not has_begun() and running is not None:
-            say(f"{number.name}: stopping before the crawl has begun")
             running.cancel()
-        elif len(told) == 1:
-            control.drain()
-            say(f"{number.name}: finishing {control.in_flight} in flight; once more stops at once")
-        elif len(told) == 2:
-            say(f"{number.name}: stopping at once; what was in flight is done again next time")
-            if running is not None:
-                running.cancel()
-        else:
-            # As safe as SIGKILL, and for the same reason: what counts is on disk already.
-            os._exit(Exit.INTERRUPTED)
+            return "the crawl has not begun"
+        control.drain()
+        return f"finishing {tasks(control.in_flight)}"
 
-    for number in _STOPPING:
-        loop.add_signal_handler(number, stop, number)
     loop.add_signal_handler(signal.SIGUSR1, asked.set)
     loop.add_signal_handler(signal.SIGHUP, reload)
     try:
-        yield asked
+        with interruptible(first):
+            yield asked
     finally:
-        for number in (*_STOPPING, signal.SIGUSR1, signal.SIGHUP):
+        for number in (signal.SIGUSR1, signal.SIGHUP):
             loop.remove_signal_handler(number)
             # All that is left is to say how it ended: a late signal must not cut that short.
             signal.signal(number, signal.SIG_IGN)
@@ -66,7 +53,7 @@ class ControlFiles:
         control = self._control
         if control.ending is None and (found := self._workspace.flag("stop")):
             control.drain()
-            say(f"{shown(found)} is there: finishing {control.in_flight} in flight")
+            say(f"{shown(found)} is there: finishing {tasks(control.in_flight)}")
             say(f"hint: remove {shown(found)} before you crawl again")
         found = self._workspace.flag("pause")
         if found and not control.paused:

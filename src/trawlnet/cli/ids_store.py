@@ -13,8 +13,9 @@ import typer
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
-from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
+from trawlnet.cli.plc import CLICKHOUSE
 from trawlnet.cli.sections import load_section
+from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, now_and_then, say
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
@@ -94,7 +95,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
         known = set(await unknown_hashes(db, _LOOKED_AT))
         queue = await open_queue(source, kind.queue)
         try:
-            with stopped_by_signals() as stop:
+            with stop_event("storing what has come") as stop:
                 say(f"storing {kind.queue} of {_shown(source)} in {_shown(target)}")
                 job = Storing(db, tables, clock, stop, StoreLimits(workers=workers), kind)
                 await job.run(queue, drain=drain, tell=now_and_then(clock, _line))

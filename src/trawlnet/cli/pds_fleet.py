@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from trawlnet.cli.errors import Exit
+from trawlnet.cli.signals import interruptible
 from trawlnet.cli.talk import emit, listed, say
 from trawlnet.cli.workspace import Workspace, shown
 from trawlnet.crawlers.errors import NotReady
@@ -90,20 +90,12 @@ def _steered_by_signals(watch: Watch) -> Iterator[asyncio.Event]:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     changes: set[asyncio.Task[None]] = set()
 
-    def told(number: signal.Signals) -> None:
-        if changes:
-            stop.set()
-            return
-        say(f"{number.name}: the fleet finishes what it is at; once more stops it at once")
+    def first() -> str:
         changes.add(loop.create_task(tell(watch.registry, Word.DRAIN)))
+        return "the fleet finishes its scans"
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, told, number)
-    try:
+    with interruptible(first, stop.set):
         yield stop
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 class _Show:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import signal
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ import typer
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.sections import load_section
+from trawlnet.cli.signals import serve_until_signal
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.pds.config import PdsConfig
@@ -156,10 +156,7 @@ async def _serve(
         if as_json:
             emit({"url": url})
         say(f"serving the registry on {url}")
-        # The server ends on a signal, and hands it on when it has: there is nothing left to do.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
-        await server_for(make_app(site), proxies).serve([sock])
+        await serve_until_signal(server_for(make_app(site), proxies), [sock])
     say("stopped")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +12,7 @@ import typer
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.sections import load_section
+from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, listed, now_and_then, say
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.contact import agent_for
@@ -74,7 +73,7 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
         open_directory(config, clock) as directory,
         opened(tables_place(config, path)) as tables,
     ):
-        with stopped_by_signals() as stop:
+        with stop_event("storing what has come") as stop:
             say(f"mirroring {directory.url} into {_where(config, path)}")
             mirror = PlcMirror(directory, tables, stop, follow=follow)
             await mirror.run(now_and_then(clock, _line))
@@ -83,27 +82,6 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
     if code is Exit.INTERRUPTED:
         say(f"hint: go on: trawlnet repos plc -w {shown(path)}")
     return code
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[asyncio.Event]:
-    """Inside, the first signal sets the event and the second stops at once."""
-    loop, running, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
-
-    def tell(number: signal.Signals) -> None:
-        if stop.is_set() and running is not None:
-            running.cancel()
-        else:
-            say(f"{number.name}: storing what has come; once more stops at once")
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, tell, number)
-    try:
-        yield stop
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def _where(config: ReposConfig, path: Path) -> str:

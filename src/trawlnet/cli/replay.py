@@ -17,8 +17,9 @@ from trawlnet.cli.bar import progress_bar
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.place import parse_place, reading, total_size
-from trawlnet.cli.plc import CLICKHOUSE, stopped_by_signals
+from trawlnet.cli.plc import CLICKHOUSE
 from trawlnet.cli.sections import load_section
+from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, say
 from trawlnet.cli.workspace import Workspace, create, find, shown
 from trawlnet.crawlers.repos.config import ReposConfig
@@ -176,7 +177,10 @@ async def _replay(asked: _Asked, crew: _Crew) -> int:
         async with opened(tables_place(asked.config, asked.workspace)) as tables:
             if asked.truncate:
                 await forget_records(tables)
-            with stopped_by_signals() as stop, progress_bar("replaying", total) as progress:
+            with (
+                stop_event("storing what was read") as stop,
+                progress_bar("replaying", total) as progress,
+            ):
                 job = Replay(tables, Filter(asked.globs), stop, progress, crew.elsewhere)
                 await job.run(asked.place, crew.workers)
     seconds = clock.now() - begun

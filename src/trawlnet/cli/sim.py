@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import signal
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from trawlnet.cli.errors import CliError, UsageTrouble
+from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, say
 
 app = typer.Typer(
@@ -142,13 +142,11 @@ _LARGEST_SCALE = 1e6
 
 
 async def _until_told(start: Callable[[Path], Awaitable[World]], manifest: Path) -> None:
-    told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    world = await start(manifest)
-    try:
-        emit(world.ready_line())
-        say("serving; stop with Ctrl-C")
-        await told.wait()
-    finally:
-        await world.close()
+    with stop_event("closing") as stop:
+        world = await start(manifest)
+        try:
+            emit(world.ready_line())
+            say("serving; stop with Ctrl-C")
+            await stop.wait()
+        finally:
+            await world.close()

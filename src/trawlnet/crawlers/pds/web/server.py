@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -19,11 +20,11 @@ _BACKLOG = 512
 
 
 def server_for(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Server:
-    """`await server.serve([socket])`; it ends when `should_exit` is set, or on a signal.
+    """`await server.serve([socket])`; it ends when `should_exit` is set.
 
     Only `proxies` are believed about whom they speak for.
     """
-    return uvicorn.Server(
+    return _Server(
         uvicorn.Config(
             app,
             loop="none",
@@ -41,6 +42,14 @@ def server_for(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Server:
             h11_max_incomplete_event_size=_HEADER_BYTES,
         )
     )
+
+
+class _Server(uvicorn.Server):
+    """Signals are for the command to heed: here they would be two steps of another kind."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 class _Prompt(H11Protocol):
