@@ -22,6 +22,7 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe import catalogue as names
+from trawlnet.observe import exporter
 from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
 from trawlnet.observe.families import Tally, histogram
 from trawlnet.observe.metrics import DURATION_BUCKETS, Metrics, Scrape, StatusClass
@@ -241,6 +242,75 @@ def test_a_bad_address_says_how_to_write_it(text: str) -> None:
     with pytest.raises(MetricsAddressError) as trouble:
         parse_address(text)
     assert "127.0.0.1:9464" in trouble.value.hint
+
+
+def test_visitors_who_stay_do_not_keep_the_next_scrape_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exporter, "_HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(exporter, "_ANSWER_SECONDS", 0.2)
+
+    async def much() -> bytes:
+        return b"x" * 20_000_000
+
+    async def ended(reader: asyncio.StreamReader) -> None:
+        try:
+            while await reader.read(1 << 20):
+                pass
+        except ConnectionError:
+            pass
+
+    async def main() -> None:
+        async with serving_metrics(much, "127.0.0.1:0") as url:
+            port = int(url.split(":")[2].partition("/")[0])
+            firsts = [b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nX: ", b"y" * 9000]
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+            for (_, writer), first in zip(silent, firsts * 10, strict=True):
+                writer.write(first)
+            # Those for whom there was no room, and those who ran out of time, are hung up on.
+            await asyncio.gather(*(ended(reader) for reader, _ in silent))
+            greedy = [await asyncio.open_connection("127.0.0.1", port) for _ in range(32)]
+            for _, writer in greedy:
+                writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(0)
+            while True:  # Nobody takes the answers: they are given up, and there is room again.
+                try:
+                    assert len(await fetch(url)) == 20_000_000
+                    break
+                except (aiohttp.ClientError, TimeoutError):
+                    await asyncio.sleep(0.05)
+            for _, writer in silent + greedy:
+                writer.transport.abort()
+
+    asyncio.run(asyncio.wait_for(main(), 120.0))
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /metrics?x=1 HTTP/1.1", b"200"),
+        (b"HEAD /metrics HTTP/1.0", b"200"),
+        (b"GET / HTTP/1.1", b"404"),
+        (b"POST /metrics HTTP/1.1", b"405"),
+        (b"nonsense", b"405"),
+    ],
+)
+def test_only_metrics_are_served(request_line: bytes, status: bytes) -> None:
+    async def few() -> bytes:
+        return b"up 1\n"
+
+    async def main() -> bytes:
+        async with serving_metrics(few, "127.0.0.1:0") as url:
+            port = int(url.split(":")[2].partition("/")[0])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request_line + b"\r\nHost: x\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    answer = asyncio.run(asyncio.wait_for(main(), 120.0))
+    assert answer.split(b" ")[1] == status
+    assert answer.endswith(b"up 1\n") == (status == b"200" and request_line.startswith(b"GET"))
 
 
 def test_a_port_in_use_is_one_clear_line_and_a_closed_exporter_frees_its_port() -> None:

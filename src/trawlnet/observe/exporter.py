@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # Only a crawl that serves its metrics pays for the import of a server.
-    from aiohttp import web
+_MOST_CONNECTIONS = 32  # At a time; one more is hung up on.
+_HEAD_BYTES = 8 * 1024
+_HEAD_SECONDS = 5.0  # For the request: who says nothing makes room for others.
+_ANSWER_SECONDS = 10.0  # For the answer to be taken.
+_SHUTDOWN = 1.0  # Seconds that a scrape in progress has when the crawl ends.
+
+Scrape = Callable[[], Awaitable[bytes]]
 
 
 class MetricsAddressError(Exception):
@@ -32,41 +37,79 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 @asynccontextmanager
-async def serving_metrics(
-    scrape: Callable[[], Awaitable[bytes]], address: str
-) -> AsyncIterator[str]:
+async def serving_metrics(scrape: Scrape, address: str) -> AsyncIterator[str]:
     """Serve `/metrics` while the body runs; gives the URL, whose port is the real one for 0."""
-    from aiohttp import web
-    from prometheus_client import CONTENT_TYPE_LATEST
-
     host, port = parse_address(address)
-
-    async def metrics(request: web.Request) -> web.Response:
-        return web.Response(body=await scrape(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
-    await runner.setup()
+    door = _Door(scrape)
     try:
-        yield await _listen(runner, host, port)
-    finally:
-        await runner.cleanup()
-
-
-_SHUTDOWN = 1.0  # Seconds that a scrape in progress has when the crawl ends.
-
-
-async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
-    from aiohttp import web
-
-    try:
-        await web.TCPSite(runner, host, port).start()
+        server = await asyncio.start_server(door.meet, host, port, limit=_HEAD_BYTES)
     except OSError as error:
         raise MetricsAddressError(
             f"cannot serve metrics on {host}:{port}: {os.strerror(error.errno or 0).lower()}",
             f"choose another port, or have one picked: --metrics-address {host}:0",
         ) from error
-    bound_host, bound_port, *_ = runner.addresses[0]
+    bound_host, bound_port, *_ = server.sockets[0].getsockname()
     shown_host = f"[{bound_host}]" if ":" in bound_host else bound_host
-    return f"http://{shown_host}:{bound_port}/metrics"
+    try:
+        yield f"http://{shown_host}:{bound_port}/metrics"
+    finally:
+        server.close()
+        await door.close()
+
+
+class _Door:
+    """One request for each connection, and a deadline for each step of it: visitors who stay
+    cannot keep the next scrape out."""
+
+    def __init__(self, scrape: Scrape) -> None:
+        self._scrape = scrape
+        self._inside: set[asyncio.Task[None]] = set()
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None or len(self._inside) >= _MOST_CONNECTIONS:
+            writer.transport.abort()
+            return
+        self._inside.add(task)
+        try:
+            async with asyncio.timeout(_HEAD_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+            answer = await self._answer(head.split(b" ", 2)[:2])
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                writer.write(answer)
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # Whoever that was, it is no scrape.
+        finally:
+            self._inside.discard(task)
+            writer.transport.abort()
+
+    async def close(self) -> None:
+        if self._inside:
+            await asyncio.wait(self._inside, timeout=_SHUTDOWN)
+        for task in list(self._inside):
+            task.cancel()
+        await asyncio.gather(*self._inside, return_exceptions=True)
+
+    async def _answer(self, words: list[bytes]) -> bytes:
+        from prometheus_client import CONTENT_TYPE_LATEST
+
+        method, target = words if len(words) == 2 else (b"", b"")
+        if method not in (b"GET", b"HEAD"):
+            return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
+        if target.partition(b"?")[0] != b"/metrics":
+            return _response("404 Not Found", "text/plain", b"see /metrics\n")
+        text = await self._scrape()
+        whole = _response("200 OK", CONTENT_TYPE_LATEST, text)
+        return whole if method == b"GET" else whole[: len(whole) - len(text)]
+
+
+def _response(status: str, kind: str, body: bytes) -> bytes:
+    lines = (
+        f"HTTP/1.1 {status}",
+        f"Content-Type: {kind}",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + body

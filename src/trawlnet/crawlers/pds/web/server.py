@@ -53,10 +53,12 @@ class _Server(uvicorn.Server):
 
 
 class _Prompt(H11Protocol):
-    """Hangs up on whoever connects and does not come out with a request: the library waits for
-    ever, and a thousand such visitors would keep everybody else out."""
+    """Hangs up on whoever connects and does not come out with a request, or takes nothing of the
+    answer: the library waits for ever, and a thousand such visitors would keep everybody else
+    out."""
 
     _look: asyncio.TimerHandle | None = None
+    _unsent = 0  # Bytes that waited at the last look.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -72,8 +74,10 @@ class _Prompt(H11Protocol):
 
     def _look_again(self, before: RequestResponseCycle | None) -> None:
         is_idle = before is None or before.response_complete
-        if self.cycle is before and is_idle:
-            self.transport.close()
+        unsent, self._unsent = self._unsent, self.transport.get_write_buffer_size()
+        is_stuck = self._unsent > 0 and self._unsent == unsent
+        if self.cycle is before and (is_idle or is_stuck):
+            self.transport.abort()  # To close it would be to wait for what is unsent.
         else:
             self._look_later()
 
