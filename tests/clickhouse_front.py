@@ -8,6 +8,7 @@ is ours. Run as `python clickhouse_front.py FOLDER PASSWORD`; prints its port wh
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 import sys
 import threading
@@ -20,12 +21,14 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 PASSED_ON = ("final", "output_format_json_quote_64bit_integers")  # Settings.
+READERS = ("reader", "strict")  # Accounts that may only read; the second has readonly = 1.
 
 
 class Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     session = None
     password = ""
+    user = ""
     turn = threading.Lock()
 
     def do_GET(self) -> None:
@@ -53,6 +56,9 @@ class Front(BaseHTTPRequestHandler):
             words = b"Code: 516. DB::Exception: default: Authentication failed: password is "
             self.reply(403, words + b"incorrect. (AUTHENTICATION_FAILED)")
             return
+        if not self.has_database(url.query):
+            self.reply(404, b"Code: 81. DB::Exception: Database does not exist. (UNKNOWN_DATABASE)")
+            return
         fields = dict(parse_qsl(url.query, keep_blank_values=True))
         kind = self.headers.get("Content-Type", "")
         if kind.startswith("multipart/form-data"):
@@ -63,6 +69,8 @@ class Front(BaseHTTPRequestHandler):
             body = b""
         try:
             with self.turn:
+                if self.user in READERS:
+                    self.refuse_to_write(fields, body)
                 result = self.execute(fields, body)
         except RuntimeError as error:
             self.reply(500, str(error).encode())
@@ -71,7 +79,27 @@ class Front(BaseHTTPRequestHandler):
 
     def is_let_in(self) -> bool:
         given = self.headers.get("Authorization", "").removeprefix("Basic ")
-        return base64.b64decode(given).decode().partition(":")[2] == self.password
+        self.user, _, password = base64.b64decode(given).decode().partition(":")
+        return password == self.password
+
+    def has_database(self, query: str) -> bool:
+        name = dict(parse_qsl(query)).get("database", "default")
+        with self.turn:
+            return name in str(self.session.query("SHOW DATABASES", "CSV"))
+
+    def refuse_to_write(self, fields: dict[str, str], body: bytes) -> None:
+        """As a server does for an account that may only read, or for one with readonly = 1."""
+        sql = re.sub(r"--[^\n]*\n|/\*.*?\*/", "", fields.get("query") or body.decode()).strip()
+        if not sql.upper().startswith(("SELECT", "WITH", "SHOW", "DESC", "EXPLAIN", "EXISTS")):
+            raise RuntimeError(
+                f"Code: 497. DB::Exception: {self.user}: Not enough privileges. (ACCESS_DENIED)"
+            )
+        changed = [name for name in PASSED_ON if name in fields]
+        if self.user == "strict" and changed:
+            words = f"Cannot modify '{changed[0]}' setting in readonly mode. (READONLY)"
+            raise RuntimeError(f"Code: 164. DB::Exception: {words}")
+        if self.user == "strict":
+            fields["query"] = sql.replace("value, readonly FROM", "value, 1 AS readonly FROM")
 
     def execute(self, fields: dict[str, str], body: bytes) -> bytes:
         if database := fields.get("database"):

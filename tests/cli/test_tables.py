@@ -59,6 +59,8 @@ def test_replay_fills_the_table_exactly_and_repeating_it_changes_nothing(workspa
 def test_query_prints_a_table_for_people_and_says_what_is_wrong(workspace):
     shown = trawlnet("repos", "query", "SELECT 1 AS one, 'x' AS two;", "-w", workspace)
     assert shown.code == 0 and "one" in shown.out and "┌" in shown.out
+    described = trawlnet("repos", "query", "DESCRIBE TABLE repo_records", "-w", workspace)
+    assert described.code == 0 and "record_json" in described.out  # The example of --help.
     wrong = trawlnet("repos", "query", "SELECT nonsense", "-w", workspace, "--json")
     assert wrong.code == 1 and "nonsense" in wrong.error["error"]
     assert "SHOW TABLES" in wrong.error["hint"]

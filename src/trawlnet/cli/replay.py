@@ -213,7 +213,8 @@ def _sum_up(done: Replayed, seconds: float, code: Exit, as_json: bool) -> None:
 def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
     """Ask the tables something, and print the rows.
 
-    Repeated rows count once, as if each table were followed by FINAL.
+    Repeated rows count once, as if each table were followed by FINAL. Of a server's account no more
+    is needed than that it may read.
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     if not config.clickhouse_address:
@@ -230,9 +231,9 @@ def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str
 
 async def _query(config: ReposConfig, workspace: Path, sql: str, layout: str) -> None:
     from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.tables.open import opened
+    from trawlnet.tables.open import opened_to_read
 
-    async with opened(tables_place(config, workspace)) as tables:
+    async with opened_to_read(tables_place(config, workspace)) as tables:
         async for piece in tables.stream(sql, layout):
             sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()

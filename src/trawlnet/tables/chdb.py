@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,9 @@ class ChdbTables:
 
     async def stream(self, sql: str, layout: str) -> AsyncIterator[bytes]:
         async with self._turn:
+            if is_answered_at_once(sql):
+                yield await self._threaded(lambda: self._answer(sql, layout))
+                return
             results = await self._threaded(lambda: self._send(sql, layout))
             try:
                 while (piece := await self._threaded(lambda: _next_piece(results))) is not None:
@@ -84,12 +88,39 @@ class ChdbTables:
         except RuntimeError as error:
             raise TablesError(f"the tables refuse rows: {said(error)}", _HINT) from error
 
+    def _answer(self, sql: str, layout: str) -> bytes:
+        try:
+            self._session.query(statement("set_final").text)
+            return bytes(self._session.query(sql, layout).bytes() or b"")
+        except RuntimeError as error:
+            raise TablesError(said(error), _OWN_HINT) from error
+
     def _send(self, sql: str, layout: str) -> Any:
         try:
             self._session.query(statement("set_final").text)
             return self._session.send_query(sql, layout)
         except RuntimeError as error:
+            if _NO_STREAM in str(error):
+                raise TablesError(_NO_QUESTION, _OWN_HINT) from error
             raise TablesError(said(error), _OWN_HINT) from error
+
+
+# chDB streams results of SELECT alone; and a file that a stream writes is left without its end.
+_SHORT_ANSWERS = ("DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "SHOW")
+_NO_STREAM = "Streaming query is not supported"
+_NO_QUESTION = "only questions are answered here: SELECT, WITH, SHOW, DESCRIBE, EXPLAIN, EXISTS"
+_TEXTS_AND_COMMENTS = re.compile(
+    r"""--[^\n]*|\#[ !][^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`""",
+    re.DOTALL,
+)
+_INTO_FILE = re.compile(r"\bINTO\s+OUTFILE\b", re.IGNORECASE)
+
+
+def is_answered_at_once(sql: str) -> bool:
+    """Whether the answer is short, or goes to a file: such a one does not come piece by piece."""
+    words = _TEXTS_AND_COMMENTS.sub(" ", sql)
+    first = words.split(None, 1)[:1]
+    return first[0].upper() in _SHORT_ANSWERS or bool(_INTO_FILE.search(words)) if first else False
 
 
 _HINT = "check that the disk has room; what was stored before is safe"

@@ -21,3 +21,17 @@ async def opened(where: Path | Server) -> AsyncIterator[Tables]:
         yield tables
     finally:
         await tables.close()
+
+
+@asynccontextmanager
+async def opened_to_read(where: Path | Server) -> AsyncIterator[Tables]:
+    """Nothing is made on a server, so that an account which may only read will do."""
+    if isinstance(where, Path):
+        async with opened(where) as tables:
+            yield tables
+        return
+    reader = await open_server(where, to_read=True)
+    try:
+        yield reader
+    finally:
+        await reader.close()

@@ -58,7 +58,7 @@ class ServerTables:
         await self._call(lambda: self._client.raw_insert(insert_block=body, fmt="Native"))
 
     async def stream(self, sql: str, layout: str) -> AsyncIterator[bytes]:
-        final = {"final": 1}
+        final = _settable(self._client, {_FINAL: 1})
         results = await self._call(
             lambda: self._client.raw_stream(sql, fmt=layout, settings=final), _OWN_HINT
         )
@@ -78,12 +78,13 @@ class ServerTables:
 _OWN_HINT = "see what is there: SHOW TABLES, or DESCRIBE TABLE repo_records"
 
 
-async def open_server(server: Server) -> ServerTables:
-    """Raises TablesUnreachable when nobody answers there or the password is wrong."""
-    return await asyncio.to_thread(_open, server)
+async def open_server(server: Server, *, to_read: bool = False) -> ServerTables:
+    """Raises TablesUnreachable when nobody answers there or the password is wrong. The database is
+    made where it is missing, unless this is `to_read` only."""
+    return await asyncio.to_thread(_open, server, to_read)
 
 
-def _open(server: Server) -> ServerTables:
+def _open(server: Server, to_read: bool) -> ServerTables:
     try:
         from clickhouse_connect import get_client  # Slow to load: only who needs it pays.
     except ImportError:
@@ -103,20 +104,39 @@ def _open(server: Server) -> ServerTables:
             database=database,
             connect_timeout=_CONNECT_SECONDS,
             send_receive_timeout=_ANSWER_SECONDS,
-            settings={"output_format_json_quote_64bit_integers": 0},
             autogenerate_session_id=False,  # Calls of one session may not overlap.
             form_encode_query_params=True,  # Lists of DIDs are too long for a URL.
         )
 
     def connected() -> Any:
-        first = connect(None)
-        create = statement("create_database").text
-        first.command(create, parameters={"database": server.database})
-        first.close()
-        return connect(server.database)
+        if not to_read:
+            first = connect(None)
+            create = statement("create_database").text
+            first.command(create, parameters={"database": server.database})
+            first.close()
+        client = connect(server.database)
+        for name, value in _settable(client, {_QUOTED_NUMBERS: 0}).items():
+            client.set_client_setting(name, value)
+        return client
 
-    client = _translated(connected, server.address, "check the address, the user and the password")
+    client = _translated(connected, server.address, "see the server's log", connecting=True)
+    if _FINAL not in client.server_settings:
+        raise TablesError(
+            f"the ClickHouse server at {server.address} is too old: version "
+            f"{client.server_version} does not know the setting {_FINAL}",
+            "update it, or leave --clickhouse-address out to use the embedded one",
+        )
     return ServerTables(client, server.address)
+
+
+_FINAL = "final"
+_QUOTED_NUMBERS = "output_format_json_quote_64bit_integers"
+
+
+def _settable(client: Any, wanted: Mapping[str, int]) -> dict[str, int]:
+    """The settings that this account may change: one with `readonly = 1` may change none."""
+    known = client.server_settings
+    return {name: wanted[name] for name in wanted if name in known and not known[name].readonly}
 
 
 def _place(address: str) -> tuple[str, str, int]:
@@ -133,7 +153,7 @@ def _place(address: str) -> tuple[str, str, int]:
     return url.scheme, url.hostname, port
 
 
-def _translated(work: Callable[[], T], address: str, hint: str) -> T:
+def _translated(work: Callable[[], T], address: str, hint: str, *, connecting: bool = False) -> T:
     """The one place where the client's exceptions become ours."""
     from clickhouse_connect.driver.exceptions import DatabaseError, Error, OperationalError
     from urllib3.exceptions import HTTPError
@@ -141,6 +161,8 @@ def _translated(work: Callable[[], T], address: str, hint: str) -> T:
     try:
         return work()
     except OperationalError as error:
+        if _ODD_ANSWER in str(error):
+            raise _no_clickhouse(address, error) from error
         raise TablesUnreachable(
             f"no ClickHouse server answers at {address}: {_cause(error)}",
             "start it, or leave --clickhouse-address out to use the embedded one",
@@ -151,6 +173,12 @@ def _translated(work: Callable[[], T], address: str, hint: str) -> T:
                 f"the ClickHouse server at {address} does not let us in: {said(error)}",
                 "check --clickhouse-username and CLICKHOUSE_PASSWORD",
             ) from error
+        if connecting and _OF_CLICKHOUSE not in str(error):
+            raise _no_clickhouse(address, error) from error
+        if any(word in str(error) for word in _NOT_ALLOWED):
+            hint = "grant the account what it lacks; to `repos query`, it need only read"
+        elif "UNKNOWN_DATABASE" in str(error):
+            hint = "check --clickhouse-database; `repos plc` and `repos replay` make it"
         raise TablesError(f"the tables refuse: {said(error)}", hint) from error
     except (HTTPError, OSError, Error) as error:
         raise TablesUnreachable(
@@ -159,12 +187,22 @@ def _translated(work: Callable[[], T], address: str, hint: str) -> T:
         ) from error
 
 
+def _no_clickhouse(address: str, error: BaseException) -> TablesUnreachable:
+    return TablesUnreachable(
+        f"what answers at {address} is no ClickHouse server: {said(error)}",
+        "name the port of its HTTP interface: 8123, or https://HOST:8443",
+    )
+
+
 def _cause(error: BaseException) -> str:
     """What the system says, out of what three layers of libraries have made of it."""
     found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(error))
     return found[1].lower() if found else said(error)
 
 
+_OF_CLICKHOUSE = "DB::Exception"  # In all that a server itself refuses.
+_ODD_ANSWER = "Unexpected response"  # The client's word for one that is not ClickHouse's.
+_NOT_ALLOWED = ("ACCESS_DENIED", "READONLY")
 _NOT_LET_IN = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER")
 
 
