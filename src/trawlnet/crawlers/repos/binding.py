@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.engine.durable import make_directory
 from trawlnet.engine.ports import Ledger
 from trawlnet.sink.files import replace_file
 from trawlnet.store.redis import RedisStore
@@ -36,5 +37,5 @@ def _name_in(state: Path) -> str:
 
 
 def _write_down(state: Path, name: str) -> None:
-    state.mkdir(parents=True, exist_ok=True)
+    make_directory(state)
     replace_file(state / _FILE, name.encode())
