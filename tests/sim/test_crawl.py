@@ -203,6 +203,33 @@ def test_one_lane_of_hanging_requests_does_not_slow_two_hundred_healthy_ones():
     assert beside <= alone * 1.05
 
 
+@pytest.mark.parametrize("workers", [2, 4, 16])
+def test_a_slow_lane_with_room_for_the_whole_crew_leaves_some_to_the_others(workers):
+    """A directory that answers after a minute, beside hosts that answer at once."""
+    slow = [Task(f"slow:{n}", "slow", {}) for n in range(100)]
+    quick = [Task(f"quick:{n}", f"host{n % 5}", {}) for n in range(200)]
+    ended: dict[str, float] = {}
+
+    async def main():
+        async def handler(task):
+            async with crawling.gate.turn(task.lane):
+                await crawling.clock.sleep(60.0 if task.lane == "slow" else 0.1)
+            ended[task.key] = crawling.clock.now()
+            return Outcome(Reason.OK)
+
+        pages = [Page(slow, "1"), Page(quick, "2")]
+        manners = Manners(rate=20.0, concurrency=100)
+        crawling = Setup(pages, handler=handler, workers=workers, manners=manners)
+        assert await crawling.run() is Ending.DONE
+        # The slow lane may have had all workers before anybody else had work, and then not again.
+        assert max(ended[task.key] for task in quick) < 60.0 + 30.0
+        # And it has all that the others do not use.
+        alone = math.ceil(len(slow) / workers) * 60.0
+        assert max(ended.values()) <= alone + 120.0
+
+    run_sim(main())
+
+
 def test_a_parked_lane_holds_no_worker_and_waits_as_long_as_it_was_told():
     async def main():
         throttled: list[float] = []

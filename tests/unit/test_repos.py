@@ -279,7 +279,10 @@ def test_the_config_decides_manners_and_limits() -> None:
         ({"contact": "a@b.org", "source": "file"}, "--dids"),
         ({"contact": "a@b.org", "dids": "/nowhere"}, "--dids"),
         ({"contact": "a@b.org", "dids": __file__}, "one DID per line"),
-        ({"relay": "https://r.example", "contact": "a@b.org", "plc_url": "x"}, "https://plc.directory"),
+        (
+            {"relay": "https://r.example", "contact": "a@b.org", "plc_url": "x"},
+            "https://plc.directory",
+        ),
         ({"relay": "relay.example", "contact": "a@b.org"}, "https://relay.example"),
         ({"relay": "https://", "contact": "a@b.org"}, "https://relay.example"),
         ({"relay": "https://r.example"}, "--contact"),

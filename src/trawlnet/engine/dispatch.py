@@ -44,7 +44,30 @@ def _pick(floor: Floor) -> dict[str, int]:
         else:
             floor.full.add(lane)
     share = max(1, free // len(room)) if room else 0
-    return {lane: min(places, share) for lane, places in room.items()}
+    return _leaving_some(floor, {lane: min(places, share) for lane, places in room.items()})
+
+
+def _leaving_some(floor: Floor, wants: Mapping[str, int]) -> dict[str, int]:
+    """A lane gets its second and further workers only while some are left for lanes that have
+    work and none: those of slow servers would otherwise take all, and hold them for long."""
+    crew, at_work = floor.control.workers, floor.busy.keys() | wants.keys()
+    most = max(1, crew // _KEPT_SHARE) if crew > 1 else 0
+    kept = floor.schedule.soon(floor.parts.clock.now() + _SOON, most, at_work)
+    firsts = {lane: int(not floor.busy[lane]) for lane in wants}
+    further = max(0, floor.free - sum(firsts.values()) - kept)
+    granted: dict[str, int] = {}
+    for lane, want in wants.items():
+        more = min(want - firsts[lane], further)
+        further -= more
+        if first_and_more := firsts[lane] + more:
+            granted[lane] = first_and_more
+        else:
+            floor.full.add(lane)  # Looked at again when a task of its own ends.
+    return granted
+
+
+_KEPT_SHARE = 4  # One worker in so many is for lanes that have none,
+_SOON = 2.0  # and have work within so many seconds.
 
 
 async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:

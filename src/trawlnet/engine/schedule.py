@@ -34,6 +34,20 @@ class Schedule:
         """How many lanes it holds that are not among the others."""
         return len(self._when) - sum(lane in self._when for lane in others)
 
+    def soon(self, until: float, most: int, others: Set[str]) -> int:
+        """How many lanes that are not among the others may be asked by then; at most so many are
+        counted, since whoever asks does so for every task."""
+        found = sum(lane not in others for _, _, lane in self._ready[:most])
+        places = [0]
+        while places and found < most:
+            place = places.pop()
+            if place >= len(self._later) or (when := self._later[place][0]) > until:
+                continue
+            lane = self._later[place][2]
+            found += self._when.get(lane) == when and lane not in others
+            places += (2 * place + 1, 2 * place + 2)  # A heap: none of these is earlier.
+        return found
+
     def add(self, lane: str, when: float) -> None:
         """The lane has work at `when`; an earlier instant already noted stands."""
         known = self._when.get(lane)

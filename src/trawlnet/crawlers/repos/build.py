@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -56,6 +57,7 @@ _STORE = "store"
 _NOTES = "notes"
 _AT_REST = 16  # One part in so many of the memory is kept for the next bodies.
 _LEAST_THREADS = 2  # To read repositories: while one waits for the interpreter the other goes on.
+_ASKING_SHARE = 4  # One worker in so many may wait for a directory in the middle of a visit.
 _AT_A_TIME = 8  # Repositories that a thread reads before it tells of them, if so many wait.
 _MOST_THREADS = 4  # More than the loop can feed, and each may hold a repository.
 
@@ -129,7 +131,13 @@ async def assembled(
     stack.enter_context(giving_way())
     visitor = Visitor(
         metered,
-        Whereabouts(resolver, mirror, config.recheck_inactive),
+        Whereabouts(
+            resolver,
+            mirror,
+            config.recheck_inactive,
+            clock,
+            asyncio.Semaphore(max(1, config.workers // _ASKING_SHARE)),
+        ),
         rates,
         shelf.archived,
         budget,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,11 @@ from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
 from trawlnet.net.lane import lane_of
+
+_DIRECTORY = "of the directory"
+_BUSY_FOR = 30.0  # Seconds.
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,10 @@ class Whereabouts:
     resolver: Resolver
     mirror: Mirror | None
     stale_after: float  # Seconds.
+    clock: Clock
+    # Visits that may ask a directory at the same time. Each holds a worker, and a turn at its PDS
+    # is over: when the directory is slow, the rest come back later.
+    asking: asyncio.Semaphore
 
     async def moved_since(self, visit: RepoVisit, now: float) -> Identity | None:
         """Where the account went, for a server that no longer shows it. A server that an account
@@ -29,9 +38,13 @@ class Whereabouts:
         return found
 
     async def resolved(self, did: str) -> Identity | Outcome:
-        """From the directory itself; trouble is told of the directory, not of the PDS."""
+        """From the directory itself; trouble is told of the directory, not of the PDS. Raises
+        LaneParked when so many ask it that others would wait."""
+        if self.asking.locked():
+            raise LaneParked(_DIRECTORY, self.clock.now() + _BUSY_FOR)
         try:
-            found = await self.resolver.resolve(did)
+            async with self.asking:
+                found = await self.resolver.resolve(did)
         except LaneParked as parked:
             if parked.until < math.inf:
                 raise
