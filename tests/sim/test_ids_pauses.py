@@ -67,6 +67,17 @@ def _allocated(traffic: Traffic, i: int) -> bool:
     return traffic.allocated_at(i) is not None
 
 
+def test_ids_that_were_asked_for_in_vain_before_a_stall_are_fetched_right_after_it() -> None:
+    """Found by a random world: their next ask was a whole patience away."""
+    stall = Span(400.0, 1100.0)
+    traffic = Traffic(seed=98, rate=2.0, late_share=0.0, hole_share=0.0, stalls=(stall,))
+    rehearsal = Rehearsal(World(traffic).reply, CAP, 0.0)
+    controls = Controls(max_rps=CAP, patience=4000.0)
+    rehearsal.run(make_pilot("adaptive", controls, traffic.first_id), 0.0, stall.end + 120.0)
+    due = range(traffic.first_id, traffic.head(stall.end - 60.0) + 1)
+    assert [i for i in due if i not in rehearsal.journal.fetched] == []
+
+
 def test_a_gap_that_is_larger_than_any_before_is_crossed() -> None:
     """It was given up at twenty million ids: at this rate that is a comb of a few thousand."""
     traffic = Traffic(seed=8, rate=200.0, wave=0.0, gaps=(Gap(60.0, 25_000_000),))

@@ -278,6 +278,9 @@ class AdaptivePilot:
             for i in self._lookout.freed:
                 self._waiting.put(i, now, self._waiting.tries(i))
             self._lookout.freed.clear()
+        if self._lookout.over:
+            self._lookout.over = False
+            self._waiting.hurry(now)
 
     def allow(self, now: float, max_rps: float) -> None:
         self._ceiling.allow(max_rps)

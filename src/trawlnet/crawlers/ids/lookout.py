@@ -31,6 +31,7 @@ class Lookout:
         self.highest = -1  # The highest id that was there, probes aside.
         self.stalled = False
         self.freed: list[int] = []  # Were held back during a stall, and may be asked for again.
+        self.over = False  # A stall is; whoever reads it takes it back.
         self.crossings = Crossings(walk)
         self._head = head
         self._walk = walk
@@ -103,7 +104,7 @@ class Lookout:
     def _round_answered(self, now: float, i: int) -> None:
         self._round.discard(i)
         if not self._round and 2 * self._round_hits >= self._round_size > 0:
-            self._came_at = now
+            self._came_at, self.over = now, True
             self._follow(self._round_times)
             self._resume(now)
 

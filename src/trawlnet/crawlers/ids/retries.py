@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 # Seconds from one 404 to the next ask: most ids that came too early are there at the second.
 _AFTER_NOT_FOUND = (14.0, 45.0, 200.0)
@@ -12,6 +12,7 @@ _LAST = 0.8  # Of the patience, before the last ask: it tells a late id from one
 ENOUGH_FOR_OLD = 2  # Asks for an id that must have been out for longer than the patience.
 AFTER_ERROR = (2.0, 10.0, 40.0, 160.0, 640.0)
 AFTER_THROTTLE = 3.0
+_SOON = 5.0
 _JITTER = 0.2
 
 
@@ -47,6 +48,20 @@ class Waiting:
         if tries.total:
             self._tries[i] = tries
         heappush(self._heap, (due, i))
+
+    def hurry(self, now: float) -> None:
+        """Publishing has gone on: what was asked for in vain meanwhile is asked for again soon,
+        and what that tells is no try more."""
+        late = [(due, i) for due, i in self._heap if due > now + _SOON and i in self._tries]
+        if not late:
+            return
+        for _, i in late:
+            tries = self._tries[i]
+            self._tries[i] = Tries(max(0, tries.not_found - 1), tries.errors)
+        moved = {i for _, i in late}
+        self._heap = [(due, i) for due, i in self._heap if i not in moved]
+        self._heap += [(now + jittered(_SOON, i, 0), i) for i in moved]
+        heapify(self._heap)
 
     def forget(self, i: int) -> None:
         """The id has its last word."""

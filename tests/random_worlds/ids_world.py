@@ -1,0 +1,360 @@
+"""Random worlds of sequential ids, and laws that stand outside: what the server saw and served."""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from hypothesis import strategies as st
+
+from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.rehearsal import Rehearsal
+from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Pilot, Verdict
+from trawlnet.sim.ids import Cap, Embargo, Gap, Span, State, Traffic
+
+# Ids of one world cost time: fast counters are for long runs.
+FASTEST = 12.0 if os.environ.get("TRAWLNET_WORLDS", "1") == "1" else 500.0
+FIRST_TROUBLE = 400.0  # A crawl has found its pace by then, however few ids come.
+_SERVICE = (0.02, 0.05, 0.11, 0.3, 0.9)
+
+
+@dataclass(frozen=True)
+class World:
+    """`traffic` is the truth about ids; the rest is how the server answers."""
+
+    traffic: Traffic
+    failing: tuple[Span, ...] = ()  # Every answer is a 502.
+    refusing: tuple[Span, ...] = ()  # The key is refused.
+    stated_wait: float | None = None  # What a refusal says about when to come back.
+    spoilt_share: float = 0.0  # Ids that never parse.
+    end: float = 0.0
+    over: float = 0.0  # When the last trouble was over.
+    bound: float = 0.0  # Seconds after that in which a crawl must have caught up.
+
+    def spoilt(self, i: int) -> bool:
+        return (i * 2654435761 % 2**32) / 2**32 < self.spoilt_share
+
+
+@dataclass
+class Server:
+    """Answers, and keeps a log of its own."""
+
+    world: World
+    log: list[tuple[float, int, Verdict]] = field(default_factory=list)  # By arrival.
+    refusals: list[tuple[float, float]] = field(default_factory=list)  # Told when, to wait until.
+    _tokens: float = 0.0
+    _filled_at: float = 0.0
+
+    def reply(self, ask: Ask, at: float) -> Answer:
+        verdict = self._verdict(ask.id, at)
+        self.log.append((at, ask.id, verdict))
+        took = _SERVICE[len(self.log) % len(_SERVICE)]
+        wait = self.world.stated_wait if verdict is Verdict.THROTTLED else None
+        if wait is not None:
+            self.refusals.append((at + took, at + took + wait))
+        happened = None
+        if verdict in (Verdict.STORED, Verdict.FILTERED):
+            happened = self.world.traffic.completed_at(ask.id)
+        return Answer(ask, verdict, took, happened, wait)
+
+    def _verdict(self, i: int, at: float) -> Verdict:
+        world, traffic = self.world, self.world.traffic
+        if traffic.disabled(at) or any(span.covers(at) for span in world.refusing):
+            return Verdict.DISABLED
+        if any(span.covers(at) for span in world.failing):
+            return Verdict.FAILED
+        if not self._admits(at):
+            return Verdict.THROTTLED
+        match traffic.state(i, at):
+            case State.EMBARGOED:
+                return Verdict.EMBARGOED
+            case State.VISIBLE:
+                if world.spoilt(i):
+                    return Verdict.MALFORMED
+                return Verdict.STORED if traffic.is_raid(i) else Verdict.FILTERED
+            case _:
+                return Verdict.NOT_FOUND
+
+    def _admits(self, at: float) -> bool:
+        cap = self.world.traffic.cap_at(at)
+        if cap == math.inf:
+            self._tokens, self._filled_at = 1.0, at
+            return True
+        self._tokens = min(max(1.0, 1.5 * cap), self._tokens + (at - self._filled_at) * cap)
+        self._filled_at = at
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
+@dataclass
+class Run:
+    server: Server
+    done: Counter[int]  # How many times the ledger was told that an id is done.
+    marks: dict[int, Mark]  # The last word on single ids.
+    gaps: list[tuple[int, int]]
+
+
+def crawl(world: World, controls: Controls, law: str) -> Run:
+    server = Server(world)
+    run = Run(server, Counter(), {}, [])
+    rehearsal = Rehearsal(server.reply, 50.0 * controls.max_rps, 0.0)
+    pilot = make_pilot(law, controls, world.traffic.first_id)
+    rehearsal.run(Watched(pilot, run), 0.0, world.end)
+    return run
+
+
+@dataclass
+class Watched:
+    """A pilot, and what it would write into the ledger."""
+
+    pilot: Pilot
+    run: Run
+
+    @property
+    def workers(self) -> int:
+        return self.pilot.workers
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]:
+        return self.pilot.asks(now, room)
+
+    def wake_at(self, now: float) -> float:
+        return self.pilot.wake_at(now)
+
+    def decide(self, now: float) -> Decision | None:
+        return self.pilot.decide(now)
+
+    def allow(self, now: float, max_rps: float) -> None:
+        self.pilot.allow(now, max_rps)
+
+    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+        entries = self.pilot.answered(now, answer)
+        for entry in entries:
+            if entry.mark is Mark.GAP:
+                self.run.gaps.append((entry.start, entry.end))
+                continue
+            self.run.marks[entry.start] = entry.mark
+            if entry.mark is Mark.DONE:
+                self.run.done[entry.start] += 1
+        return entries
+
+
+# --- Drawing ---
+
+
+@dataclass
+class _Making:
+    """Events one after the other; `t` is when the last one was over."""
+
+    rate: float
+    t: float = FIRST_TROUBLE
+    bound: float = 120.0
+    gaps: list[Gap] = field(default_factory=list)
+    pauses: list[Span] = field(default_factory=list)
+    outages: list[Span] = field(default_factory=list)
+    stalls: list[Span] = field(default_factory=list)
+    caps: list[Cap] = field(default_factory=list)
+    embargoes: list[Embargo] = field(default_factory=list)
+    failing: list[Span] = field(default_factory=list)
+    refusing: list[Span] = field(default_factory=list)
+
+
+EVENTS = (
+    "leap",
+    "pause",
+    "pause and leap",
+    "maintenance",
+    "maintenance and leap",
+    "outage",
+    "stall",
+    "cap",
+    "embargo",
+    "failing",
+    "key",
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    rate = math.exp(draw(st.floats(math.log(0.5), math.log(FASTEST))))
+    made = _Making(rate)
+    delay = draw(st.sampled_from([1.0, 18.0, 60.0, 180.0]))
+    made.t += 2.0 * delay
+    for _ in range(draw(st.integers(0, 3))):
+        # Whole seconds shrink well, and "right after the last trouble" is drawn often enough.
+        made.t += draw(st.sampled_from([1, 7, 30, 90, 200]))
+        _event(draw, made, draw(st.sampled_from(EVENTS)))
+    traffic = Traffic(
+        seed=draw(st.integers(0, 99)),
+        rate=rate,
+        wave=draw(st.sampled_from([0.0, 0.3])),
+        wave_period=7200.0,
+        delay=delay,
+        delay_spread=draw(st.sampled_from([0.5, 6.0])),
+        late_share=draw(st.sampled_from([0.0, 0.002, 0.05])),
+        late_spread=draw(st.sampled_from([5.0, 60.0])),
+        hole_share=draw(st.sampled_from([0.0, 0.0005, 0.02])),
+        old_share=draw(st.sampled_from([0.0, 0.001, 0.01])),
+        raid_share=0.2,
+        gaps=tuple(made.gaps),
+        pauses=tuple(made.pauses),
+        outages=tuple(made.outages),
+        stalls=tuple(made.stalls),
+        caps=tuple(made.caps),
+        embargoes=tuple(made.embargoes),
+    )
+    world = World(
+        traffic,
+        tuple(made.failing),
+        tuple(made.refusing),
+        draw(st.sampled_from([None, 1.0, 20.0])),
+        draw(st.sampled_from([0.0, 0.005])),
+        over=made.t,
+        bound=made.bound + 2.0 * delay,
+    )
+    return replace(world, end=world.over + world.bound + 240.0)
+
+
+def _event(draw: st.DrawFn, made: _Making, kind: str) -> None:
+    lasts = draw(st.sampled_from([5.0, 40.0, 200.0, 700.0]))
+    span = Span(made.t, made.t + lasts)
+    if kind != "leap":
+        made.t = span.end
+        # What came meanwhile, at twice the rate of what comes.
+        made.bound += lasts + 60.0
+    if kind.startswith(("pause", "maintenance")):
+        made.pauses.append(span)
+    if kind.startswith(("maintenance", "outage")):
+        made.outages.append(span)
+    if kind.endswith("leap"):
+        seconds = draw(st.sampled_from([0.2, 3.0, 40.0, 600.0, 5000.0]))
+        size = max(1, int(seconds * made.rate))
+        made.gaps.append(Gap(made.t, size))
+        made.bound += crossing_bound(size, made.rate, lasts)
+    match kind:
+        case "stall":
+            made.stalls.append(span)
+        case "cap":
+            made.caps.append(Cap(span, made.rate * draw(st.sampled_from([0.3, 0.9, 2.0])) + 0.2))
+        case "embargo":
+            made.embargoes.append(Embargo(span, made.t + draw(st.sampled_from([10.0, 150.0]))))
+            made.t = made.embargoes[-1].opens
+            made.bound += 180.0
+        case "failing":
+            made.failing.append(span)
+        case "key":
+            made.refusing.append(span)
+
+
+def crossing_bound(size: int, rate: float, silence: float) -> float:
+    """A promise: the search for a block looks, for each age of a block (there are as many as the
+    silence has doublings), at a third of the probes that it may send, half an age apart."""
+    ages = 4.0 + math.log2(1.0 + silence / 20.0)
+    probes = 0.3 * max(4.0, 0.25 * rate) / ages
+    return 120.0 + 4.0 * math.sqrt(size / (0.45 * rate * probes))
+
+
+@st.composite
+def configs(draw: st.DrawFn, rate: float) -> Controls:
+    """The budget is more than twice the rate, as a crawl that is to catch up needs."""
+    most = draw(st.sampled_from([40, 77, 250]))
+    return Controls(
+        workers=draw(st.sampled_from([1, 13, 40])),
+        min_workers=draw(st.sampled_from([1, 5])),
+        max_workers=most,
+        max_rps=max(6.0, rate * draw(st.sampled_from([3.1, 5.7, 21.0]))),
+        freshness=draw(st.sampled_from([0.005, 0.02, 0.13])),
+        patience=draw(st.sampled_from([700.0, 1500.0, 4000.0])),
+    )
+
+
+# --- Judging ---
+
+
+def rate_broken(run: Run, max_rps: float) -> list[float]:
+    """Instants from which on ten seconds saw more than the budget and one burst."""
+    at = [when for when, _, _ in run.server.log]
+    most = 10.0 * max_rps + max(2.0, 0.1 * max_rps) + 1.0
+    return [t for k, t in enumerate(at) if bisect_left(at, t + 10.0) - k > most]
+
+
+def waits_broken(run: Run) -> list[tuple[float, float]]:
+    """Requests that came although the server had said when to come back; others were under way."""
+    at = [when for when, _, _ in run.server.log]
+    broken = []
+    for told, until in run.server.refusals:
+        k = bisect_left(at, told + 1e-6)
+        if k < len(at) and at[k] < until - 1e-6:
+            broken.append((told, at[k]))
+    return broken
+
+
+def invented(run: Run) -> list[int]:
+    """Ids that the ledger calls done and the server never served."""
+    served = {i for _, i, v in run.server.log if v in (Verdict.STORED, Verdict.FILTERED)}
+    return [i for i in run.done if i not in served]
+
+
+def repeated(run: Run) -> list[int]:
+    return [i for i, times in run.done.items() if times > 1]
+
+
+def unfetched(run: Run, world: World, patience: float) -> list[int]:
+    """Ids that were out in time, and long ago, and were not fetched; or given up."""
+    traffic, since = world.traffic, world.end - 180.0
+    prompt = replace(traffic, stalls=())
+    left = []
+    for i in handed_out(traffic, since):
+        shown, born, otherwise = (
+            traffic.visible_at(i),
+            traffic.allocated_at(i),
+            prompt.visible_at(i),
+        )
+        if shown is None or born is None or otherwise is None:
+            continue
+        late = otherwise - born > 0.6 * patience
+        late = late or max(shown, traffic.opens_at(i)) + traffic.delay > since
+        if late or world.spoilt(i) or run.done[i] or on_island(world, i):
+            continue
+        prompt_one = otherwise - born < traffic.delay + 10.0 * traffic.delay_spread
+        if prompt_one or written_off(run, i):
+            left.append(i)
+    return left
+
+
+def written_off(run: Run, i: int) -> bool:
+    """One that came late may wait for its last ask, and must not be given up before."""
+    return run.marks.get(i) is Mark.HOLE or any(start <= i < end for start, end in run.gaps)
+
+
+def handed_out(traffic: Traffic, t: float) -> list[int]:
+    ids: list[int] = []
+    start, last = traffic.first_id, traffic.head(t)
+    for gap_start, gap_end in traffic.gap_ranges():
+        ids += range(start, min(gap_start, last + 1))
+        start = gap_end
+    return ids + list(range(start, last + 1))
+
+
+def on_island(world: World, i: int) -> bool:
+    """Between two leaps, and for less time than it takes to find ids behind the first of them."""
+    born = world.traffic.allocated_at(i)
+    assert born is not None
+    gaps = sorted(world.traffic.gaps, key=lambda gap: gap.at)
+    for before, after in pairwise(gaps):
+        if before.at <= born <= after.at:
+            silence = 700.0
+            return after.at - before.at < crossing_bound(before.size, world.traffic.rate, silence)
+    return False
+
+
+def wrongly_skipped(run: Run, world: World, patience: float) -> list[int]:
+    """Ids that were there in time and were written off as holes, or as part of a gap."""
+    return [i for i in unfetched(run, world, patience) if written_off(run, i)]
