@@ -142,7 +142,7 @@ class Urls(Section):
 
 
 class Traps(Section):
-    """Limits that no honest site should meet, and endless ones do."""
+    """Limits that a blog, a forum and a newspaper's archive do not meet, and endless sites do."""
 
     max_segments: int = Field(30, ge=1, description="Segments of a path.")
     max_repeats: int = Field(3, ge=1, description="How often one segment may stand in a path.")
@@ -152,10 +152,17 @@ class Traps(Section):
     allowed_parameters: tuple[str, ...] | None = Field(
         None, description="If given: a URL may have no others."
     )
-    first_year: int = Field(1980, description="Dates in paths and queries are not before this.")
-    last_year: int = Field(2040, description="Nor after this.")
-    max_calendar_pages: int | None = Field(400, ge=0, description="Dated pages under one path.")
-    max_variants: int | None = Field(1000, ge=0, description="Queries of one path.")
+    first_year: int | None = Field(
+        None, description="If given: dates in paths and queries are not before this year."
+    )
+    last_year: int | None = Field(None, description="Nor after this one.")
+    max_calendar_pages: int | None = Field(
+        10_000, ge=0, description="Pages under one path whose URL ends in a date."
+    )
+    max_variants: int | None = Field(100_000, ge=0, description="Queries of one path.")
+    max_tokens: int | None = Field(
+        1000, ge=0, description="Those of them with a hexadecimal token, such as a session id."
+    )
 
 
 class Links(Section):
@@ -165,7 +172,7 @@ class Links(Section):
     rels: tuple[str, ...] = Field(
         ("next", "canonical", "alternate"), description="Which <link>s and Link headers count."
     )
-    max_per_page: int = Field(5000, ge=1, description="Links of one page.")
+    max_per_page: int = Field(20_000, ge=1, description="Links of one page.")
 
 
 class Sitemaps(Section):

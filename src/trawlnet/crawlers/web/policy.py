@@ -180,14 +180,21 @@ def _trap(target: str, limits: Traps) -> _Trap | None:
             return _Trap("repeating_path", "", f"{segment[:40]} stands there {count} times")
     if query and (trap := _query_trap(query, limits)):
         return trap
+    first, last = limits.first_year, limits.last_year
+    if first is None and last is None:
+        return None
     for match in _DATED.finditer(target):
-        if not limits.first_year <= int(match[1]) <= limits.last_year:
-            return _Trap("calendar", "", f"the year {match[1]}")
+        year = int(match[1])
+        if (first is not None and year < first) or (last is not None and year > last):
+            return _Trap("calendar", "", f"the year {year}")
     return None
 
 
-# A year with a month behind it, in a path or as the value of a parameter.
-_DATED = re.compile(r"(?:^|[/=])(\d{4,6})[/-](?:0?[1-9]|1[0-2])(?![\d])")
+# A year with a month behind it, in a path or as the value of a parameter. Beyond doubt: the month
+# has its zero, or hyphens are around it, or the year is one of ours. /t/1234/5 is page 5 of a
+# thread in a forum.
+_DATE = r"(?:\d{4,6}[/-]0[1-9]|\d{4,6}-1[0-2]|[12]\d{3}/1[0-2]|(?:19|20)\d\d/[1-9])(?!\d)"
+_DATED = re.compile(rf"(?:^|[/=])(?={_DATE})(\d+)")
 
 
 def _query_trap(query: str, limits: Traps) -> _Trap | None:
@@ -220,6 +227,7 @@ def _cap_rules(caps: Caps, traps: Traps) -> list[_CapRule]:
         ("pull requests of a repository", repo, caps.per_repo_max_prs, "pull"),
         ("dated pages of a path", _CALENDAR, traps.max_calendar_pages, ""),
         ("queries of a path", _VARIANTS, traps.max_variants, ""),
+        ("queries with a token", _TOKENS, traps.max_tokens, ""),
     ]
     return [
         _CapRule(name, re.compile(pattern), most, page_type)
@@ -228,5 +236,7 @@ def _cap_rules(caps: Caps, traps: Traps) -> list[_CapRule]:
     ]
 
 
-_CALENDAR = r"^(https?://[^?]*?)[/=]\d{4,6}[/-](?:0?[1-9]|1[0-2])(?!\d)"
+# Nothing but a day may follow: a title behind the date is a post, of which there may be any number.
+_CALENDAR = rf"^(https?://[^?]*?)(?:/|\?(?:[^&]*&)*[^=&]*=){_DATE}(?:[/-]\d\d?)?/?(?:[?&]|$)"
 _VARIANTS = r"^([^?]*)\?"
+_TOKENS = r"^([^?]*)\?.*=(?=[^&]*\d)(?=[^&]*[a-fA-F])[0-9a-fA-F-]{8,}(?:&|$)"

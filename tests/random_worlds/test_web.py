@@ -1,0 +1,254 @@
+"""Sites drawn at random, crawled as anybody would: polite by their own log, and nothing missing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import math
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import given
+from tests.random_worlds.budget import worlds
+from tests.random_worlds.web_world import (
+    HOSTS,
+    Chosen,
+    Host,
+    Leaf,
+    World,
+    allowed,
+    configs,
+    numbers_of,
+    worlds_of_hosts,
+)
+
+from scripted_web import (
+    Answer,
+    Asked,
+    Crawled,
+    VirtualClock,
+    basic_config,
+    crawl_scripted,
+    in_virtual_time,
+    scripted_web,
+)
+from trawlnet.engine.control import Ending
+from trawlnet.sink.capture_line import CaptureLine
+from web_site import captures
+
+INSTANT = 1e-3  # Seconds.
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """All that is left of a crawl: what the servers saw, and what was stored."""
+
+    world: World
+    chosen: Chosen
+    port: int
+    log: Sequence[Asked]
+    done: Crawled
+    lines: Sequence[CaptureLine]
+    folder: Path
+
+    def of(self, host: int) -> list[Asked]:
+        return sorted((one for one in self.log if one.host == HOSTS[host]), key=_began)
+
+    def target(self, host: int, url: str) -> str:
+        """The path and query of a URL at this host; empty for one elsewhere."""
+        stem = f"http://{HOSTS[host]}:{self.port}"
+        return url.removeprefix(stem) if url.startswith(f"{stem}/") else ""
+
+
+def _began(one: Asked) -> float:
+    return one.began
+
+
+def visited(world: World, chosen: Chosen, folder: Path) -> Visit:
+    async def main() -> Visit:
+        begun = VirtualClock().now()
+
+        def answers(host: str, target: str, times: int, now: float) -> Answer:
+            answer = world.answer(host, target, times, now - begun, chosen.size)
+            here = f"{host}:{server.port}".encode()
+            return _named(answer, here)
+
+        names = HOSTS[: len(world.hosts)]
+        async with scripted_web(names, answers) as server:
+            seeds = [server.url(host) for host in names]
+            config = basic_config(**chosen.keys())
+            async with asyncio.timeout(40 * DAY):
+                done = await crawl_scripted(config, folder, seeds)
+            return Visit(world, chosen, server.port, server.log, done, captures(folder), folder)
+
+    return in_virtual_time(main())
+
+
+def _named(answer: Answer, here: bytes) -> Answer:
+    """Pages name their host in links, which is known only when it is served."""
+    if answer.raw is not None or not answer.content_type.startswith("text/html"):
+        return answer
+    if dict(answer.headers).get("Content-Encoding"):
+        return answer
+    return Answer(
+        answer.status,
+        answer.body.replace(b"HOST", here),
+        answer.content_type,
+        answer.headers,
+        answer.latency,
+    )
+
+
+@worlds(25)
+@given(world=worlds_of_hosts, chosen=configs)
+def test_a_site_is_crawled_politely_and_whole(world: World, chosen: Chosen) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        visit = visited(world, chosen, Path(folder))
+        for host in range(len(world.hosts)):
+            judge_robots(visit, host)
+            judge_gaps(visit, host)
+            judge_waits(visit, host)
+            judge_pages(visit, host)
+        judge_crowd(visit)
+
+
+def judge_robots(visit: Visit, host: int) -> None:
+    site, asked = visit.world.hosts[host], visit.of(host)
+    assert asked[0].target == "/robots.txt"
+    ruling = [one for one in asked if one.target in ("/robots.txt", "/moved.txt")]
+    others = [one for one in asked if one not in ruling]
+    answered = [one for one in ruling if one.status in (200, 403, 404)]
+    if site.robots == "failing":
+        assert not others, "nobody may be asked before robots.txt has answered"
+        return
+    assert all(answered[0].ended <= one.began + INSTANT for one in others)
+    denied = [one.target for one in others if not allowed(site, one.target)]
+    assert not denied, f"robots.txt denies {denied}"
+
+
+def judge_gaps(visit: Visit, host: int) -> None:
+    """From the end of each answer to the next request; requests overlap only where none is set."""
+    site, chosen = visit.world.hosts[host], visit.chosen
+    gap = 1 / chosen.rate if chosen.rate else 0.0
+    asked = visit.of(host)
+    ruled = next((one.ended for one in asked if one.target.endswith(".txt")
+                  and one.status == 200), math.inf)  # fmt: skip
+    delay = min(site.delay or 0.0, chosen.delay_cap) if site.robots in ("file", "moved") else 0.0
+    for before, after in itertools.pairwise(asked):
+        need = max(gap, delay if before.ended >= ruled else 0.0)
+        # Who hangs up on a slow answer has ended the request; its server learns that later.
+        ended = min(before.ended, before.began + chosen.timeout)
+        if need:
+            assert after.began >= ended + need - INSTANT, (before, after, need)
+    for one in asked:
+        together = sum(o.began <= one.began < min(o.ended, o.began + chosen.timeout) for o in asked)
+        assert together <= (chosen.per_host if not gap and not delay else 1) or together <= 1
+
+
+def judge_waits(visit: Visit, host: int) -> None:
+    for one in visit.of(host):
+        if one.wait:
+            early = [o for o in visit.of(host) if one.ended < o.began < one.ended + one.wait]
+            assert not early, f"{one.target} asked for {one.wait} s of rest: {early}"
+
+
+def judge_crowd(visit: Visit) -> None:
+    timeout = visit.chosen.timeout
+    for one in visit.log:
+        open_then = [o for o in visit.log if o.began <= one.began < min(o.ended, o.began + timeout)]
+        assert len(open_then) <= visit.chosen.workers
+
+
+def judge_pages(visit: Visit, host: int) -> None:
+    """Every page that a captured one leads to is captured with its bytes, or named."""
+    site, chosen = visit.world.hosts[host], visit.chosen
+    kept = kept_pages(visit, host)
+    named = {_spelt(visit.target(host, key)) for key in visit.done.failures}
+    wanted = within_reach(visit, host, kept)
+    if visit.done.ending is Ending.LIMIT:
+        assert sum(line.http_status == 200 for line in visit.lines) == chosen.pages
+        return
+    missing = [n for n in wanted if n not in kept and _spelt(site.pages[n].path) not in named]
+    assert not missing, [site.pages[n] for n in missing]
+    if site.down == (0.0, 0.0) and site.robots != "failing":
+        lost = [n for n in wanted if n not in kept and _must_come(site.pages[n], chosen)]
+        assert not lost, [(site.pages[n], visit.done.failures) for n in lost]
+
+
+def kept_pages(visit: Visit, host: int) -> set[int]:
+    """By number; their stored bytes must be those that were served."""
+    site = visit.world.hosts[host]
+    numbers, kept = numbers_of(site.pages), set()
+    for line in visit.lines:
+        target = visit.target(host, line.url)
+        if not target or target not in numbers:
+            continue
+        number = numbers[target]
+        kept.add(number)
+        if line.http_status == 200 and site.pages[number].kind != "image":
+            body = (visit.folder / line.stored_path).read_bytes()
+            served = visit.world.content(host, number, visit.chosen.size)
+            if site.pages[number].kind not in ("gzip", "cut", "unframed"):
+                served = served.replace(b"HOST", f"{HOSTS[host]}:{visit.port}".encode())
+            assert body == served
+            assert line.content_sha256 == hashlib.sha256(served).hexdigest()
+    return kept
+
+
+def within_reach(visit: Visit, host: int, kept: set[int]) -> dict[int, int]:
+    """Pages that are to be asked for, with their distance from a seed."""
+    site, chosen = visit.world.hosts[host], visit.chosen
+    most = math.inf if chosen.depth is None else chosen.depth
+    depths = {0: 0} | {n: 1 for n in site.sitemap if site.robots in ("file", "moved")}
+    if not allowed(site, "/sitemap.xml") or site.down != (0.0, 0.0):
+        depths = {0: 0}
+    if "/" not in {one.target for one in visit.of(host)}:
+        return {0: 0} if allowed(site, "/") else {}
+    todo = sorted(depths)
+    while todo:
+        number = todo.pop(0)
+        page, depth = site.pages[number], depths[number]
+        for link, far in _leads_to(site, page, number in kept, depth):
+            if far < depths.get(link, math.inf):
+                depths[link] = far
+                todo.append(link)
+    return {n: d for n, d in depths.items() if d <= most and allowed(site, site.pages[n].path)}
+
+
+def _leads_to(site: Host, page: Leaf, is_kept: bool, depth: int) -> list[tuple[int, int]]:
+    if not is_kept or page.kind == "image":
+        return []
+    if page.kind == "moved":
+        return [(page.number % len(site.pages), depth)]
+    # A host's name stands in links only where it could be put in.
+    written = [n for n, how in page.links if how not in ("user", "absolute")
+               or page.kind not in ("gzip", "unframed", "cut")]  # fmt: skip
+    return [(n, depth + 1) for n in written]
+
+
+def _must_come(page: Leaf, chosen: Chosen) -> bool:
+    match page.kind:
+        case "good" | "gzip" | "legacy" | "unframed" | "image" | "busy":
+            return True
+        case "flaky":
+            return page.number <= chosen.retries
+        case "closed":
+            return chosen.retries >= 1
+        case "slow":
+            return page.number / 4 < chosen.timeout - 0.5
+        case "sized":
+            return page.number <= 0
+        case _:
+            return False
+
+
+def _spelt(target: str) -> str:
+    """One spelling for each order of parameters."""
+    path, _, query = target.partition("#")[0].partition("?")
+    path = re.sub("%[0-9a-f]{2}", lambda found: found[0].upper(), path)
+    return path + "?" + "&".join(sorted(query.split("&")))
