@@ -136,11 +136,11 @@ def judge_gaps(visit: Visit, host: int) -> None:
     site, chosen = visit.world.hosts[host], visit.chosen
     gap = 1 / chosen.rate if chosen.rate else 0.0
     asked = visit.of(host)
-    ruled = next((one.ended for one in asked if one.target.endswith(".txt")
-                  and one.status == 200), math.inf)  # fmt: skip
     delay = min(site.delay or 0.0, chosen.delay_cap) if site.robots in ("file", "moved") else 0.0
+    told = False  # Whether robots.txt has been read.
     for before, after in itertools.pairwise(asked):
-        need = max(gap, delay if before.ended >= ruled else 0.0)
+        told = told or (before.target.endswith(".txt") and before.status == 200)
+        need = max(gap, delay if told else 0.0)
         # Who hangs up on a slow answer has ended the request; its server learns that later.
         ended = min(before.ended, before.began + chosen.timeout)
         if need:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import PageCaps
-from trawlnet.crawlers.web.health import HostHealth
+from trawlnet.crawlers.web.health import UNKNOWN, HostHealth, Look
 from trawlnet.crawlers.web.known import KnownPages, assume_held
 from trawlnet.crawlers.web.linking import Linker, Refusal, halves
 from trawlnet.crawlers.web.reading import (
@@ -82,9 +82,12 @@ class WebHandler:
         if not ruling.rules.allows(target):
             self.linker.counts["robots_denied"] += 1
             return Outcome(Reason.REFUSED, detail="robots.txt")
+        look = await self._look(task.lane, origin, ruling)
+        if look.rest is not None:
+            return look.rest
         if isinstance(visit, SitemapVisit):
-            return await self._vouched(await self.sitemaps(visit), task, origin, ruling)
-        outcome = await self._vouched(await self._page(visit, task), task, origin, ruling)
+            return replace(await self.sitemaps(visit), lane_is_well=look.is_well)
+        outcome = replace(await self._page(visit, task), lane_is_well=look.is_well)
         if brings_page(outcome):
             self.health.answered(task.lane, visit.url)
         if self.sitemaps_wanted and ruling.rules.sitemaps:
@@ -92,14 +95,13 @@ class WebHandler:
             outcome = replace(outcome, found=[*outcome.found, *news])
         return outcome
 
-    async def _vouched(self, outcome: Outcome, task: Task, origin: str, ruling: Ruling) -> Outcome:
+    async def _look(self, lane: str, origin: str, ruling: Ruling) -> Look:
         """A page that fails is not a host that fails: another page of it may tell them apart."""
-        if not self.health.in_doubt(task.lane, outcome):
-            return outcome
+        if not self.health.in_doubt(lane):
+            return UNKNOWN
         front = f"{origin}/"
         may_ask = ruling.rules.allows("/") and self.linker.refusal(front) is None
-        well = await self.health.is_well(task.lane, front if may_ask else "")
-        return replace(outcome, lane_is_well=well)
+        return await self.health.look(lane, front if may_ask else "")
 
     async def _ruling(self, origin: str) -> Ruling:
         return await self.robots.ruling(origin) if self.obey else _UNRULED

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from trawlnet.crawlers.metered import Getter
-from trawlnet.engine.gate import LaneParked
-from trawlnet.engine.outcome import Blame, Outcome, Reason
+from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.rules import Manners
-from trawlnet.net.answer import Limits
+from trawlnet.net.answer import Limits, Stream
 from trawlnet.net.trouble import Trouble
 
 _REMEMBERED = 10_000  # Hosts.
@@ -20,8 +19,18 @@ class FailingGate(Protocol):
     def manners(self, lane: str) -> Manners: ...
 
 
+class Look(NamedTuple):
+    """What asking came to."""
+
+    is_well: bool
+    rest: Outcome | None = None  # The host wants to be left alone for a while.
+
+
+UNKNOWN = Look(False)
+
+
 class HostHealth:
-    """Asks once for every few failures in a row, before the host would be slowed down for them."""
+    """Asks once for every few failures in a row, before the host is slowed down for one more."""
 
     def __init__(self, http: Getter, gate: FailingGate, limits: Limits) -> None:
         self._http = http
@@ -36,28 +45,31 @@ class HostHealth:
             del self._good[next(iter(self._good))]
         self._good[lane] = url
 
-    def in_doubt(self, lane: str, outcome: Outcome) -> bool:
-        """Whether one more such outcome would count against the host, and it is time to ask."""
-        if outcome.reason.blame is not Blame.LANE or outcome.reason is Reason.RATE_LIMITED:
+    def in_doubt(self, lane: str) -> bool:
+        """Whether one more failure would have consequences for the host."""
+        failures = self._gate.failures(lane) + 1
+        if failures == 1 or lane in self._asking:
             return False
-        manners, failures = self._gate.manners(lane), self._gate.failures(lane) + 1
-        due = failures % manners.halve_every == 0 or failures >= manners.block_at
-        return due and lane not in self._asking
+        manners = self._gate.manners(lane)
+        return failures % manners.halve_every == 0 or failures >= manners.block_at
 
-    async def is_well(self, lane: str, front: str) -> bool:
-        """`front` is the page to ask for at a host that has delivered none yet."""
+    async def look(self, lane: str, front: str) -> Look:
+        """`front` is the page to ask for at a host that has delivered none yet; may be empty."""
         url = self._good.get(lane, front)
         if not url:
-            return False
+            return UNKNOWN
         self._asking.add(lane)
         try:
             async with self._http.stream(url, limits=self._limits) as answer:
-                return not isinstance(answer, Trouble) and _shows_health(answer.status)
-        except LaneParked:
-            return False
+                if isinstance(answer, Trouble):
+                    return UNKNOWN
+                return _look_of(answer)
         finally:
             self._asking.discard(lane)
 
 
-def _shows_health(status: int) -> bool:
-    return status < 500 and status != 429
+def _look_of(answer: Stream) -> Look:
+    if answer.wait or answer.status == 429:
+        detail = f"HTTP {answer.status} for another page"
+        return Look(False, Outcome(answer.reason, wait=answer.wait, detail=detail))
+    return Look(answer.status < 500)
