@@ -7,10 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock, Page
+from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
+from trawlnet.sim.virtual import SimClock
+from trawlnet.store.memory import MemoryStore
 
 
 def numbered_pages(total: int, lanes: int = 10, size: int = 50) -> list[Page]:
@@ -87,3 +92,22 @@ class World:
             self.answers[Reason.UNKNOWN] += 1
             raise ZeroDivisionError("a bug in the handler")
         return Outcome(Reason.OK, items=[task.key])
+
+
+class Setup:
+    """One crawl with all its parts in reach; must be made inside the loop."""
+
+    def __init__(self, pages, *, handler=None, workers=8, manners=None, store=None, **limits):
+        self.clock = SimClock()
+        self.gate = Gate(self.clock, manners or Manners())
+        self.world = World(self.clock, self.gate)
+        self.store = store or MemoryStore()
+        self.sink = DictSink()
+        self.source = ListSource(pages)
+        self.control = Control(workers)
+        self.limits = Limits(**limits)
+        self.handler = handler or self.world
+
+    async def run(self) -> Ending:
+        parts = Parts(self.source, self.store, self.handler, self.sink, self.gate, self.clock)
+        return await crawl(parts, self.limits, self.control)

@@ -37,7 +37,7 @@ def story(tell: Callable[[Ledger], Awaitable[None]]) -> Callable[[StoreMaker], N
 
 async def check_sums(store: Ledger) -> None:
     counts = await store.counts()
-    assert counts.known == counts.open + counts.scheduled + sum(counts.settled.values())
+    assert counts.remembered == counts.open + counts.scheduled + sum(counts.settled.values())
     assert counts.leased + counts.waiting <= counts.open
     assert counts.blocked <= counts.open
 
@@ -592,7 +592,7 @@ def test_text_that_is_no_unicode_is_refused(maker: StoreMaker, field: str) -> No
             await store.feed(Page([task], "\ud800" if field == "cursor" else "c"))
         assert "errors='replace'" in refused.value.hint
         assert await store.cursor() is None
-        assert (await store.counts()).known == 0
+        assert (await store.counts()).remembered == 0
         await store.close()
 
     asyncio.run(run())
@@ -700,7 +700,7 @@ def test_successes_can_be_forgotten_but_failures_stay(maker: StoreMaker) -> None
         await settled(store, bad, Reason.NOT_FOUND)
         await settled(store, again, Reason.OK, next=again.revisited(NOW + 9.0))
         counts = await store.counts()
-        assert (counts.known, counts.scheduled) == (2, 1)
+        assert (counts.remembered, counts.scheduled) == (2, 1)
         assert counts.settled == {Reason.OK: 1, Reason.NOT_FOUND: 1}
         assert await fed(store, *tasks("good", "bad", "again")) == 1
         assert list(await failures(store)) == ["bad"]

@@ -66,7 +66,7 @@ def test_nothing_is_lost_over_a_hundred_kills(folder: Path) -> None:
     expected = Counter(crawl_roles.expected(folder).values())
     counts = counts_of(folder)
     assert counts.open == 0 and counts.leased == 0
-    assert counts.known == sum(expected.values())
+    assert counts.remembered == counts.known == sum(expected.values())
     assert dict(counts.settled) == dict(expected)
 
     assert missing(folder) == set()

@@ -123,7 +123,7 @@ class StoreMachine(RuleBasedStateMachine):
         counts = self.both(lambda store: store.counts())
         pending = counts.open + counts.scheduled
         kept = (n for word, n in counts.settled.items() if self.remember_done or not word.success)
-        assert counts.known == pending + sum(kept)
+        assert counts.remembered == pending + sum(kept)
         self.both(lambda store: store.lanes(None, 9))
         self.both(_failures)
 

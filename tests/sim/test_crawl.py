@@ -19,26 +19,7 @@ from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.store.memory import MemoryStore
-from worlds import DictSink, ListSource, World, numbered_pages
-
-
-class Setup:
-    """One crawl with all its parts in reach; must be made inside the loop."""
-
-    def __init__(self, pages, *, handler=None, workers=8, manners=None, store=None, **limits):
-        self.clock = SimClock()
-        self.gate = Gate(self.clock, manners or Manners())
-        self.world = World(self.clock, self.gate)
-        self.store = store or MemoryStore()
-        self.sink = DictSink()
-        self.source = ListSource(pages)
-        self.control = Control(workers)
-        self.limits = Limits(**limits)
-        self.handler = handler or self.world
-
-    async def run(self) -> Ending:
-        parts = Parts(self.source, self.store, self.handler, self.sink, self.gate, self.clock)
-        return await crawl(parts, self.limits, self.control)
+from worlds import DictSink, ListSource, Setup, World, numbered_pages
 
 
 def test_everything_is_settled_and_every_lane_is_treated_politely():

@@ -88,7 +88,7 @@ def test_the_mirror_leads_to_every_repository_without_another_request(
     assert crawled.reasons == gone | truth.with_status("deactivated", "takendown", "suspended")
     # One for each account: keys come with the page, and nothing is listed or resolved.
     assert requests == len(archived(tmp_path)) + len(crawled.failures)
-    assert crawled.counts.known == len(crawled.failures), "what is archived is not remembered"
+    assert crawled.counts.remembered == len(crawled.failures), "what is archived is not remembered"
 
 
 def test_a_rerun_asks_nothing_and_a_new_account_is_found(

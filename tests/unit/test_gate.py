@@ -263,3 +263,35 @@ def test_what_was_in_flight_when_a_lane_was_suspended_is_no_probe():
         assert gate.observe("l", trouble) == math.inf and gate.blocked("l")
 
     run_sim(main())
+
+
+def test_a_lane_that_fails_gets_no_second_burst():
+    async def main():
+        clock = SimClock()
+        gate = Gate(clock, Manners(rate=8.0, burst=5, halve_every=1, block_at=100))
+        left = []
+        while clock.now() < 0.1:
+            async with gate.turn("l") as turn:
+                await turn.leave()
+                left.append(clock.now())
+            gate.observe("l", Outcome(Reason.UNAVAILABLE))
+        assert sum(at < 0.1 for at in left) <= 5
+
+    run_sim(main())
+
+
+def test_a_longer_gap_of_its_own_gives_a_lane_no_second_burst():
+    async def main():
+        clock = SimClock()
+        gate = Gate(clock, Manners(rate=10.0, burst=5))
+        left = []
+        for number in range(12):
+            async with gate.turn("l") as turn:
+                await turn.leave()
+                left.append(clock.now())
+            if number == 4:
+                gate.treat("l", Manners(rate=1.0, burst=5))
+        assert left[4] == 0.0 and left[5] >= 1.0 - 1e-5
+        assert all(b - a >= 1.0 - 1e-5 for a, b in itertools.pairwise(left[4:]))
+
+    run_sim(main())

@@ -21,6 +21,8 @@ async def dispatch(floor: Floor, work: Work) -> None:
         floor.control.changed.clear()
         if floor.control.relist:
             await _list_again(floor)
+        if floor.parts.clock.now() >= floor.orphans_at:
+            await _list_orphans(floor)
         if wants := _pick(floor):
             await _start(floor, wants, work)
         elif await _finished(floor):
@@ -73,7 +75,7 @@ _SOON = 2.0  # and have work within so many seconds.
 async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
     lease = await floor.parts.store.lease(wants, floor.parts.clock.now(), floor.limits.lease)
     for task in lease.tasks:
-        floor.held.add(task.key)
+        floor.held[task.key] = task
         floor.started(task.lane, emptied=task.lane in lease.dues)
         floor.busy[task.lane] += 1
         floor.control.started += 1
@@ -89,17 +91,22 @@ async def _finished(floor: Floor) -> bool:
     control, limits = floor.control, floor.limits
     if not control.ending and _limit_reached(floor):
         control.drain(Ending.LIMIT)
+    # Even while others are at work: a task that hangs would keep the rest waiting.
+    if floor.schedule.overflowed and not control.ending and _has_room(floor):
+        await _list_lanes(floor)
+        return False
     if floor.held:
         return False
     if control.ending:
         return True
-    if floor.schedule.overflowed and len(floor.schedule) < limits.lanes // 2:
-        await _list_lanes(floor)
-        return False
     if not control.source_dry or limits.follow:
         return False
     counts = await floor.parts.store.counts()
     return counts.open == counts.blocked
+
+
+def _has_room(floor: Floor) -> bool:
+    return len(floor.schedule) < max(1, floor.limits.lanes // 2)
 
 
 def _limit_reached(floor: Floor) -> bool:
@@ -118,7 +125,7 @@ def _next_look(floor: Floor) -> float:
     # An empty schedule with open tasks: another process has them leased, and may have died.
     alone = floor.held or len(floor.schedule)
     idle = math.inf if alone else floor.parts.clock.now() + floor.limits.lease / 4
-    return min(floor.schedule.next(), idle, floor.deadline)
+    return min(floor.schedule.next(), idle, floor.deadline, floor.orphans_at)
 
 
 async def _until(floor: Floor, when: float) -> None:
@@ -145,6 +152,14 @@ async def _forgive_blocked_lanes(floor: Floor) -> None:
     await _list_lanes(floor)
 
 
+async def _list_orphans(floor: Floor) -> None:
+    """What a dead process had leased when this one began is free by now, and no lease tells of
+    it; a listing that is still under way comes to it by itself."""
+    floor.orphans_at = math.inf
+    if floor.listed is None:
+        await _list_lanes(floor)
+
+
 async def _list_again(floor: Floor) -> None:
     """What was put back may be on lanes that this run has given up on."""
     floor.control.relist = False
@@ -164,7 +179,8 @@ async def _list_lanes(floor: Floor) -> None:
     while not floor.schedule.overflowed:
         lanes = await floor.parts.store.lanes(floor.listed, _LANES_AT_ONCE)
         for work in lanes:
-            if work.held > floor.parts.clock.now():
+            # The gate may know of a longer wait that is being written down just now.
+            if work.held > max(floor.parts.clock.now(), floor.parts.gate.ready_at(work.lane)):
                 floor.parts.gate.park(work.lane, work.held)
             floor.count(work.lane, max(0, work.open - floor.queued[work.lane]))
             floor.note(work.lane, work.due)

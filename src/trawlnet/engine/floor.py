@@ -82,7 +82,7 @@ class Floor:
         self.schedule = Schedule(limits.lanes, self.work_left)
         self.queued: Counter[str] = Counter()  # About so many tasks wait on each lane.
         self.done: asyncio.Queue[Done | None] = asyncio.Queue(limits.backlog)
-        self.held: set[str] = set()  # Keys from lease to settlement.
+        self.held: dict[str, Task] = {}  # Keys from lease to settlement, as they were leased.
         self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
         self.full: set[str] = set()  # Lanes with work but no room for another task.
         self.unsettled = 0  # Outcomes that wait for a slow sink.
@@ -90,6 +90,8 @@ class Floor:
         self.recording = asyncio.Lock()
         self.relief = asyncio.Event()  # Something was settled: the source may look again.
         self.listed: str | None = None  # How far the store's lanes have been read.
+        # When leases that a dead process has left behind are over.
+        self.orphans_at = parts.clock.now() + limits.lease
         self.deadline = math.inf
         if limits.most_seconds is not None:
             self.deadline = parts.clock.now() + limits.most_seconds
@@ -98,6 +100,8 @@ class Floor:
     def free(self) -> int:
         """How many more tasks may be started now."""
         if self.control.paused or self.control.ending or self.parts.enough():
+            return 0
+        if self.deadline < math.inf and self.parts.clock.now() >= self.deadline:
             return 0
         free = self.control.workers - self.control.in_flight
         if self.limits.most_tasks is not None:
@@ -119,6 +123,12 @@ class Floor:
         puts that right."""
         if lane in self.queued or len(self.queued) < self.limits.lanes:
             self.queued[lane] += tasks
+
+    def let_go(self, task: Task) -> None:
+        """It was settled. A store that is slow to say so may have leased the key again by now:
+        that lease is still to be renewed."""
+        if self.held.get(task.key) is task:
+            del self.held[task.key]
 
     def started(self, lane: str, *, emptied: bool) -> None:
         """One of them began; `emptied`: it was the last."""

@@ -68,9 +68,11 @@ class Lane:
     )
 
     def __init__(self, manners: Manners) -> None:
-        self.fare(manners, WELL)
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
         self.gone = -math.inf  # The same for what has left, which is later than its start.
+        self.interval = 0.0
+        self.manners = manners
+        self.fare(manners, WELL)
         self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
         self.in_flight = 0
         self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
@@ -97,11 +99,21 @@ class Lane:
     def fare(self, manners: Manners, pace: Pace) -> None:
         """From now on it is treated like this, and has been doing so. What that comes to is asked
         for several times in each request, and seldom changes."""
+        held_back = self._burst_seconds()
         self.manners = manners
         self.pace = pace
         rate = pace.rate(manners)
         self.interval = 1.0 / rate if rate > 0.0 else math.inf  # Seconds between two starts.
         self.concurrency = pace.concurrency(manners)
+        # A burst lasts longer at a lower rate: without this a lane that fails, and so gets
+        # slower, could start more at once than before.
+        if (more := self._burst_seconds() - held_back) and math.isfinite(more):
+            self.book += more
+            self.gone += more
+
+    def _burst_seconds(self) -> float:
+        """How far before its book the lane may start."""
+        return (self.manners.burst - 1) * self.interval if self.manners.burst > 1 else 0.0
 
     def treat(self, manners: Manners) -> None:
         before = self.interval
@@ -125,7 +137,7 @@ class Lane:
         return max(0, self.starts_by(now) - self.promised)
 
     def next_start(self) -> float:
-        return self.book - (self.manners.burst - 1) * self.interval
+        return self.book - self._burst_seconds()
 
     def starts_by(self, now: float) -> int:
         interval = self.interval
@@ -153,7 +165,7 @@ class Lane:
         return 0.0
 
     def leaves_at(self) -> float:
-        return self.gone - (self.manners.burst - 1) * self.interval
+        return self.gone - self._burst_seconds()
 
     def may_leave(self, now: float) -> bool:
         """Whether nobody waits to leave, and this one need not, either."""

@@ -59,16 +59,22 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """known = open + scheduled + the sum of settled, as long as no success is forgotten."""
+    """Every key is open, scheduled or settled; `remembered` is the same sum, unless successes are
+    forgotten."""
 
     open: int = 0  # Ready, put off, or leased.
     leased: int = 0  # Of the open ones: handed out, even if the time is up and nobody asked since.
     waiting: int = 0  # Of the open ones: put off to an instant of their own, and not leased.
     blocked: int = 0  # Of the open ones: on a lane that is blocked.
     scheduled: int = 0  # Succeeded, and to be visited again; open only while leased.
-    known: int = 0  # Every key the store remembers.
+    remembered: int = 0  # Keys that the store would recognise if it was told of them again.
     attempts: Mapping[Reason, int] = field(default_factory=dict)  # Each try, over all runs.
     settled: Mapping[Reason, int] = field(default_factory=dict)  # Keys by their last word.
+
+    @property
+    def known(self) -> int:
+        """Every key there is or was: summed here, so that no view shows less than its parts."""
+        return self.open + self.scheduled + sum(self.settled.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
         log.info("lane held", extra={"lane": lane, "until": until})
     receipts = await _record(parts.store, judged)
     for receipt in receipts:
-        floor.held.discard(receipt.task.key)
+        floor.let_go(receipt.task)
         if receipt.next is not None:
             floor.count(receipt.next.lane, 1)
             floor.note(receipt.next.lane, receipt.next.due)

@@ -86,7 +86,7 @@ class View:
             waiting=put_off - counters.scheduled - leased.count(State.LATER),
             blocked=self._blocked(),
             scheduled=scheduled,
-            known=self._entries(self.tables.rows),
+            remembered=self._entries(self.tables.rows),
             attempts={Reason(word): number for word, number in counters.attempts.items()},
             settled={Reason(word): number for word, number in counters.settled.items()},
         )

@@ -121,7 +121,7 @@ class MemoryStore:
             waiting=sum(len(lane.later) for lane in lanes) - scheduled,
             blocked=len(self._on_blocked_lanes(Reason.BLOCKED)),
             scheduled=scheduled,
-            known=len(self._rows) + len(self._failed) + len(self._done),
+            remembered=len(self._rows) + len(self._failed) + len(self._done),
             attempts={reason: n for reason, n in self._attempts.items() if n},
             settled={reason: n for reason, n in self._settled.items() if n},
         )

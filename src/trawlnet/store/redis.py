@@ -150,12 +150,12 @@ class RedisStore:
 
     async def counts(self) -> Counts:
         answer = await self._scripts.run("counts")
-        opened, leased, waiting, blocked, scheduled, known, attempts, settled = answer
+        opened, leased, waiting, blocked, scheduled, remembered, attempts, settled = answer
         words = by_reason(settled)
         # These are failures that are not completed.
-        known += sum(n for reason, n in words.items() if reason.again is not Again.NEVER)
+        remembered += sum(n for reason, n in words.items() if reason.again is not Again.NEVER)
         return Counts(
-            opened, leased, waiting, blocked, scheduled, known, by_reason(attempts), words
+            opened, leased, waiting, blocked, scheduled, remembered, by_reason(attempts), words
         )
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:

@@ -176,7 +176,7 @@ class IdsLedger:
             open=waiting,
             leased=self._leased,
             waiting=max(0, waiting - self._leased),
-            known=known,
+            remembered=known,
             attempts={Reason(word): count for word, count in self._attempts.items()},
             settled={reason: count for reason, count in settled.items() if count},
         )

@@ -23,7 +23,7 @@ def counts_from(stats: Stats) -> Counts:
         open=open_,
         leased=scanning,
         scheduled=stats.total - given_up - open_,
-        known=stats.total,
+        remembered=stats.total,
         attempts=stats.attempts,
         settled=stats.given_up,
     )

@@ -1,5 +1,5 @@
 -- counts: every number of the store at one instant.
--- Returns open, leased, waiting, blocked, scheduled, known, then attempts and settled as flat lists.
+-- Returns open, leased, waiting, blocked, scheduled, remembered, then attempts and settled as flat lists.
 local function counter(field)
   return tonumber(redis.call('HGET', name('counters'), field) or 0)
 end

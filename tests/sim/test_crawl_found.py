@@ -1,0 +1,158 @@
+"""What worlds drawn at random have found in the engine, each as a case of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from trawlnet.engine.control import Ending
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Page
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.engine.task import Task
+from trawlnet.sim.virtual import run_sim
+from trawlnet.store.memory import MemoryStore
+from worlds import Setup
+
+
+class DistantStore(MemoryStore):
+    """Its answers take a while to arrive, and what it was asked for has happened before."""
+
+    async def settle(self, receipts):
+        await super().settle(receipts)
+        await self.clock.sleep(1.0)
+
+    async def lanes(self, after, limit):
+        found = await super().lanes(after, limit)
+        await self.clock.sleep(1.0)
+        return found
+
+
+def test_nothing_begins_after_the_time_is_up_however_long_the_store_takes():
+    async def main():
+        begun = []
+
+        async def handler(task):
+            begun.append(crawling.clock.now())
+            return Outcome(Reason.OK)
+
+        store = DistantStore()
+        await store.feed(Page([Task(f"k{n}", f"l{n}") for n in range(9)], "1"))
+        crawling = Setup([], handler=handler, store=store, most_seconds=1.5)
+        store.clock = crawling.clock
+        assert await crawling.run() is Ending.LIMIT
+        assert not begun, "both listings at the start took a second"
+
+    run_sim(main())
+
+
+def test_lanes_that_did_not_fit_are_read_while_a_task_hangs():
+    async def main():
+        ended = {}
+
+        async def handler(task):
+            await crawling.clock.sleep(1000.0 if task.key == "k0" else 0.1)
+            ended[task.key] = crawling.clock.now()
+            return Outcome(Reason.OK)
+
+        tasks = [Task(f"k{n}", f"l{n}") for n in range(20)]
+        crawling = Setup([Page(tasks, "1")], handler=handler, workers=3, lanes=4)
+        assert await crawling.run() is Ending.DONE
+        assert sorted(ended.values())[-2] < 10.0 < ended["k0"]
+
+    run_sim(main())
+
+
+def test_what_a_dead_process_had_leased_is_done_while_others_still_have_work():
+    async def main():
+        begun = {}
+
+        async def handler(task):
+            begun[task.key] = crawling.clock.now()
+            return Outcome(Reason.OK)
+
+        store = MemoryStore()
+        await store.feed(Page([Task("dead/1", "dead"), Task("dead/2", "dead")], "1"))
+        await store.lease({"dead": 1}, 0.0, 60.0)
+        tasks = [Task(f"k{n}", "busy") for n in range(500)]
+        crawling = Setup(
+            [Page(tasks, "2")], handler=handler, store=store, lease=60.0, manners=Manners(rate=1.0)
+        )
+
+        async def visit(task):
+            async with crawling.gate.turn(task.lane):
+                return await handler(task)
+
+        crawling.handler = visit
+        assert await crawling.run() is Ending.DONE
+        assert 60.0 <= begun["dead/1"] < 70.0 < 400.0 < max(begun.values())
+
+    run_sim(main())
+
+
+def test_a_key_leased_again_before_its_settlement_was_confirmed_keeps_its_lease():
+    async def main():
+        at_once = []
+        inside = 0
+
+        async def handler(task):
+            nonlocal inside
+            inside += 1
+            at_once.append(inside)
+            # The second try takes longer than a lease.
+            await crawling.clock.sleep(500.0 if task.attempt else 0.1)
+            inside -= 1
+            return Outcome(Reason.OK if task.attempt else Reason.NO_SPACE)
+
+        store = DistantStore()
+        crawling = Setup(
+            [Page([Task("k", "l")], "1")],
+            handler=handler,
+            store=store,
+            lease=30.0,
+            retry=RetryPolicy(base=0.01, jitter=0.0),
+            manners=Manners(rate=math.inf),
+        )
+        store.clock = crawling.clock
+
+        async def nudge():
+            # Another process puts work back, so that the lane is looked at just then.
+            while crawling.clock.now() < 5.0:
+                await crawling.clock.sleep(0.05)
+                crawling.control.wake("l")
+
+        nudging = asyncio.create_task(nudge())
+        assert await crawling.run() is Ending.DONE
+        await nudging
+        assert at_once == [1, 1], "it was asked for twice at once"
+
+    run_sim(main())
+
+
+def test_reading_the_lanes_again_does_not_shorten_a_wait_that_is_being_written_down():
+    async def main():
+        left = []
+
+        async def handler(task):
+            async with crawling.gate.turn(task.lane):
+                left.append(crawling.clock.now())
+                wait = 10.0 if len(left) == 1 else 300.0 if len(left) == 2 else None
+            return Outcome(Reason.RATE_LIMITED if wait else Reason.OK, wait=wait)
+
+        class SlowHold(MemoryStore):
+            async def hold(self, lane, until):
+                if until > 100.0:
+                    # The store still has the first wait while the second is on its way.
+                    await super().hold(lane, crawling.clock.now() + 5.0)
+                    crawling.control.look_again()
+                    await crawling.clock.sleep(20.0)
+                await super().hold(lane, until)
+
+        tasks = [Task(f"k{n}", "l") for n in range(4)]
+        crawling = Setup(
+            [Page(tasks, "1")], handler=handler, store=SlowHold(), manners=Manners(concurrency=1)
+        )
+        assert await crawling.run() is Ending.DONE
+        assert min(left[2:]) >= left[1] + 300.0
+
+    run_sim(main())
