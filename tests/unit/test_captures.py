@@ -30,7 +30,7 @@ from trawlnet.sink.discovery import open_discoveries
 from trawlnet.sink.errors import SinkBusy, SinkError
 from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
 from trawlnet.sink.replay import replay
-from trawlnet.sink.rows import PAGE_COLUMNS, csv_bytes, edge_rows
+from trawlnet.sink.rows import PAGE_COLUMNS, csv_bytes, edge_rows, page_rows
 
 URL = "https://site.test/a?b=1"
 BODY = b"<p>hello</p>"
@@ -420,6 +420,35 @@ def test_edges_are_written_as_the_csv_module_would(url: str, links: list[Link]) 
     line = CaptureLine(1, "r", "v", 0.0, url, 200, depth=3, links=links)
     expected = [(url, link.to, link.text, 3, link.context) for link in links]
     assert edge_rows([line]) == csv_bytes(expected)
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "\n=1", " =1", '"=1', "'=1", "\uff1d1"]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_formula_is_data_unless_spreadsheets_must_be_safe(formula: str) -> None:
+    line = CaptureLine(
+        1,
+        "r",
+        "v",
+        0.0,
+        "http://a/",
+        200,
+        etag=formula,
+        links=[Link("http://b/", formula, formula)],
+    )
+    for rows in (page_rows, edge_rows):
+        for is_safe in (False, True):
+            text = rows([line], is_safe).decode()
+            cells = next(csv.reader(io.StringIO(text, newline="")))
+            found = [cell for cell in cells if cell.endswith(formula)]
+            assert set(found) == {f"'{formula}" if is_safe else formula}
+
+
+def test_what_is_no_formula_is_the_same_in_a_safe_table() -> None:
+    line = CaptureLine(1, "r", "v", 0.0, "http://a/?x=1", 200, links=[Link("b", "a=b", "c")])
+    assert edge_rows([line], True) == edge_rows([line], False)
+    assert page_rows([line], True) == page_rows([line], False)
 
 
 VALUE = CELL | st.none() | st.integers() | st.floats()

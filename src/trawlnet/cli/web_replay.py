@@ -48,6 +48,16 @@ Output = Annotated[
 ]
 
 
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        show_envvar=False,
+        help="Put an apostrophe before what a spreadsheet would take for a formula.",
+    ),
+]
+
+
 def add_replay(app: typer.Typer) -> None:
     app.command(
         "replay",
@@ -61,6 +71,7 @@ def replay(
     archive: Archive = "",
     output: Output = None,
     no_check: Unchecked = False,
+    spreadsheet_safe: SpreadsheetSafe = False,
     json: Json = False,
 ) -> int:
     """Make the page index and a pages CSV again, from the capture log and the stored bodies.
@@ -72,9 +83,9 @@ def replay(
             "--archive and -o go together", "trawlnet web replay --archive PLACE -o DIR"
         )
     if output is None:
-        told = _replay_workspace(workspace, check_bodies=not no_check)
+        told = _replay_workspace(workspace, not no_check, spreadsheet_safe)
     else:
-        told = _replay_archive(archive, output, check_bodies=not no_check)
+        told = _replay_archive(archive, output, not no_check, spreadsheet_safe)
     for damage in told.damage:
         say(f"{damage.path}: {damage.what}")
     if json:
@@ -100,19 +111,25 @@ def _remedy(workspace: Path, told: Replayed) -> str:
     )
 
 
-def _replay_workspace(workspace: Path, *, check_bodies: bool) -> Replayed:
+def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: bool) -> Replayed:
     from trawlnet.sink.replay import replay as replay_captures
 
     place = find(workspace, "web")
     run = f"replay-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    is_safe = spreadsheet_safe or load_web(workspace, {}).config.metrics.spreadsheet_safe
     with locked(place):
-        return replay_captures(workspace, run, check_bodies=check_bodies)
+        return replay_captures(workspace, run, check_bodies=check_bodies, spreadsheet_safe=is_safe)
 
 
-def _replay_archive(archive: str, output: Path, *, check_bodies: bool) -> Replayed:
+def _replay_archive(
+    archive: str, output: Path, check_bodies: bool, spreadsheet_safe: bool
+) -> Replayed:
     from trawlnet.sink.replay_archive import replay_archive
 
-    return replay_archive(archived_at(archive), output, check_bodies=check_bodies)
+    objects = archived_at(archive)
+    return replay_archive(
+        objects, output, check_bodies=check_bodies, spreadsheet_safe=spreadsheet_safe
+    )
 
 
 def archived_at(place: str) -> Objects:

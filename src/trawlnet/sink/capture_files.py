@@ -46,6 +46,7 @@ class CaptureOptions:
     edges_csv: str = "logs/edges.csv"
     edges: bool = True
     csv_bytes: int = 1 << 30  # A table this long gets another part.
+    spreadsheet_safe: bool = False  # Formulas in tables are made text.
     warc: bool = False
     warc_folder: str = "warc"
     warc_zstd_level: int | None = None  # None: gzip.
@@ -127,7 +128,9 @@ class CaptureFiles:
         with disk_errors(f"opening the captures of {workspace}"):
             self._log = CaptureLog(workspace / LOG, options.log_bytes)
             self.pages = PageIndex(workspace / INDEX, scopes=options.scopes)
-            self._derived = Derived(workspace, options.csv_bytes)
+            self._derived = Derived(
+                workspace, options.csv_bytes, spreadsheet_safe=options.spreadsheet_safe
+            )
             self._batch = 0
             self._visits: tuple[str, ...] = ()  # Of the last batch, and not yet explained ones.
             self._warc_end: tuple[str, int] | None = None

@@ -27,7 +27,7 @@ Places = Mapping[str, tuple[str, int]]  # By kind: a file's name in the workspac
 @dataclass(frozen=True, slots=True)
 class Kind:
     header: bytes
-    rows: Callable[[Sequence[CaptureLine]], bytes]
+    rows: Callable[[Sequence[CaptureLine], bool], bytes]  # Told if spreadsheets must be safe.
     rotates: bool = True
 
 
@@ -41,8 +41,9 @@ KINDS: Mapping[str, Kind] = {
 class Derived:
     """The derived files of a workspace that are being written."""
 
-    def __init__(self, workspace: Path, most_bytes: int) -> None:
+    def __init__(self, workspace: Path, most_bytes: int, *, spreadsheet_safe: bool = False) -> None:
         self._workspace = workspace
+        self._spreadsheet_safe = spreadsheet_safe
         self._most_bytes = most_bytes
         self._files: dict[str, _Growing] = {}
 
@@ -65,7 +66,7 @@ class Derived:
 
     def add(self, lines: Sequence[CaptureLine]) -> None:
         for kind, file in list(self._files.items()):
-            file.write(KINDS[kind].rows(lines))
+            file.write(KINDS[kind].rows(lines, self._spreadsheet_safe))
             if KINDS[kind].rotates and file.size >= self._most_bytes:
                 file.close()
                 self._files[kind] = _fresh(_next_part(file.path), KINDS[kind])

@@ -23,12 +23,17 @@ class Replayed:
     lost: list[CaptureLine] = field(default_factory=list)
 
 
-def replay(workspace: Path, run: str, *, check_bodies: bool = True) -> Replayed:
+def replay(
+    workspace: Path, run: str, *, check_bodies: bool = True, spreadsheet_safe: bool = False
+) -> Replayed:
     """Writes `logs/pages-<run>.csv` with a row for every capture of every run, and the index.
 
     Blocking. Needs the workspace for itself. Killed half-way, the next opening ends its work.
     """
-    files = CaptureFiles(workspace, CaptureOptions(run=run, producer="replay", edges=False))
+    options = CaptureOptions(
+        run=run, producer="replay", edges=False, spreadsheet_safe=spreadsheet_safe
+    )
+    files = CaptureFiles(workspace, options)
     told = Replayed()
     try:
         for lines in files.rebuild():

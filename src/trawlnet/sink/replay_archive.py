@@ -22,14 +22,16 @@ _AT_ONCE = 1_000  # Lines.
 _NEVER_FULL = 1 << 62
 
 
-def replay_archive(objects: Objects, folder: Path, *, check_bodies: bool = True) -> Replayed:
+def replay_archive(
+    objects: Objects, folder: Path, *, check_bodies: bool = True, spreadsheet_safe: bool = False
+) -> Replayed:
     """Blocking. Files of that name are replaced, all of them when all are whole."""
     told = Replayed()
     beside = folder / ".replay"
     with disk_errors(f"writing to {folder}"):
         shutil.rmtree(beside, ignore_errors=True)
         make_directory(beside)
-        derived = Derived(beside, _NEVER_FULL)
+        derived = Derived(beside, _NEVER_FULL, spreadsheet_safe=spreadsheet_safe)
         derived.begin({"pages": PAGES, "edges": EDGES, "cdxj": _TAIL})
         read = _OneAtATime(objects).read if check_bodies else None
         for listed in manifest_of(objects):

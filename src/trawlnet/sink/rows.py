@@ -33,13 +33,16 @@ PAGE_COLUMNS = (
 EDGE_COLUMNS = ("from", "to", "text", "depth", "context")
 
 
-def csv_bytes(rows: Iterable[Sequence[Any]]) -> bytes:
+def csv_bytes(rows: Iterable[Sequence[Any]], *, spreadsheet_safe: bool = False) -> bytes:
     """Quoted where needed, so that line ends inside a field stay inside it. What looks like a
-    formula stays what it is: this is data. A NUL, at which some readers stop, is replaced.
+    formula stays what it is: this is data. Unless it is to be safe in a spreadsheet, which would
+    reckon with what a page says: then an apostrophe makes it text. A NUL, at which some readers
+    stop, is replaced.
 
     The csv module writes the same, in twice the time.
     """
-    text = "".join([",".join(map(_cell, row)) + "\r\n" for row in rows])
+    cell = _harmless_cell if spreadsheet_safe else _cell
+    text = "".join([",".join(map(cell, row)) + "\r\n" for row in rows])
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
 
 
@@ -51,22 +54,33 @@ def _cell(value: Any) -> str:
     return value
 
 
-def page_rows(lines: Sequence[CaptureLine]) -> bytes:
-    return csv_bytes(map(_page, lines))
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # The last four are wide ones.
 
 
-def edge_rows(lines: Sequence[CaptureLine]) -> bytes:
-    return b"".join(_edges(line) for line in lines if line.links)
+def _harmless_cell(value: Any) -> str:
+    # Blanks and quotes in front are passed over by some programs.
+    if isinstance(value, str) and value.lstrip(" \"'").startswith(_FORMULA):
+        return _cell(f"'{value}")
+    return _cell(value)
 
 
-def _edges(line: CaptureLine) -> bytes:
+def page_rows(lines: Sequence[CaptureLine], spreadsheet_safe: bool = False) -> bytes:
+    return csv_bytes(map(_page, lines), spreadsheet_safe=spreadsheet_safe)
+
+
+def edge_rows(lines: Sequence[CaptureLine], spreadsheet_safe: bool = False) -> bytes:
+    return b"".join(_edges(line, spreadsheet_safe) for line in lines if line.links)
+
+
+def _edges(line: CaptureLine, spreadsheet_safe: bool) -> bytes:
     """There are dozens on a page, and mostly none needs quoting: that is looked for once."""
     here, depth, links = line.final_url or line.url, line.depth, line.links
-    if _is_plain(here + "".join(chain.from_iterable(links))):
+    if not spreadsheet_safe and _is_plain(here + "".join(chain.from_iterable(links))):
         before, between = f"{here},", f",{depth},"
         rows = [f"{before}{to},{text}{between}{context}\r\n" for to, text, context in links]
         return "".join(rows).encode("utf-8", "replace")
-    return csv_bytes((here, to, text, depth, context) for to, text, context in links)
+    rows_of_links = ((here, to, text, depth, context) for to, text, context in links)
+    return csv_bytes(rows_of_links, spreadsheet_safe=spreadsheet_safe)
 
 
 def _is_plain(text: str) -> bool:
@@ -74,7 +88,8 @@ def _is_plain(text: str) -> bool:
     return not ("," in text or '"' in text or "\n" in text or "\r" in text or "\0" in text)
 
 
-def cdxj_lines(lines: Sequence[CaptureLine]) -> bytes:
+def cdxj_lines(lines: Sequence[CaptureLine], spreadsheet_safe: bool = False) -> bytes:
+    """No table: nothing of it is opened in a spreadsheet."""
     return b"".join(_cdxj(line) for line in lines if line.warc)
 
 

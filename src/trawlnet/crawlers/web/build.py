@@ -207,6 +207,7 @@ def _options(config: WebConfig, order: Order, producer: str, policy: Policy) -> 
         edges_csv=config.trajectory.edges_csv,
         edges=config.trajectory.enabled,
         csv_bytes=int(config.trajectory.rotate_every_mb * _MB),
+        spreadsheet_safe=config.metrics.spreadsheet_safe,
         warc=warc.enabled,
         warc_folder=warc.dir,
         warc_zstd_level=store.level if warc.compress == "zstd" else None,

@@ -53,6 +53,11 @@ class Metrics(Section):
         "logs/pages-{run_id}.csv", min_length=1, description="One row for each page."
     )
     flush_interval_sec: float = Field(10.0, gt=0, description="Seconds between two rows.")
+    spreadsheet_safe: bool = Field(
+        False,
+        description="Put an apostrophe before what a spreadsheet would take for a formula, in the "
+        "pages and edges CSVs.",
+    )
 
 
 class Trajectory(Section):
