@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -224,7 +224,7 @@ def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
     async def misses(ledger: IdsLedger) -> dict[int, Miss]:
         return ledger.misses
 
-    assert use(place, misses) == {20: Miss(0, 100.0, 0, "why")}
+    assert use(place, misses) == {20: Miss(0, 100.0, 0, "why", "ok")}
 
 
 def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
@@ -251,6 +251,25 @@ def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
     assert use(place, lambda ledger: ledger.retry(Reason.NOT_FOUND)) == 1
     assert use(place, whereabouts) == (20, 99, [(20, 22)])
     assert use(place, lambda ledger: ledger.retry(Reason.TIMEOUT)) == 0
+
+
+def test_ids_that_never_parse_are_filed_as_such(place: Place) -> None:
+    async def work(ledger: IdsLedger) -> Mapping[Reason, int]:
+        await ledger.begin(10)
+        entries = [Entry(n, n + 1, Mark.MISSED, "errors used up its tries") for n in (10, 11, 12)]
+        reasons = (Reason.PARSE_ERROR, Reason.TIMEOUT, Reason.PARSE_ERROR)
+        rows = zip(entries, reasons, strict=True)
+        await ledger.settle([receipt([entry], reason) for entry, reason in rows])
+        return (await ledger.counts()).settled
+
+    assert use(place, work) == {Reason.HTTP_ERROR: 1, Reason.PARSE_ERROR: 2}
+
+    async def unread(ledger: IdsLedger) -> list[str]:
+        return [f.key async for f in ledger.failures(Reason.PARSE_ERROR)]
+
+    assert use(place, unread) == ["10", "12"]
+    assert use(place, lambda ledger: ledger.retry(Reason.PARSE_ERROR)) == 2
+    assert use(place, lambda ledger: ledger.retry()) == 1
 
 
 def test_a_workspace_with_a_ledger_of_its_own_does_not_begin_anew_in_redis(

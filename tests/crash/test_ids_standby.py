@@ -327,6 +327,11 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
             pids = {first.pid: (first, second), second.pid: (second, first)}
             active, other = pids[status["active"]["pid"]]
             assert status["standby"] == [{"node": status["active"]["node"], "pid": other.pid}]
+            wait_until(
+                lambda: told("ids", "status").rows[0]["lag_p20_s"] is not None,
+                "figures of the active one are seen from elsewhere",
+            )
+            assert told("ids", "status").rows[0]["newest_id_age_s"] < 600.0
             assert "standing by: " in other.err and "standing by: " not in active.err
             active.tell(signal.SIGSTOP)
             other.says("active from now on")
@@ -339,7 +344,8 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
             assert told("fleet", "drain", "--ids").code == 0
             assert [one.ended().code for one in (active, other)] == [130, 130]
         assert told("ids", "retry").rows == [{"put_back": 0}]
-        assert told("ids", "status").rows[0]["active"] is None
+        ended = told("ids", "status").rows[0]
+        assert (ended["active"], ended["lag_p20_s"]) == (None, None)
 
     async def main() -> None:
         world = await serve_ids(

@@ -447,3 +447,15 @@ def test_left_out_ids_are_told_to_the_ledger() -> None:
     entries = pilot.answered(0.1, Answer(ask, Verdict.STORED, 0.1, 0.0))
     assert [(e.start, e.end, e.mark) for e in entries] == [(100, 101, "done"), (101, 105, "gap")]
     assert [ask.id for ask in pilot.asks(1.0, 1)] == [105]
+
+
+def test_refusals_and_nothing_else_are_an_outage() -> None:
+    """Maintenance behind a proxy looks like throttling; one canary at a time is enough for it."""
+    pilot, now, asked = AdaptivePilot(Controls(max_rps=20.0), 0), 0.0, []
+    while now < 120.0:
+        now = max(now + 0.01, pilot.wake_at(now))
+        for ask in pilot.asks(now, 5):
+            asked.append(now)
+            pilot.answered(now + 0.1, Answer(ask, Verdict.THROTTLED, 0.1))
+        pilot.decide(now)
+    assert len([at for at in asked if at > 60.0]) <= 8

@@ -193,3 +193,19 @@ def test_dev_mode_is_small() -> None:
     assert IdsConfig(dev=True, buffer=7, dev_skip=0).below_latest == 7
     assert IdsConfig().step == 1
     assert IdsConfig(max_workers=3).least_workers == 3
+
+
+@pytest.mark.parametrize("code", [2101, 2102, 2103, 2107])
+def test_a_refused_key_has_words_of_its_own(code: int) -> None:
+    assert PGCR.read(ID, answered(error(code, "X"), 401)).word in PGCR.key_words
+    assert PGCR.read(ID, answered(error(5, "X"), 503)).word not in PGCR.key_words
+
+
+def test_a_plain_api_with_a_key_refuses_it_with_401() -> None:
+    """Without a key it is the id that is withheld."""
+    keyed = api_of(IdsConfig(preset="json", key_variable="SOME_KEY"))
+    reading = keyed.read(ID, answered(b"", 401))
+    assert reading.verdict is Verdict.DISABLED
+    assert reading.word in keyed.key_words
+    assert reading.word in keyed.words
+    assert PLAIN.read(ID, answered(b"", 401)).verdict is Verdict.EMBARGOED

@@ -196,3 +196,10 @@ def test_what_a_metrics_server_says_counts_for_one_decision() -> None:
         decision = pilot.decide(now)
     assert decision.workers == 25
     assert "gap" in decision.reason
+
+
+def test_people_are_told_of_the_workers_that_the_law_has_set() -> None:
+    """There is room for more requests beside them: for retries in the slow lane, and probes."""
+    pilot = ClassicPilot(Controls(workers=25), 0)
+    assert pilot.crew == 25
+    assert pilot.workers > 25

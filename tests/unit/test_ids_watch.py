@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import subprocess
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
+from trawlnet.observe.alert_shapes import Level
 from trawlnet.observe.ids import LAG_BUCKETS, STATUSES, Asked, IdsMeter
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.recent import RecentCounts, RecentValues
@@ -50,13 +53,74 @@ def test_an_outage_is_told_once_and_so_is_its_end() -> None:
     assert saw(watchman, Verdict.STORED) == []
 
 
-def test_a_gap_is_told_when_it_is_looked_for_and_when_it_is_crossed() -> None:
+@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.THROTTLED])
+def test_nothing_but_errors_or_refusals_is_an_outage(verdict: Verdict) -> None:
+    """A page of the proxy says 503 for maintenance, and for too many requests."""
     watchman = Watchman(3600.0, 0.0)
-    assert saw(watchman, Verdict.NOT_FOUND, Purpose.PROBE) == ["gap found"]
-    assert saw(watchman, Verdict.NOT_FOUND, Purpose.PROBE) == []
+    titles = [saw(watchman, verdict, now=float(second)) for second in range(30)]
+    assert [second for second, told in enumerate(titles) if told] == [19]
+    assert saw(watchman, Verdict.FILTERED, now=40.0) == ["outage over"]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.THROTTLED])
+def test_errors_and_refusals_among_answers_are_no_outage(verdict: Verdict) -> None:
+    watchman = Watchman(3600.0, 0.0)
+    for second in range(200):
+        answer = Verdict.STORED if second % 15 == 0 else verdict
+        assert saw(watchman, answer, now=float(second)) == []
+
+
+def test_a_key_that_is_refused_is_no_outage() -> None:
+    watchman = Watchman(3600.0, 0.0, "BUNGIE_API_KEY")
+    answer = Answer(Ask(7, Purpose.FIRST), Verdict.DISABLED, 0.1)
+    (alert,) = watchman.saw(0.0, answer, (), key_refused=True)
+    assert (alert.title, alert.level) == ("key refused", Level.ERROR)
+    assert "BUNGIE_API_KEY" in alert.text
+    assert watchman.saw(1.0, answer, (), key_refused=True) == []
+    assert watchman.key_refused
+    assert saw(watchman, Verdict.STORED, now=2.0) == ["key refused: over"]
+    assert not watchman.key_refused
+
+
+def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
+    watchman = Watchman(3600.0, 0.0)
+
+    def first(i: int) -> list[str]:
+        answer = Answer(Ask(i, Purpose.FIRST), Verdict.STORED, 0.1)
+        return [alert.title for alert in watchman.saw(0.0, answer, ())]
+
+    assert first(99) == []
+    assert saw(watchman, Verdict.NOT_FOUND, Purpose.PROBE) == [], "nothing is found yet"
+    assert saw(watchman, Verdict.STORED, Purpose.PROBE) == [], "it may be the end of a stall"
+    assert first(5000) == ["gap found"]
+    assert first(5001) == []
+    assert first(4999) == []
     gap = Entry(100, 5000, Mark.GAP)
     assert saw(watchman, Verdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
     assert saw(watchman, Verdict.STORED, Purpose.FIRST, Entry(1, 5, Mark.GAP)) == []
+
+
+def told_by_age(ages: Sequence[float]) -> list[tuple[int, str]]:
+    watchman = Watchman(1e9, 0.0)
+    looked = (
+        (second, watchman.looked(float(second), replace(figures(), newest_age=age)))
+        for second, age in enumerate(ages)
+    )
+    return [(second, alert.title) for second, alerts in looked for alert in alerts]
+
+
+def test_a_newest_id_that_grows_old_is_told_once_and_so_is_the_end() -> None:
+    ages = [*range(40, 2000), *range(2000, 0, -4)]
+    assert told_by_age(ages) == [
+        (860, "newest id is old"),
+        (1960 + 388, "newest id is old: over"),
+    ]
+
+
+def test_a_crawl_that_catches_up_is_not_told_that_its_newest_id_is_old() -> None:
+    assert told_by_age([8000 - 4 * second for second in range(1900)]) == []
+    behind = told_by_age([5000 + second for second in range(700)])
+    assert behind == [(300, "newest id is old")]
 
 
 def figures(errors: float = 0.0, requests: int = 100) -> Figures:

@@ -125,6 +125,9 @@ def _fleet(config: IdsConfig, workspace: Workspace, as_json: bool) -> int | None
     return run_pair(config, workspace, as_json)
 
 
+_UNKNOWN = {"lag_p20_s": None, "newest_id_age_s": None, "key_refused": False, "workers": 0}
+
+
 async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
     from trawlnet.crawlers.ids.helm import ledger_row
     from trawlnet.crawlers.ids.kept import looked_at
@@ -136,12 +139,12 @@ async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
         return await shared_facts(config, Workspace(workspace, "ids").state)
     place = Workspace(workspace, "ids")
     found = read_now(place.state)
-    row: dict[str, Any] = {"lag_p20_s": None, "workers": 0, "watermark": None} | found
+    row: dict[str, Any] = {**_UNKNOWN, "watermark": None, **found}
     if holder(place) is not None:
         return row
     # The figures of a crawl that has ended are old: what stands is in the ledger.
     async with looked_at(config, place.state) as ledger:
-        row |= {"lag_p20_s": None, "workers": 0}
+        row |= _UNKNOWN
         row.pop("decision", None)
         return row | ledger_row(ledger) if ledger is not None else row
 

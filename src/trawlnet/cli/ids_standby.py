@@ -13,6 +13,7 @@ from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.helm import ledger_row
 from trawlnet.crawlers.ids.kept import check_shareable, looked_at
+from trawlnet.crawlers.ids.notes import NOW_NOTE
 from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
@@ -61,10 +62,21 @@ async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
 async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:
     """For `status`: what the ledger has, who is active and who would be next."""
     found = await holders(config.redis_address, KEYS)
-    row: dict[str, Any] = {"watermark": None}
+    row: dict[str, Any] = {"lag_p20_s": None, "newest_id_age_s": None, "watermark": None}
     async with looked_at(config, state) as ledger:
         if ledger is not None:
+            row |= _figures(await ledger.noted(NOW_NOTE), active=found.active is not None)
             row |= ledger_row(ledger)
     row["active"] = {name: found.active[name] for name in _SHOWN} if found.active else None
     row["standby"] = [{"node": one["node"], "pid": one["pid"]} for one in found.standbys]
     return row
+
+
+def _figures(noted: Any, *, active: bool) -> dict[str, Any]:
+    """What the active process has left; of one that has ended nothing counts but its ledger."""
+    if not active or not isinstance(noted, dict):
+        return {}
+    age = noted.get("newest_id_age_s")
+    if age is not None:
+        noted["newest_id_age_s"] = round(age + max(0.0, SystemClock().now() - noted["at"]), 1)
+    return {name: value for name, value in noted.items() if name != "at"}

@@ -58,6 +58,7 @@ IDS_REQUEST = "get_pgcr_req"
 IDS_ASKS = "trawlnet_ids_asks"
 IDS_WATERMARK = "trawlnet_ids_watermark"
 IDS_BEYOND = "trawlnet_ids_beyond"
+IDS_NEWEST_AGE = "trawlnet_ids_newest_age_seconds"
 IDS_MARKS = "trawlnet_ids_marks"
 
 # Of the pds crawler, as its users know them; observe/pds.py has the figures.
@@ -219,6 +220,13 @@ CATALOGUE: tuple[Listed, ...] = (
     Listed(IDS_ASKS, _C, "Requests by what they were for.", Owner.IDS, ("purpose", "verdict")),
     Listed(IDS_WATERMARK, _G, "Everything below is settled.", Owner.IDS),
     Listed(IDS_BEYOND, _G, "Nothing from here on is settled.", Owner.IDS),
+    Listed(
+        IDS_NEWEST_AGE,
+        _G,
+        "How long ago the newest id that was fetched happened.",
+        Owner.IDS,
+        unit=_S,
+    ),
     Listed(IDS_MARKS, _G, "Ids of the ledger by mark.", Owner.IDS, ("mark",)),
     Listed(WEB_PAGES, _C, "Pages stored, by their type.", Owner.WEB, ("page_type",)),
     Listed(WEB_BYTES, _C, "Bytes of pages stored.", Owner.WEB, unit=_B),

@@ -62,6 +62,7 @@ class Standing:
     watermark: int = 0
     beyond: int = 0
     lengths: Mapping[str, int] | None = None
+    newest_age: float | None = None  # Seconds; None while no id is known.
 
 
 class IdsMeter(Collector):
@@ -134,4 +135,6 @@ class IdsMeter(Collector):
         yield alone(names.IDS_WORKERS, standing.workers)
         yield alone(names.IDS_WATERMARK, standing.watermark)
         yield alone(names.IDS_BEYOND, standing.beyond)
+        if standing.newest_age is not None:
+            yield alone(names.IDS_NEWEST_AGE, standing.newest_age)
         yield by_label(names.IDS_MARKS, standing.lengths or {})

@@ -62,6 +62,10 @@ class AdaptivePilot:
     def workers(self) -> int:
         return self._crew.size
 
+    @property
+    def crew(self) -> int:
+        return self._crew.size
+
     # --- What to ask for ---
 
     def asks(self, now: float, room: int) -> Sequence[Ask]:
@@ -145,8 +149,9 @@ class AdaptivePilot:
             self._outage.disabled(now)
             return self._put_back(now, ask, now)
         if verdict is Verdict.THROTTLED:
-            if self._outage.on:
-                self._outage.disabled(now)  # It may have been the canary: there must be another.
+            # Nothing but refusals is an outage, whatever the API calls it; and if this was the
+            # canary there must be another.
+            self._outage.failed(now)
             return self._throttled(now, answer)
         if verdict is Verdict.FAILED:
             self._outage.failed(now)

@@ -39,7 +39,8 @@ class Api:
     anchor: str = ""  # Path that answers with the newest id; empty if there is none.
     key_header: str = ""
     key_variable: str = ""  # The environment variable that holds the key.
-    words: frozenset[str] = field(default_factory=frozenset)  # Every `word` of a reading.
+    words: frozenset[str] = field(default_factory=frozenset)  # Every `word` of a reading ...
+    key_words: frozenset[str] = frozenset()  # ... and those that say that our key is refused.
 
     def url(self, base: str, number: int, query: str = "") -> str:
         return base + self.path.format(id=number) + (f"?{query}" if query else "")

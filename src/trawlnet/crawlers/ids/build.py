@@ -23,10 +23,12 @@ from trawlnet.crawlers.ids.notes import (
     DECISIONS,
     HEAD,
     MISSED_LOG,
+    NOW_NOTE,
     DecisionFile,
     Head,
     MissedLog,
     head_file,
+    write_now,
 )
 from trawlnet.crawlers.ids.places import instances_place, queue_place
 from trawlnet.crawlers.ids.position import Position
@@ -59,6 +61,7 @@ from trawlnet.observe.troubles import BEGAN, ENDED
 from trawlnet.sink.queue import Queue, open_queue
 
 _ALONE = Mandate()
+_SHARED_EVERY = 5.0  # Seconds between two notes of the figures in Redis.
 
 
 @asynccontextmanager
@@ -90,15 +93,20 @@ async def open_parts(
         askers = _askers(config, ledger, position, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
         ledger.told.append(log.changed)
-        watchman = Watchman(config.status_every, clock.now())
+        watchman = Watchman(config.status_every, clock.now(), api.key_variable)
         decisions = DecisionFile(folder / DECISIONS)
         head = await _head(config, ledger, folder)
+        figures = _figures_keeper(config, ledger, folder, clock)
         helm = Helm(
-            ledger, askers, meter, metrics.alerts, watchman, decisions, folder, head, scout, clock
+            ledger, askers, meter, metrics.alerts, watchman, decisions, figures, head, scout, clock
         )
         helm.recall()
         meter.standing = lambda: Standing(
-            askers.pilot.workers, ledger.watermark, ledger.beyond, ledger.lengths
+            askers.pilot.crew,
+            ledger.watermark,
+            ledger.beyond,
+            ledger.lengths,
+            head.age(clock.now()),
         )
         withheld = {n for a, b in position.embargoed for n in range(a, b)}
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
@@ -113,8 +121,8 @@ async def open_parts(
         if api.anchor:
             companions.append(helm.look_for_anchor)
         if config.metrics_from and isinstance(askers.pilot, Informed):
-            figures = await stack.enter_async_context(_figures_http(config, clock))
-            reader = PrometheusReader(figures, config.metrics_from, clock, askers.pilot)
+            prometheus = await stack.enter_async_context(_figures_http(config, clock))
+            reader = PrometheusReader(prometheus, config.metrics_from, clock, askers.pilot)
             companions.append(reader.run)
         _say_hello(helm, stack, config)
         yield Parts(
@@ -160,6 +168,23 @@ async def _head(config: IdsConfig, ledger: IdsLedger, folder: Path) -> Head:
         return head_file(folder / HEAD)
     # Whoever takes over has no file of ours.
     return Head(await ledger.noted("head"), lambda text: ledger.note_soon("head", text))
+
+
+def _figures_keeper(
+    config: IdsConfig, ledger: IdsLedger, folder: Path, clock: Clock
+) -> Callable[[Mapping[str, Any]], None]:
+    """Where the figures of now are left: in a file, and beside a ledger in Redis, where those who
+    look from elsewhere find them."""
+    last = -math.inf
+
+    def keep(row: Mapping[str, Any]) -> None:
+        nonlocal last
+        write_now(folder, row)
+        if config.redis_address and clock.now() >= last + _SHARED_EVERY:
+            last = clock.now()
+            ledger.note_soon(NOW_NOTE, {"at": last, **row})
+
+    return keep
 
 
 def _askers(config: IdsConfig, ledger: IdsLedger, position: Position, clock: Clock) -> Askers:
@@ -217,7 +242,7 @@ def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:
     def tell(title: str, text: str) -> None:
         helm.alerts.tell(Alert(CRAWLER, title, text, helm.clock.now()))
 
-    where = f"at {helm.ledger.watermark}, {config.scaling}, {helm.askers.pilot.workers} workers"
+    where = f"at {helm.ledger.watermark}, {config.scaling}, {helm.askers.pilot.crew} workers"
 
     def good_bye() -> None:
         helm.leave_figures(helm.clock.now())

@@ -73,6 +73,10 @@ class ClassicPilot:
     def workers(self) -> int:
         return self._setting.workers + self._checker.crew + _OFFLOAD_FLYING + _PROBES
 
+    @property
+    def crew(self) -> int:
+        return self._setting.workers
+
     def told(self, reading: Reading | None) -> None:
         """What a metrics server says of the last period; None to go by our own counters."""
         self._outside = reading

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from trawlnet.crawlers.ids.api import Reading
 from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.notes import DecisionFile, Head, write_now
+from trawlnet.crawlers.ids.notes import DecisionFile, Head
 from trawlnet.crawlers.ids.start import Scout
 from trawlnet.crawlers.ids.watchman import Figures, Watchman
 from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Purpose, Verdict
@@ -27,7 +26,14 @@ _TURN_EVERY = 1.0
 _ANCHOR_EVERY = 10.0
 _MINUTE = 60.0
 # What the history of a crawl keeps.
-_WATCHED = ("lag_p20_s", "fraction_404", "error_fraction", "ids_per_s", "watermark")
+_WATCHED = (
+    "lag_p20_s",
+    "newest_id_age_s",
+    "fraction_404",
+    "error_fraction",
+    "ids_per_s",
+    "watermark",
+)
 
 
 @runtime_checkable
@@ -54,7 +60,7 @@ class Helm:
     alerts: Alerts
     watchman: Watchman
     decisions: DecisionFile
-    folder: Path  # Where the figures of now are left.
+    keep_figures: Callable[[Mapping[str, Any]], None]  # Of now, for others to read.
     head: Head
     scout: Scout
     clock: Clock
@@ -98,6 +104,8 @@ class Helm:
     def watch(self, answer: Answer, reading: Reading, entries: Sequence[Entry], now: float) -> None:
         """Every answer, as it comes."""
         lag = None if answer.happened_at is None else now - answer.happened_at
+        if answer.verdict.exists:
+            self.head.reached(now if answer.happened_at is None else answer.happened_at)
         if answer.happened_at is not None and answer.ask.purpose is Purpose.FIRST:
             self.head.saw(answer.ask.id, answer.happened_at)
         self.meter.answered(
@@ -111,7 +119,8 @@ class Helm:
             ),
             now,
         )
-        self._tell(self.watchman.saw(now, answer, entries))
+        refused = reading.word in self.scout.api.key_words
+        self._tell(self.watchman.saw(now, answer, entries, key_refused=refused))
 
     def figures(self, now: float) -> Figures:
         recent = self.meter.fractions(now, _MINUTE)
@@ -120,23 +129,26 @@ class Helm:
             recent["fraction_404"],
             recent["error_fraction"],
             int(recent["requests"]),
-            self.askers.pilot.workers,
+            self.askers.pilot.crew,
             self.ledger.watermark,
+            self.head.age(now),
         )
 
     def leave_figures(self, now: float) -> None:
         row = self._row(now, self.figures(now))
         self.meter.figures |= {name: row[name] for name in _WATCHED if row[name] is not None}
         try:
-            write_now(self.folder, row)
+            self.keep_figures(row)
             self.head.keep()
         except OSError as error:
             log.warning("figures not written", extra={"error": str(error)})
 
     def _row(self, now: float, figures: Figures) -> Mapping[str, Any]:
-        lag = figures.lag_p20
+        lag, newest = figures.lag_p20, figures.newest_age
         row: dict[str, Any] = {
             "lag_p20_s": None if lag is None else round(lag, 1),
+            "newest_id_age_s": None if newest is None else round(newest, 1),
+            "key_refused": self.watchman.key_refused,
             "workers": figures.workers,
             "fraction_404": round(figures.fraction_404, 4),
             "error_fraction": round(figures.error_fraction, 4),

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from trawlnet.crawlers.ids.askers import Asked, Askers
 from trawlnet.crawlers.ids.marks import DONE, Miss, mark_of, reason_of, span_of, word_of
-from trawlnet.crawlers.ids.missing import failure_of, missed_changes, put_back_for
+from trawlnet.crawlers.ids.missing import failures_in, missed_changes, missed_for, put_back
 from trawlnet.crawlers.ids.position import Position, position_of
 from trawlnet.crawlers.ids.words import Entry, Mark
 from trawlnet.engine.outcome import Reason, Receipt
@@ -165,10 +165,12 @@ class IdsLedger:
 
     async def counts(self) -> Counts:
         lengths = self.lengths
+        missed = Counter(missed_for(miss) for miss in self.misses.values())
         settled = {
             Reason.OK: lengths[Mark.DONE],
             Reason.NOT_FOUND: lengths[Mark.HOLE] + lengths[Mark.GAP],
-            Reason.HTTP_ERROR: lengths[Mark.MISSED],
+            Reason.HTTP_ERROR: missed[Reason.HTTP_ERROR],
+            Reason.PARSE_ERROR: missed[Reason.PARSE_ERROR],
         }
         known = self.beyond - (self.first or 0)
         waiting = known - sum(settled.values())
@@ -186,17 +188,14 @@ class IdsLedger:
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         """Ids that were missed, are withheld, or are holes; gaps are listed as ranges elsewhere."""
         for span in await self._call(lambda: list(self._file.spans())):
-            word = failure_of(span)
-            if word is None or reason not in (None, word):
-                continue
-            for number in range(span.start, span.end):
+            for number, word in failures_in(span, self.misses, reason):
                 miss = self.misses.get(number, Miss())
                 detail = miss.detail or reason_of(span.word)
                 yield Failure(str(number), self.lane, word, detail, miss.attempt, miss.at)
 
     async def retry(self, reason: Reason | None = None) -> int:
         def run() -> int:
-            again = [s for s in self._file.spans() if failure_of(s) is put_back_for(reason)]
+            again = [s for one in self._file.spans() for s in put_back(one, self.misses, reason)]
             if not again:
                 return 0
             spans = [Span(s.start, s.end, word_of(Mark.PENDING, "retry")) for s in again]

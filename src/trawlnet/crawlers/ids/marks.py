@@ -20,9 +20,10 @@ class Miss:
     at: float = 0.0
     attempt: int = 0
     detail: str = ""
+    reason: str = ""  # Of the last try; empty in ledgers of older versions.
 
     def packed(self) -> list[Any]:
-        return [self.rounds, self.at, self.attempt, self.detail]
+        return [self.rounds, self.at, self.attempt, self.detail, self.reason]
 
 
 def word_of(mark: Mark, reason: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.crawlers.ids.marks import Miss, mark_of
@@ -25,7 +25,8 @@ def missed_changes(misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt, 
             for number in range(entry.start, entry.end):
                 rounds = misses[number].rounds + 1 if number in misses else 0
                 attempt = receipt.task.payload.ask.attempt
-                changes.came[number] = Miss(rounds, receipt.at, attempt, receipt.detail)
+                reason = str(receipt.reason)
+                changes.came[number] = Miss(rounds, receipt.at, attempt, receipt.detail, reason)
                 changes.went.discard(number)
         else:
             for number in _within(entry, misses, changes.came):
@@ -40,19 +41,39 @@ def _within(entry: Entry, *missed: Mapping[int, Miss]) -> list[int]:
     return [n for some in missed for n in some if entry.start <= n < entry.end]
 
 
-def failure_of(span: Span) -> Reason | None:
+def missed_for(miss: Miss) -> Reason:
+    """Answers that could not be read are another matter than no answers."""
+    return Reason.PARSE_ERROR if miss.reason == Reason.PARSE_ERROR else Reason.HTTP_ERROR
+
+
+def failures_in(
+    span: Span, misses: Mapping[int, Miss], reason: Reason | None
+) -> Iterator[tuple[int, Reason]]:
+    """The ids of a span that were not fetched for this reason, or for any."""
+    word = _failure_of(span)
+    if mark_of(span.word) is Mark.MISSED:
+        for number in range(span.start, span.end):
+            one = missed_for(misses.get(number, Miss()))
+            if reason in (None, one):
+                yield number, one
+    elif word is not None and reason in (None, word):
+        yield from ((number, word) for number in range(span.start, span.end))
+
+
+def put_back(span: Span, misses: Mapping[int, Miss], reason: Reason | None) -> list[Span]:
+    """What a retry asks for again. Without a reason only what was missed: withheld ids are asked
+    for again by themselves, and holes are answers."""
+    mark = mark_of(span.word)
+    if mark is not Mark.MISSED:
+        return [span] if reason is not None and _failure_of(span) is reason else []
+    return [Span(n, n + 1, span.word) for n, _ in failures_in(span, misses, reason)]
+
+
+def _failure_of(span: Span) -> Reason | None:
     match mark_of(span.word):
-        case Mark.MISSED:
-            return Reason.HTTP_ERROR
         case Mark.HOLE:
             return Reason.NOT_FOUND
         case Mark.EMBARGOED:
             return Reason.EMBARGOED
         case _:
             return None
-
-
-def put_back_for(reason: Reason | None) -> Reason:
-    """What a retry without a reason means: withheld ids are asked for again by themselves, and
-    holes are answers."""
-    return Reason.HTTP_ERROR if reason is None else reason

@@ -45,6 +45,9 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
+NOW_NOTE = "now"  # The same figures, in a ledger that others can look at.
+
+
 class MissedLog:
     """One id a line; one that no longer is missed is gone from it. The ledger is the truth: the
     file is made anew from it when a crawl begins."""
@@ -79,6 +82,15 @@ class Head:
         self.before = _seen(told or "[]")  # By the crawl that was here before.
         self._seen: deque[tuple[int, float]] = deque(self.before, maxlen=_SEEN_KEPT)
         self._changed = False
+        self._newest_at = max((at for _, at in self.before), default=None)
+
+    def reached(self, happened_at: float) -> None:
+        """An id that happened then was fetched, or is known to exist."""
+        self._newest_at = max(happened_at, self._newest_at or happened_at)
+
+    def age(self, now: float) -> float | None:
+        """Of the newest id; None if none was ever seen."""
+        return None if self._newest_at is None else max(0.0, now - self._newest_at)
 
     def saw(self, number: int, happened_at: float) -> None:
         self._seen.append((number, happened_at))

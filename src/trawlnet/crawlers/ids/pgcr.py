@@ -39,6 +39,7 @@ _CODES: Mapping[int, tuple[str, Verdict]] = {
     2103: ("ApplicationDisabled", Verdict.DISABLED),
     2107: ("OriginHeaderDoesNotMatchKey", Verdict.DISABLED),
 }
+_KEY_CODES = (2101, 2102, 2103, 2107)
 _SUCCESS = 1
 # Where there is no code that we know.
 _STATUSES = {403: Verdict.THROTTLED, 429: Verdict.THROTTLED, 503: Verdict.THROTTLED}
@@ -135,4 +136,5 @@ PGCR = Api(
     words=frozenset(
         {name for name, _ in _CODES.values()} | {_SPOILT, _PAGE, _OTHER, _RAID, _NO_RAID}
     ),
+    key_words=frozenset(_CODES[code][0] for code in _KEY_CODES),
 )

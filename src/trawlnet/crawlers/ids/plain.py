@@ -22,6 +22,7 @@ _STATUSES = {
     403: Verdict.THROTTLED,
     429: Verdict.THROTTLED,
 }
+_KEY_REFUSED = "key_refused"
 _OUTAGE = 503  # Without a time to come back at: the whole API is away.
 _LONGEST_TIME = 1e11  # Unix seconds; beyond it is some other unit.
 
@@ -30,8 +31,11 @@ _LONGEST_TIME = 1e11  # Unix seconds; beyond it is some other unit.
 class PlainReader:
     time_key: str
     wanted: Sequence[tuple[str, str]]  # Keep what has one of these; empty: keep everything.
+    keyed: bool = False  # We send a key: a 401 is about it, not about the id.
 
     def __call__(self, number: int, response: Response) -> Reading:
+        if response.status == 401 and self.keyed:
+            return _no(Verdict.DISABLED, _KEY_REFUSED, response)
         if response.status != 200:
             return _refusal(response)
         try:
@@ -68,18 +72,19 @@ def _no(verdict: Verdict, word: str, response: Response, detail: str = "") -> Re
     return Reading(verdict, word, wait=response.wait, detail=told)
 
 
-def plain_api(time_key: str, wanted: Sequence[str]) -> Api:
+def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> Api:
     """Raises NotReady."""
     pairs = [_pair(text) for text in wanted]
     return Api(
         name="json",
         path=PATH,
-        read=PlainReader(time_key or TIME, pairs),
+        read=PlainReader(time_key or TIME, pairs, keyed),
         queue="items",
         blocked_queue="items_blocked_retry",
         anchor=ANCHOR,
         key_header="Authorization",
-        words=frozenset(map(str, Verdict)),
+        words=frozenset(map(str, Verdict)) | {_KEY_REFUSED},
+        key_words=frozenset((_KEY_REFUSED,)),
     )
 
 

@@ -17,7 +17,9 @@ _EXAMPLE = "--base-url https://www.bungie.net"
 
 def api_of(config: IdsConfig) -> Api:
     """Raises NotReady."""
-    api = PGCR if config.preset is PresetName.PGCR else plain_api(config.time_key, config.wanted)
+    keyed = config.key_variable not in ("", _NONE)
+    plain = plain_api(config.time_key, config.wanted, keyed=keyed)
+    api = PGCR if config.preset is PresetName.PGCR else plain
     path = config.path or api.path
     if not path.startswith("/") or path.count("{id}") != 1 or "{" in path.replace("{id}", ""):
         raise NotReady(f"{path!r} is not the path of an id", "write it like --path /item/{id}.json")

@@ -106,3 +106,7 @@ class Pilot(Protocol):
     @property
     def workers(self) -> int:
         """How many requests may be in flight."""
+
+    @property
+    def crew(self) -> int:
+        """How many of them are the law's own: what people are told."""
