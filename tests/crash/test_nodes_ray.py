@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from fleet_run import world_process
 from servers import postgres_server, require_package
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.fleet.pds import keep, opened_watch
-from trawlnet.fleet.ray import LOCAL, ray_runtime
+from trawlnet.fleet.ray import ray_runtime
+from trawlnet.fleet.ray_token import LOCAL
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.net.clock import SystemClock
 from trawlnet.store.redis_fleet import Word
@@ -25,6 +27,7 @@ PATIENCE = 200.0  # Seconds; only a test that fails waits that long.
 
 def test_ray_starts_a_process_again_that_was_killed_and_every_pds_is_scanned(
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     killed: list[int] = []
 
@@ -39,6 +42,7 @@ def test_ray_starts_a_process_again_that_was_killed_and_every_pds_is_scanned(
         async with opened as watch:
             return await asyncio.wait_for(keep(watch, asyncio.Event()), PATIENCE)
 
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     with postgres_server() as postgres, world_process(4, 12, 3, tmp_path / "log") as world:
         config = PdsConfig(
             registry=postgres.url,
@@ -60,3 +64,4 @@ def test_ray_starts_a_process_again_that_was_killed_and_every_pds_is_scanned(
             found = connection.execute("SELECT status FROM pds_registry").fetchall()
     assert killed
     assert found == [("active",)] * 3
+    assert not (tmp_path / "home" / ".ray").exists(), "a token that the next cluster would find"

@@ -20,7 +20,8 @@ from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.discover import wanted
 from trawlnet.crawlers.pds.figures import by_process
 from trawlnet.fleet.pds import Watch, check_shareable, keep, opened_watch, tell
-from trawlnet.fleet.ray import LOCAL, ray_runtime
+from trawlnet.fleet.ray import ray_runtime
+from trawlnet.fleet.ray_token import LOCAL
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Runtime
 from trawlnet.net.clock import SystemClock

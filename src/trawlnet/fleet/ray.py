@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.fleet.ray_token import LOCAL, authenticated
 from trawlnet.fleet.shard import ShardJob
 
 log = logging.getLogger(__name__)
 
-LOCAL = "local"
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -124,25 +125,43 @@ def ray_tasks(address: str) -> Iterator[RayTasks]:
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
     """On this machine alone for `local`, else on the cluster of that address."""
-    ray = _imported()
-    # Ray prints word of dead processes and nodes to standard output, whatever it is told:
-    # there are rows for another program there.
-    ray._private.worker.print_to_stdstream = _log
+    with authenticated(address, os.environ):  # Ray reads its variables when it is imported.
+        ray = _imported()
+        # Ray prints word of dead processes and nodes to standard output, whatever it is told:
+        # there are rows for another program there.
+        ray._private.worker.print_to_stdstream = _log
+        _join(ray, address)
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _join(ray: Any, address: str) -> None:
     quiet = {"log_to_driver": False, "configure_logging": False, "namespace": "trawlnet"}
-    try:
-        if address == LOCAL:
-            ray.init(address="local", include_dashboard=False, **quiet)
-        else:
-            ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise NotReady(
-            f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}",
-            "start one: ray start --head; or try it on this machine: --fleet local",
-        ) from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    tries = _TRIES
+    while True:
+        try:
+            if address == LOCAL:
+                ray.init(address="local", include_dashboard=False, **quiet)
+            else:
+                ray.init(address=address, **quiet)
+            return
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            ray.shutdown()
+            # The head starts a process for each client, and does not wait for it for long.
+            if (tries := tries - 1) and "client server failed" in str(error):
+                continue
+            raise NotReady(
+                f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}", _JOIN_HINT
+            ) from error
+
+
+_TRIES = 3
+_JOIN_HINT = (
+    "start one: ray start --head; if it has a token, this machine needs the same "
+    "(~/.ray/auth_token or RAY_AUTH_TOKEN); or try it on this machine: --fleet local"
+)
 
 
 def _log(told: dict[str, Any], ignore_prefix: bool = True) -> None:
