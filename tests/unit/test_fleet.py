@@ -125,6 +125,30 @@ def test_whoever_slept_may_not_act_before_it_has_asked() -> None:
     run_sim(main())
 
 
+def test_time_counts_from_before_the_question() -> None:
+    """The server counts from when it heard it, and the answer may be long on its way."""
+
+    class Slow(Keys):
+        async def claim(self, *_: Any) -> Claim | None:
+            await asyncio.sleep(6.0)
+            return await super().claim()
+
+        async def beat(self, *_: Any) -> Beat:
+            await asyncio.sleep(6.0)
+            return await super().beat()
+
+    async def main() -> None:
+        tenure = Tenure(Slow([Claim(True)]), 0, 10.0, SimClock())  # type: ignore[arg-type]
+        await tenure.claim(PLAN, [])
+        for _ in range(2):
+            assert tenure.barred_until() == 0.0
+            await asyncio.sleep(2.1)
+            assert tenure.barred_until() > 0.0, "eight seconds after it asked"
+            await tenure.beat({})
+
+    run_sim(main())
+
+
 def seen(*shards: dict[str, Any], **counts: int) -> Seen:
     return Seen(PLAN, dict(enumerate(shards)), Counts(**counts))
 

@@ -37,7 +37,21 @@ class Composer:
         made = 0
         for group in groups(ready, sizes, self.segment_size, everything):
             made += await self._compose_one(group, sizes)
+        if everything:
+            await self._refuse_lost_parts()
         return made
+
+    async def _refuse_lost_parts(self) -> None:
+        """Now all that can be composed is; what Redis still counts must be there."""
+        counted = await self.keys.composable()  # Asked first: a part is put before it counts.
+        there = await asyncio.to_thread(self._part_sizes)
+        if lost := [part for part in counted if part not in there]:
+            repos = len(await self.keys.placed(lost[0]))
+            raise SinkError(
+                f"{path_of(lost[0])} is gone from {self.objects.url}: {repos:,} repositories that "
+                "count as archived were in it",
+                "put it back as it was written, or begin anew: trawlnet repos reset",
+            )
 
     async def restate(self) -> None:
         """List every segment that is published, and drop what its composer left behind."""

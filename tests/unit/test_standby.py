@@ -1,0 +1,131 @@
+"""Standing by: who may open the office, who is sent home, and what a late process may not do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from trawlnet.engine.control import Control, Ending
+from trawlnet.fleet.standby import Dismissed, Office, Term
+from trawlnet.sim.virtual import SimClock, run_sim
+from trawlnet.store.errors import Fenced
+from trawlnet.store.redis_fleet import Beat, Claim, Plan, Word
+
+OFFICE = Office("redis://nowhere", "ids:", 10.0, 0)
+
+
+@dataclass
+class Keys:
+    """The office, as Redis keeps it."""
+
+    plan_now: Plan = field(default_factory=Plan)
+    claims: list[Claim | None] = field(default_factory=lambda: [Claim(True)])
+    stands: bool = True
+    token: str = "s000-1"
+    resigned: int = 0
+    changes: list[Mapping[str, Any]] = field(default_factory=list)
+
+    async def plan(self) -> Plan:
+        return self.plan_now
+
+    async def change(self, **fields: Any) -> Plan:
+        self.changes.append(fields)
+        self.plan_now = replace(self.plan_now, version=self.plan_now.version + 1, **fields)
+        return self.plan_now
+
+    async def claim(self, plan: Plan, *_: Any) -> Claim | None:
+        return self.claims.pop(0)
+
+    async def beat(self, *_: Any) -> Beat:
+        return Beat(self.stands, self.plan_now)
+
+    async def statuses(self) -> dict[int, Mapping[str, Any]]:
+        return {}
+
+    async def resign(self) -> None:
+        self.resigned += 1
+
+
+class Waiting:
+    async def wait(self, *_: Any) -> None: ...
+
+    async def leave(self, *_: Any) -> None: ...
+
+
+def term_of(keys: Keys) -> Term:
+    return Term(OFFICE, keys, Waiting(), SimClock())  # type: ignore[arg-type]
+
+
+async def claimed(keys: Keys, *, begin: bool) -> Term:
+    term = term_of(keys)
+    await term.claim(lambda active: None, begin=begin)
+    return term
+
+
+def test_a_closed_office_is_opened_only_by_whoever_begins() -> None:
+    async def main() -> None:
+        closed = Keys()
+        with pytest.raises(Dismissed):
+            await claimed(closed, begin=False)
+        assert closed.changes == []
+        term = await claimed(closed, begin=True)
+        assert closed.changes == [{"run": 1, "shards": 1, "word": Word.RUN}]
+        await term.end()
+        assert closed.resigned == 1
+
+    run_sim(main())
+
+
+def test_whoever_waits_is_sent_home_when_the_office_is_closed_meanwhile() -> None:
+    async def main() -> None:
+        keys = Keys(claims=[])
+        sent: Sequence[Claim | None] = [Claim(False, wait=1.0), None, Claim(True)]
+        keys.claims = list(sent)
+
+        async def close_it() -> None:
+            await asyncio.sleep(0.5)
+            await keys.change(word=Word.DRAIN)
+
+        closing = asyncio.create_task(close_it())
+        with pytest.raises(Dismissed):
+            await claimed(keys, begin=True)
+        await closing
+        assert keys.plan_now.word is Word.DRAIN, "it is not opened again"
+
+    run_sim(main())
+
+
+def test_one_that_was_replaced_ends_its_crawl_and_resigns_for_nobody() -> None:
+    async def main() -> None:
+        keys = Keys()
+        term, control = await claimed(keys, begin=True), Control(1)
+        watching = asyncio.create_task(term.watch(control))
+        await asyncio.sleep(3.0)
+        keys.stands = False
+        with pytest.raises(Fenced):
+            await watching
+        await term.end()
+        assert keys.resigned == 0, "the office is another's"
+
+    run_sim(main())
+
+
+def test_the_active_one_drains_when_the_office_is_closed() -> None:
+    async def main() -> None:
+        keys = Keys()
+        term, control = await claimed(keys, begin=True), Control(1)
+        watching = asyncio.create_task(term.watch(control))
+        await asyncio.sleep(3.0)
+        assert control.ending is None
+        await keys.change(word=Word.DRAIN)
+        await asyncio.sleep(3.0)
+        assert control.ending is Ending.DRAINED
+        watching.cancel()
+        await term.end()
+        assert keys.resigned == 1
+
+    run_sim(main())
