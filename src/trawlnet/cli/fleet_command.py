@@ -106,6 +106,9 @@ def sum_up(ended: Ended, archive: Mapping[str, int], words: str, as_json: bool) 
     if not as_json:
         say(ended.story)
         say(words)
+        if given_up := given_up_on(ended.counts):
+            verb = f"trawlnet {ended.crawler} failures --store redis://HOST:PORT/DB"
+            say(f"hint: {given_up:,} given up on; list them: {verb}")
         return
     row: dict[str, Any] = {"event": "summary", "ending": ended.word, "exit_code": int(ended.code)}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -139,6 +139,14 @@ class Outcome:
     lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
     lane_is_well: bool = False  # Seen since: the failure is this key's own, whatever the reason.
     news: Any = None  # For a store that knows more than tasks; the engine never looks.
+
+    def as_given_up(self, what: str) -> Outcome:
+        """The same, of a key that a crawl cannot be complete without: a "no" is not the end of it.
+        `what` is told in the detail."""
+        if not self.reason.answer or self.reason.success:
+            return self
+        told = f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+        return replace(self, reason=Reason.HTTP_ERROR, detail=f"{what}: {told}")
 
 
 @dataclass(frozen=True, slots=True)

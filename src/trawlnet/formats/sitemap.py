@@ -39,6 +39,11 @@ def read_sitemap(body: bytes, most: int = MOST_ENTRIES) -> Sitemap:
     return Sitemap(root is not None and root[1] == "sitemapindex", _entries(text, most))
 
 
+def looks_like_sitemap(body: bytes) -> bool:
+    """Whether it has the root of one, also if it names nothing."""
+    return _ROOT.search(_decoded(body)) is not None
+
+
 def _decoded(body: bytes) -> str:
     said = _DECLARATION.match(body[:200])
     codec = codec_for(said[1].decode("latin-1")) if said else None

@@ -45,9 +45,9 @@ class ReposHandler:
     async def _list(self, listing: Listing, lane: str) -> Outcome:
         answer = await self.http.get(listing_url(listing), lane=lane, limits=_LIST)
         if isinstance(answer, Trouble):
-            return outcome_of(answer)
+            return _unread(listing, outcome_of(answer))
         if answer.reason is not Reason.OK:
-            return error_outcome(answer)
+            return _unread(listing, error_outcome(answer))
         page = read_page(listing, answer.body, self.rules)
         if page is None:
             return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
@@ -99,3 +99,11 @@ class ReposHandler:
                 made = item.made
                 self.meter.made(made.records, made.collections, len(made.block), made.dropped)
         return outcome
+
+
+def _unread(listing: Listing, outcome: Outcome) -> Outcome:
+    """ "There is no such thing" answers the question for an account. Said of a relay's listing, or
+    of its next page, it leaves a crawl without what it was to find: that is not done."""
+    if listing.what is Listed.HOSTS or listing.cursor:
+        return outcome.as_given_up("this listing was not read to its end")
+    return outcome

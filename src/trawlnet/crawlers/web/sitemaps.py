@@ -16,7 +16,7 @@ from trawlnet.crawlers.web.work import PageVisit, SitemapVisit, changed_key
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.sitemap import MOST_ENTRIES, Entry, read_sitemap
+from trawlnet.formats.sitemap import MOST_ENTRIES, Entry, looks_like_sitemap, read_sitemap
 from trawlnet.formats.url import request_url
 from trawlnet.net.answer import Limits, Response, outcome_of
 from trawlnet.net.redirect import is_redirect
@@ -48,6 +48,10 @@ class SitemapReader:
         return found
 
     async def __call__(self, visit: SitemapVisit) -> Outcome:
+        outcome = await self._read(visit)
+        return outcome.as_given_up("this sitemap was not read") if visit.is_source else outcome
+
+    async def _read(self, visit: SitemapVisit) -> Outcome:
         limits = replace(self.limits, wire=MOST_BYTES, inflated=MOST_BYTES)
         answer = await self.http.get(visit.url, limits=limits)
         if isinstance(answer, Trouble):
@@ -60,6 +64,8 @@ class SitemapReader:
         if body is None:
             return Outcome(Reason.TOO_LARGE, detail=f"more than {MOST_BYTES} bytes inflated")
         sitemap = read_sitemap(body, self.most_urls)
+        if visit.is_source and not (sitemap.entries or looks_like_sitemap(body)):
+            return Outcome(Reason.PARSE_ERROR, detail="not a sitemap")
         if sitemap.is_index:
             found = self._further(sitemap.entries, visit)
         else:
@@ -73,6 +79,8 @@ class SitemapReader:
         found = self._further([Entry(target)], visit)
         if visit.level >= _MOST_LEVELS:
             return Outcome(Reason.LOOP, detail="a sitemap that redirects on and on")
+        if visit.is_source and found:
+            found = [SitemapVisit(found[0].payload["sitemap"], visit.level + 1, True).task()]
         if not found:
             return Outcome(Reason.REFUSED, detail=clean(f"a sitemap redirected to {target}"))
         return Outcome(Reason.OK, found=found)

@@ -74,10 +74,13 @@ class SeedSource:
             urls = self._seeds[start : start + _AT_ONCE]
             tasks = [self._task(url) for url in urls]
             if start == 0:
-                tasks += [SitemapVisit(url).task() for url in self._sitemaps]
+                tasks += [SitemapVisit(url, is_source=True).task() for url in self._sitemaps]
             yield Page(tasks, f"{mark[:16]}:{start + len(urls)}")
         if not self._seeds and self._sitemaps and begun == 0:
-            yield Page([SitemapVisit(url).task() for url in self._sitemaps], f"{mark[:16]}:0")
+            yield Page(
+                [SitemapVisit(url, is_source=True).task() for url in self._sitemaps],
+                f"{mark[:16]}:0",
+            )
 
     def _task(self, url: str) -> Task:
         """A seed that policy forbids is a task all the same, so that its refusal is on record."""

@@ -43,9 +43,10 @@ class SitemapVisit:
 
     url: str
     level: int = 0  # Indexes that led here.
+    is_source: bool = False  # The config names it: a crawl is not complete without it.
 
     def task(self) -> Task:
-        payload = {"sitemap": self.url, "level": self.level}
+        payload = {"sitemap": self.url, "level": self.level, "source": self.is_source}
         return Task(_SITEMAP + self.url, lane_of(self.url), payload, score=_SITEMAPS_FIRST)
 
 
@@ -63,7 +64,8 @@ def read_task(task: Task) -> PageVisit | SitemapVisit:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: Any = task.payload
     if isinstance(payload, dict):
-        return SitemapVisit(payload["sitemap"], payload["level"])
+        # Tasks that an older version has written do not say whether they are a source.
+        return SitemapVisit(payload["sitemap"], payload["level"], payload.get("source", False))
     url, page_type, referrer, via = payload
     return PageVisit(
         url or page_key(task.key), page_type, depth_of(task.score), referrer, tuple(via)

@@ -1,0 +1,84 @@
+"""A crawl whose source could not be read is not done, whatever the source said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from program import at_once
+from trawlnet.engine.outcome import Outcome, Reason
+
+AGENT = "Bot/1.0 (+https://example.org/bot)"
+HOSTS = b'{"hosts": [], "cursor": "next"}'
+EMPTY = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"/>'
+
+
+@contextmanager
+def answering(*answers: tuple[int, bytes]) -> Iterator[str]:
+    """Says these one after the other, and the last one from then on; there is no robots.txt."""
+    left = list(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            robots = self.path == "/robots.txt"
+            status, body = (404, b"") if robots else left.pop(0) if len(left) > 1 else left[0]
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("answers", "detail"),
+    [
+        ([(404, b"")], "this listing was not read to its end: not_found: HTTP 404"),
+        ([(410, b"")], "HTTP 410"),
+        ([(200, HOSTS), (404, b"")], "this listing was not read to its end: not_found: HTTP 404"),
+    ],
+    ids=["missing", "gone", "second-page"],
+)
+def test_a_relay_whose_listing_is_refused_leaves_a_crawl_that_is_not_done(
+    answers: list[tuple[int, bytes]], detail: str, tmp_path: Path
+) -> None:
+    with answering(*answers) as url:
+        where = ("-w", tmp_path / "net")
+        ran = at_once("repos", "crawl", *where, "--relay", url, "--allow-private-hosts", "--json")
+        assert ran.code == 3 and ran.rows[-1]["given_up"] == 1, ran.err
+        (row,) = at_once("repos", "failures", *where, "--json").rows
+        assert detail in row["detail"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [((404, b""), 3), ((200, b"<html>hello</html>"), 3), ((200, EMPTY), 0)],
+    ids=["missing", "a-page", "empty"],
+)
+def test_a_sitemap_that_the_config_names_is_read_or_the_crawl_is_not_done(
+    answer: tuple[int, bytes], code: int, tmp_path: Path
+) -> None:
+    with answering(answer) as url:
+        named = ("--set", f"sitemaps.urls=[{url}/sitemap.xml]", "--allowed-host", "127.0.0.1")
+        flags = ("--user-agent", AGENT, "--allow-private-hosts", "-w", tmp_path / "site")
+        ran = at_once("web", "crawl", *named, *flags, "--json")
+    assert ran.code == code and ran.rows[-1]["given_up"] == (code == 3), ran.err
+
+
+def test_a_no_that_the_crawl_needs_is_told_with_its_reason() -> None:
+    refused = Outcome(Reason.REFUSED, detail="a private address")
+    told = refused.as_given_up("not read")
+    assert not told.reason.answer and told.detail == "not read: refused: a private address"
+    for outcome in (Outcome(Reason.OK), Outcome(Reason.TIMEOUT, wait=3.0)):
+        assert outcome.as_given_up("not read") is outcome, "done, or tried again and counted"
