@@ -13,7 +13,7 @@ native=$src/trawlnet/formats/native
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 python=${PYTHON:-$here/../../.venv/bin/python}
-longest=4194304 # Bytes of an input.
+shortest=65536 longest=4194304 # Bytes of an input: most of the time the first, then the second.
 sanitizers=address,undefined
 
 # The first clang that can link libFuzzer, or nothing.
@@ -58,15 +58,19 @@ print("include=" + s.get_path("include"), "lib=" + s.get_config_var("LIBDIR"), "
     $link -o "$build/page" "$build"/page.o/*.o -L"$lib" -Wl,-rpath,"$lib" "-lpython$version" -ldl -lm $wrapped
 }
 
-run_guided() { # TARGET
+guided() { # TARGET SECONDS LONGEST
     found=${FUZZ_CORPUS:-$build/found}/$1
     mkdir -p "$found"
-    # shellcheck disable=SC2086
-    "$build/$1" -max_total_time="$seconds" -seed="$seed" -max_len=$longest -timeout=60 -rss_limit_mb=4096 \
-        -print_final_stats=1 -artifact_prefix=fuzz.finding. "$found" "$build/corpus/$1" >"$build/$1.log" 2>&1 ||
+    "$build/$1" -max_total_time="$2" -seed="$seed" -max_len="$3" -timeout=60 -rss_limit_mb=4096 \
+        -print_final_stats=1 -artifact_prefix=fuzz.finding. "$found" "$build/corpus/$1" >>"$build/$1.log" 2>&1 ||
         { tail -60 "$build/$1.log" >&2; return 1; }
+}
+
+run_guided() { # TARGET
+    guided "$1" $((seconds - seconds / 4)) "$shortest"
+    guided "$1" $((seconds / 4 + 1)) "$longest"
     awk -v seed="$seed" -v seeds="$(find "$build/corpus/$1" -type f | wc -l)" '
-        /stat::number_of_executed_units/ {runs = $2}
+        /stat::number_of_executed_units/ {runs += $2}
         match($0, /cov: [0-9]+/) {cov = substr($0, RSTART + 5, RLENGTH - 5)}
         END {printf "%d executions, seed %s, %d seeds, %d edges covered, no findings\n", runs, seed, seeds, cov}' "$build/$1.log"
 }

@@ -13,7 +13,7 @@ from trawlnet.engine.durable import make_directory
 from trawlnet.store.errors import StoreError
 
 KEY_MAX: Final = 511  # Bytes of a key.
-_MAP_BYTES: Final = 64 << 30  # Address space, not disk: a billion short notes.
+_MAP_BYTES: Final = 64 << 30  # Address space, not disk: 600 million short notes.
 _TABLES: Final = 8
 _UNREADABLE: Final = (
     lmdb.CorruptedError,

@@ -1,7 +1,7 @@
 """What the archive holds: the rev of every repository in it, kept for quick looks beside it.
 
 Everything here can be read from the segments again, and is, as far as it was not written down
-before a crash. A repository costs about 60 bytes of disk.
+before a crash. A repository costs about 100 bytes of disk.
 """
 
 from __future__ import annotations
