@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,7 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
+from trawlnet.tables.errors import TablesFull, TablesUnreachable
 from trawlnet.tables.registry import Found, Registry, Source, Status, Terms, open_registry
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -445,5 +447,76 @@ def test_a_discovery_that_was_cut_off_is_taken_up_soon_and_never_twice_at_once(
         assert len(begun) == 2
         second.cancel()
         await asyncio.wait([first, second])
+
+    in_hall(tmp_path, body)
+
+
+@dataclass
+class Moody:
+    """A database that is away, or full, for a while."""
+
+    db: Any
+    clock: Any
+    trouble: Exception
+    away: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def dialect(self) -> Any:
+        return self.db.dialect
+
+    def _look(self) -> None:
+        if self.away[0] <= self.clock.now() < self.away[1]:
+            raise self.trouble
+
+    async def rows(self, *args: Any) -> Any:
+        self._look()
+        return await self.db.rows(*args)
+
+    async def run(self, *args: Any) -> Any:
+        self._look()
+        return await self.db.run(*args)
+
+    @asynccontextmanager
+    async def transaction(self) -> Any:
+        self._look()
+        async with self.db.transaction() as transaction:
+            yield transaction
+
+    async def close(self) -> None:
+        await self.db.close()
+
+
+@pytest.mark.parametrize("trouble", [TablesUnreachable("gone"), TablesFull("full")])
+def test_a_database_that_is_away_is_waited_for(
+    tmp_path: Path, trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Longer than any lease, in the middle of a batch."""
+
+    async def body(hall: Hall) -> None:
+        hall.seconds = 30.0
+        await hall.fill(4)
+        moody = Moody(hall.registry.db, hall.clock, trouble, (40.0, 700.0))
+        hall.registry = Registry(moody, hall.registry.terms)
+        assert await hall.run_for(2 * HOUR) is Ending.LIMIT
+        rows = await hall.registry.listing()
+        assert [row.status for row in rows] == [Status.NO_CHIVE_RECORDS] * 4
+        assert not any(row.consecutive_failures for row in rows)
+
+    in_hall(tmp_path, body)
+    words = [record.message for record in caplog.records]
+    assert "registry away; waiting for it" in words and "registry back" in words
+
+
+def test_a_scan_without_room_on_the_disk_is_no_fault_of_the_host(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(1)
+
+        def full(url: str) -> Any:
+            raise TablesFull("no room")
+
+        hall.answer = full
+        await hall.run_for(600.0)
+        (row,) = await hall.registry.listing()
+        assert (row.last_reason, row.consecutive_failures) == (Reason.NO_SPACE, 0)
 
     in_hall(tmp_path, body)

@@ -22,6 +22,10 @@ class TablesBusy(TablesError):
     """Another process has the embedded tables: only one at a time can."""
 
 
+class TablesFull(TablesError):
+    """There is no room on the disk that they are on."""
+
+
 class TablesRefused(TablesError):
     """The values of one row cannot be stored there; those of others can."""
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from trawlnet.tables.errors import (
     TablesError,
+    TablesFull,
     TablesMissing,
     TablesRefused,
     TablesUnreachable,
@@ -126,6 +127,8 @@ def _translated(place: str) -> Iterator[None]:
         yield
     except (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError) as error:
         raise TablesRefused(f"PostgreSQL: {said(error)}") from error
+    except psycopg.errors.DiskFull as error:
+        raise TablesFull(f"PostgreSQL: {said(error)}", "make room on its disk") from error
     except (psycopg.Error, PoolTimeout, PoolClosed) as error:
         if _is_about_the_server(error):
             raise TablesUnreachable(

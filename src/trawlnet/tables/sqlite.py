@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from trawlnet.engine.durable import fsync_path, make_directory
-from trawlnet.tables.errors import TablesBusy, TablesError, TablesRefused
+from trawlnet.tables.errors import TablesBusy, TablesError, TablesFull, TablesRefused
 from trawlnet.tables.relational import NO_VALUES, Dialect, Statement, Transaction, Values
 
 P = ParamSpec("P")
@@ -126,6 +126,8 @@ class Sqlite:
                     f"the database is in use for more than {_BUSY_SECONDS:.0f} s",
                     "wait for the other program, or stop it",
                 ) from error
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise TablesFull(f"SQLite: {error}", "make room on the disk") from error
             raise TablesError(f"SQLite: {error}", "is there room on the disk?") from error
         except _REFUSALS as error:
             raise TablesRefused(f"SQLite: {error}") from error

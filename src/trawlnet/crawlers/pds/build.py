@@ -37,6 +37,7 @@ from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.pds import PdsMeter, show_hosts
 from trawlnet.observe.trace import traced_turns
+from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
 from trawlnet.tables.registry import Registry, Terms, Which, open_registry
 from trawlnet.tables.scanned import Scanned
 
@@ -135,39 +136,45 @@ async def open_parts(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
-    async with open_kit(config, workspace, clock, metrics) as kit:
-        parts = await scan_parts(kit)
-        # We have the workspace to ourselves: whoever claimed something in its name is dead.
-        name = _name(workspace, clock)
-        await kit.registry.release_all(name, clock.now())
-        await release_dead(kit.registry, state_folder(workspace), clock.now())
-        store = RegistryStore(
-            kit.registry,
+    async with open_kit(config, workspace, clock, metrics) as kit, crawl_parts(kit) as parts:
+        yield parts
+
+
+@asynccontextmanager
+async def crawl_parts(kit: Kit) -> AsyncIterator[Parts]:
+    config, workspace, clock = kit.config, kit.workspace, kit.clock
+    scans = await scan_parts(kit)
+    # We have the workspace to ourselves: whoever claimed something in its name is dead.
+    name = _name(workspace, clock)
+    await kit.registry.release_all(name, clock.now())
+    await release_dead(kit.registry, state_folder(workspace), clock.now())
+    store = RegistryStore(
+        kit.registry,
+        clock,
+        f"{name}{owner(clock)}",
+        lease(config),
+        tell=lambda stats: show_hosts(kit.metrics, stats.by_status),
+    )
+    discovered = asyncio.Event()
+    sources = wanted(config, workspace)
+    rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
+    which = Which(config.skip_relay_connected, scope=scans.routes.scope.digest)
+    interval, at_once = config.scan_interval, config.concurrency
+    rota = Rota(config.batch, interval, config.once, which, at_once)
+    source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
+    try:
+        yield Parts(
+            source,
+            store,
+            ScanHandler(store, scanning(scans), clock, config.scan_timeout, gap(config)),
+            NoItems(),
+            kit.gate,
             clock,
-            f"{name}{owner(clock)}",
-            lease(config),
-            tell=lambda stats: show_hosts(metrics, stats.by_status),
+            companions=[rounds.run] if sources.any and not config.once else [],
+            outlook=store.outlook,
         )
-        discovered = asyncio.Event()
-        sources = wanted(config, workspace)
-        rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
-        which = Which(config.skip_relay_connected, scope=parts.routes.scope.digest)
-        interval, at_once = config.scan_interval, config.concurrency
-        rota = Rota(config.batch, interval, config.once, which, at_once)
-        source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
-        try:
-            yield Parts(
-                source,
-                store,
-                ScanHandler(store, scanning(parts), clock, config.scan_timeout, gap(config)),
-                NoItems(),
-                kit.gate,
-                clock,
-                companions=[rounds.run] if sources.any and not config.once else [],
-                outlook=store.outlook,
-            )
-        finally:
-            await store.close()
+    finally:
+        await store.close()
 
 
 def scanning(parts: ScanParts) -> Scan:
@@ -212,10 +219,15 @@ class ScanHandler:
     async def __call__(self, task: Task) -> Outcome:
         if task.payload is not None:
             await self.clock.sleep(max(0.0, task.payload + self.gap - self.clock.now()))
-        lease = await self.store.renewed(task.key)
-        if lease is None:
-            return Outcome(Reason.PARKED, detail="claimed by another process meanwhile")
-        result = await self.scan(task.key, lease, self.clock.now() + self.timeout)
+        try:
+            lease = await self.store.renewed(task.key)
+            if lease is None:
+                return Outcome(Reason.PARKED, detail="claimed by another process meanwhile")
+            result = await self.scan(task.key, lease, self.clock.now() + self.timeout)
+        except TablesFull as full:
+            return Outcome(Reason.NO_SPACE, detail=full.message)
+        except (TablesUnreachable, TablesBusy) as away:
+            return Outcome(Reason.PARKED, detail=away.message)
         return Outcome(result.reason, detail=result.detail, news=result)
 
 

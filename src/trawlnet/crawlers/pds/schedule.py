@@ -7,9 +7,12 @@ is given back when the crawl ends. Who dies lets his claims run out, and others 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
 from trawlnet.crawlers.pds.scan_parts import ScanResult
@@ -18,9 +21,15 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Page
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
+from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
 from trawlnet.tables.registry import PdsRow, Registry, Stats, Which
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+TablesAway = (TablesUnreachable, TablesBusy, TablesFull)
 _LOOK_AGAIN = 2.0  # Seconds, for those who wait for others.
+_AWAY, _LONGEST_AWAY = 1.0, 30.0  # Seconds until a database that is away is tried again.
 _COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registry is large.
 
 
@@ -67,8 +76,10 @@ class RegistryStore:
     async def claim(self, most: int, which: Which) -> list[Task]:
         """Claim some that are due; `feed` takes them in."""
         self._claims += 1
-        owner, now = f"{self._owner}/{self._claims}", self._clock.now()
-        rows = await self._registry.claim(most, now, self._lease, owner, which)
+        owner = f"{self._owner}/{self._claims}"
+        rows = await self._patiently(
+            lambda: self._registry.claim(most, self._clock.now(), self._lease, owner, which)
+        )
         tasks = [_task(row) for row in rows]
         self._held |= {task.key: _Held(task, owner) for task in tasks}
         return tasks
@@ -77,12 +88,13 @@ class RegistryStore:
         """When a scan that was cut short may go on; infinity if there is none. Who scans once
         does not wait for servers that send us away, but for other processes at work: one of them
         may die, or leave something to go on with."""
-        now = self._clock.now()
-        if rota.once:
-            due = await self._registry.next_once(now, rota.which, now + _LOOK_AGAIN)
-        else:
-            due = await self._registry.next_begun(now, rota.which)
+        due = await self._patiently(lambda: self._next_due(rota, self._clock.now()))
         return math.inf if due is None else due
+
+    async def _next_due(self, rota: Rota, now: float) -> float | None:
+        if rota.once:
+            return await self._registry.next_once(now, rota.which, now + _LOOK_AGAIN)
+        return await self._registry.next_begun(now, rota.which)
 
     async def cursor(self) -> str | None:
         return None
@@ -113,7 +125,12 @@ class RegistryStore:
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         for key, held in list(self._held.items()):
-            await self._registry.renew(key, held.owner, now, ttl)
+            owner = held.owner
+            try:
+                await self._registry.renew(key, owner, self._clock.now(), ttl)
+            except TablesAway as away:
+                # Others may take it over, and what we write then is refused.
+                log.warning("claim not renewed", extra={"pds": key, "error": str(away)})
 
     async def settle(self, receipts: Sequence[Receipt]) -> None:
         for receipt in receipts:
@@ -121,13 +138,35 @@ class RegistryStore:
             held = self._held.get(key)
             if held is None:
                 continue
-            if isinstance(receipt.news, ScanResult):
-                await conclude(self._registry, key, held.owner, receipt.news, receipt.at)
-            else:
-                await excuse(self._registry, key, held.owner, receipt.reason, receipt.at)
+            await self._patiently(partial(self._conclude, receipt, held))
             del self._held[key]
         if not self._held:
             self._counted = None  # A batch is done: whoever looks now should see it.
+
+    async def _conclude(self, receipt: Receipt, held: _Held) -> bool:
+        key, now = receipt.task.key, receipt.at
+        if isinstance(receipt.news, ScanResult):
+            return await conclude(self._registry, key, held.owner, receipt.news, now)
+        return await excuse(self._registry, key, held.owner, receipt.reason, now)
+
+    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """A database that is away, or has no room, is waited for: nothing is lost meanwhile, and
+        whoever runs for months should not have to be started again."""
+        wait, away_since = _AWAY, None
+        while True:
+            try:
+                done = await act()
+            except TablesAway as away:
+                if away_since is None:
+                    away_since = self._clock.now()
+                    log.warning("registry away; waiting for it", extra={"error": str(away)})
+                await self._clock.sleep(wait)
+                wait = min(2 * wait, _LONGEST_AWAY)
+            else:
+                if away_since is not None:
+                    seconds = round(self._clock.now() - away_since, 1)
+                    log.warning("registry back", extra={"seconds": seconds})
+                return done
 
     async def hold(self, lane: str, until: float) -> None:
         """Rows have due times of their own; a lane's is forgotten with the process."""
@@ -136,7 +175,7 @@ class RegistryStore:
         """The whole registry, whoever scans it."""
         now = self._clock.now()
         if self._counted is None or now >= self._counted_at + _COUNT_EVERY:
-            stats = await self._registry.stats(now)
+            stats = await self._patiently(lambda: self._registry.stats(self._clock.now()))
             self._counted, self._counted_at = counts_from(stats), now
             self._tell(stats)
         return self._counted
@@ -160,10 +199,14 @@ class RegistryStore:
         return await self._registry.retry(reason, self._clock.now())
 
     async def close(self) -> None:
-        for key, held in self._held.items():
+        held, self._held = self._held, {}
+        for key, one in held.items():
             now = self._clock.now()
-            await self._registry.release(key, held.owner, now, begun=held.is_begun)
-        self._held.clear()
+            try:
+                await self._registry.release(key, one.owner, now, begun=one.is_begun)
+            except TablesAway as away:
+                log.warning("claim not given back", extra={"pds": key, "error": str(away)})
+                return  # It runs out by itself.
 
 
 class DueSource:

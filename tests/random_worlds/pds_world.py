@@ -1,0 +1,196 @@
+"""PDSes in virtual time, to which things happen: what they hold, how they answer, who asked when.
+
+The truth is kept here, and so is the log of every request; nothing of either is the crawler's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.outcome import Reason
+from trawlnet.net.answer import Limits, Response
+from trawlnet.net.lane import lane_of
+from trawlnet.net.trouble import Trouble
+from trawlnet.sim.pds import Lie, SimPds, SimRepo
+from trawlnet.sim.pds.answers import answer_pds
+from trawlnet.sim.pds.model import about_eprint, did_of, eprint
+
+EPRINT, COMMENT = "pub.chive.eprint.submission", "pub.chive.review.comment"
+TAG, LIKE = "pub.chive.eprint.userTag", "app.bsky.feed.like"
+COLLECTIONS = (EPRINT, COMMENT, TAG, LIKE)
+PLC = "https://plc.directory"
+LATENCY = 0.05  # Seconds.
+
+
+@dataclass(frozen=True)
+class Asked:
+    at: float
+    host: str
+    user: int
+    retry_after: float = 0.0  # What it was answered.
+
+
+@dataclass
+class Ill:
+    """How a PDS answers for a while."""
+
+    kind: str
+    until: float
+    wait: int = 0
+
+
+@dataclass
+class World:
+    pdses: list[SimPds]
+    homes: dict[str, SimPds] = field(default_factory=dict)
+    log: list[Asked] = field(default_factory=list)
+    ills: dict[str, list[Ill]] = field(default_factory=dict)  # By host.
+    away: dict[str, tuple[SimPds, SimRepo]] = field(default_factory=dict)  # Accounts that left.
+
+    def url(self, pds: SimPds) -> str:
+        return f"https://{pds.address}"
+
+    def home(self, name: str) -> SimPds | None:
+        return self.homes.get(did_of(name))
+
+    def repo(self, name: str) -> SimRepo | None:
+        home = self.home(name)
+        return home.repos.get(did_of(name)) if home else None
+
+    def settle(self, name: str, pds: SimPds) -> None:
+        self.homes[pds.repo(name).did] = pds
+
+    def truth(self, wants: Callable[[str], bool]) -> dict[str, str]:
+        """URIs that are there to be found, and where."""
+        return {
+            f"at://{did}/{collection}/{rkey}": self.url(pds)
+            for did, pds in self.homes.items()
+            if (repo := pds.repos.get(did)) is not None and not repo.status
+            for collection, records in repo.records.items()
+            if wants(collection)
+            for rkey in records
+        }
+
+    async def answer(self, url: str, user: int, now: float) -> tuple[int, Mapping[str, str], bytes]:
+        parts = urlsplit(url)
+        host = parts.netloc
+        if url.startswith(PLC):
+            return self._document(parts.path.removeprefix("/"))
+        pds = next(one for one in self.pdses if one.address == host)
+        ill = self._ill(host, now)
+        wait = float(ill.wait) if ill.kind == "429" else 0.0
+        self.log.append(Asked(now, host, user, wait))
+        await asyncio.sleep(LATENCY)
+        match ill.kind:
+            case "429":
+                return 429, {"Retry-After": str(ill.wait)}, b"{}"
+            case "503":
+                return 503, {}, b"down"
+            case "dropped":
+                raise ConnectionResetError
+            case "hangs":
+                await asyncio.sleep(3600.0)
+            case "garbage":
+                return 200, {}, b'{"repos": 7, "records": {}, "collections": "x"'
+        return await _said(pds, parts.path, dict(parse_qsl(parts.query)), ill.kind)
+
+    def _ill(self, host: str, now: float) -> Ill:
+        return next((one for one in self.ills.get(host, ()) if now < one.until), Ill("", 0.0))
+
+    def _document(self, did: str) -> tuple[int, Mapping[str, str], bytes]:
+        home = self.homes.get(did)
+        if home is None:
+            return 404, {}, b'{"message": "DID not registered"}'
+        service = {"id": "#atproto_pds", "type": "AtprotoPersonalDataServer"}
+        service["serviceEndpoint"] = self.url(home)
+        return 200, {}, orjson.dumps({"id": did, "service": [service]})
+
+
+_LIES = {
+    "repeats": Lie.ENDLESS_REPOS,
+    "invents": Lie.INVENTED_REPOS,
+    "undescribed": Lie.NO_DESCRIPTIONS,
+}
+
+
+async def _said(
+    pds: SimPds, path: str, query: dict[str, str], ill: str
+) -> tuple[int, Mapping[str, str], bytes]:
+    request = cast(web.BaseRequest, SimpleNamespace(path=path, query=query))
+    hidden: dict[str, SimRepo] = {}
+    if ill == "shrunk" and path.endswith(("listRepos", "listReposByCollection")):
+        hidden, pds.repos = pds.repos, dict(list(pds.repos.items())[::2])
+    if ill == "spoilt":
+        for repo in pds.repos.values():
+            repo.spoilt = {rkey for records in repo.records.values() for rkey in list(records)[::3]}
+    pds.lie = _LIES.get(ill, Lie.NONE)
+    try:
+        response = await answer_pds(pds, request)
+    finally:
+        pds.lie = Lie.NONE
+        pds.repos = hidden or pds.repos
+        for repo in pds.repos.values():
+            repo.spoilt = set()
+    return response.status, dict(response.headers), cast(bytes, response.body)
+
+
+@dataclass(frozen=True)
+class SimHttp:
+    """The crawler's way out: a turn of its own gate, and then the world instead of a socket."""
+
+    world: World
+    gate: Gate
+    user: int
+
+    async def get(
+        self,
+        url: str,
+        *,
+        lane: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> Response | Trouble:
+        limits, loop = limits or Limits(), asyncio.get_running_loop()
+        async with self.gate.turn(lane or lane_of(url)) as turn:
+            await turn.leave()
+            try:
+                async with asyncio.timeout(limits.total):
+                    answer = await self.world.answer(url, self.user, loop.time())
+            except TimeoutError:
+                return Trouble(Reason.TIMEOUT, "no answer")
+            except ConnectionResetError:
+                return Trouble(Reason.CONNECTION_ERROR, "reset")
+        status, sent, body = answer
+        told = CIMultiDictProxy(CIMultiDict(sent))
+        wait = float(sent["Retry-After"]) if "Retry-After" in sent else None
+        return Response(status, told, body, url, (), LATENCY, len(body), wait)
+
+    def stream(self, url: str, **more: Any) -> Any:
+        raise NotImplementedError("scans do not stream")
+
+
+VALUES: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    EPRINT: eprint,
+    COMMENT: lambda did, n: about_eprint(did, body=[{"type": "text", "content": f"Well. {n}"}]),
+    TAG: lambda did, n: about_eprint(did, tag=f"tag{n}"),
+    LIKE: lambda did, n: {"subject": {"uri": f"at://{did}"}, "createdAt": "2026-01-02T03:04:05Z"},
+}
+
+
+def gaps(log: list[Asked]) -> Iterator[tuple[Asked, Asked]]:
+    """Each request, and the one before it to the same host."""
+    last: dict[str, Asked] = {}
+    for one in log:
+        if one.host in last:
+            yield last[one.host], one
+        last[one.host] = one
