@@ -136,7 +136,9 @@ def _scanning(state: Path) -> int:
 
 
 def test_registering_is_by_any_spelling_and_refused_with_a_reason(tmp_path: Path) -> None:
-    ran = at_once("pds", "register", "-w", tmp_path, "HTTPS://PDS.Net-A.org:443/x", "--json")
+    ran = at_once(
+        "pds", "register", "-w", tmp_path, "HTTPS://PDS.Net-A.org:443/x", "--no-ask", "--json"
+    )
     assert (ran.code, ran.rows[0]["pds_url"]) == (0, "https://pds.net-a.org")
     assert ran.rows[0]["result"] == "new"
     again = at_once("pds", "register", "-w", tmp_path, "pds.net-a.org", "--json")
@@ -242,3 +244,52 @@ def test_other_collections_withdraw_nothing_and_are_named_when_nothing_fits(
     assert after["chive_record_count"] == before["chive_record_count"] > 0
     again = trawlnet(*scan, POSTS)
     assert again.code == 0 and "0 records read" in again.err and "hint" not in again.err
+
+
+def test_whoever_is_registered_is_asked_what_it_is(network: Any, tmp_path: Path) -> None:
+    register = ("pds", "register", "-w", tmp_path, "--allow-private-hosts", "--json")
+    dead = f"http://127.0.0.1:{free_port()}"
+    relay = network.relay.replace("ws://", "http://")
+    for url, reason in ((dead, "silent"), (relay, "unwell"), (network.ready["plc"], "unwell")):
+        ran = at_once(*register, url)
+        assert (ran.code, ran.rows[0]["reason"]) == (1, reason), url
+    ran = at_once(*register, network.ready["pds"][0])
+    assert (ran.code, ran.rows[0]["result"]) == (0, "new")
+    assert set(listed(tmp_path)) == {network.ready["pds"][0]}
+    # Whoever knows better may say so.
+    assert at_once(*register, dead, "--no-ask").rows[0]["result"] == "new"
+
+
+def test_whoever_wants_to_be_left_alone_is(network: Any, tmp_path: Path) -> None:
+    net = tmp_path / "net"
+    first, second, *_ = network.ready["pds"]
+    pace = ("--requests-per-minute", 60_000, "--plc-rps", 1000, "--max-records-per-pds", 100_000)
+    known = ("--plc-url", network.ready["plc"], "--allow-private-hosts", *pace)
+    scan = (*known, "--collections", POSTS, "--json")
+    for url in (first, second):
+        assert trawlnet("pds", "scan", "-w", net, url, *scan).code == 0
+    gone = at_once("pds", "remove", "-w", net, first, "--json")
+    assert (gone.code, gone.rows) == (0, [{"removed": [first]}])
+    assert at_once("pds", "remove", "-w", net, first).code == 1
+    host = second.removeprefix("http://").partition(":")[0]
+    banned = at_once("pds", "ban", "-w", net, second, "--reason", "by mail", "--erase", "--json")
+    assert banned.rows == [{"removed": [second], "banned": host}]
+    assert listed(net) == {}
+    with sqlite3.connect(net / "state/pds/registry.db") as db:
+        kept = dict(db.execute("SELECT pds_url, COUNT(*) FROM records GROUP BY pds_url"))
+        live = "SELECT COUNT(*) FROM records WHERE deleted_at IS NULL"
+        assert set(kept) == {first} and db.execute(live).fetchone() == (0,)
+    # Neither scans, nor registrations, nor discovery.
+    asked = trawlnet("pds", "scan", "-w", net, second, *scan)
+    assert (asked.code, asked.rows[0]["reason"]) == (3, "banned")
+    register = ("pds", "register", "-w", net, "--allow-private-hosts", "--json", second)
+    assert at_once(*register).rows[0]["reason"] == "banned"
+    (found,) = trawlnet("pds", "discover", "-w", net, *sources(network), "--json").rows
+    assert found["relay_listhosts"]["refused_by"]["banned"] == 1
+    assert second not in listed(net) and first in listed(net)
+    (row,) = at_once("pds", "bans", "-w", net, "--json").rows
+    assert (row["name"], row["reason"]) == (host, "by mail")
+    assert at_once("pds", "unban", "-w", net, host).code == 0
+    assert at_once("pds", "unban", "-w", net, host).code == 1
+    assert at_once(*register).rows[0]["result"] == "new"
+    assert at_once("pds", "ban", "-w", net, "com").code == 2

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.cli.pds_bans import add_ban_verbs
 from trawlnet.cli.pds_discover import add_discovery_verbs
 from trawlnet.cli.pds_list import add_list_verb
 from trawlnet.cli.pds_scan import add_scan_verb
 from trawlnet.cli.pds_serve import add_serve_verb
 from trawlnet.cli.report import add_pds_report
+from trawlnet.cli.talk import say
 from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.contact import agent_for
@@ -73,6 +75,8 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
 
 def _ready(config: PdsConfig, workspace: Path) -> None:
     agent_for(config.contact, allow_private=config.allow_private_hosts)
+    if config.once and (config.enumerates_plc or config.relay or config.dids):
+        say("looking for PDSes first; scans begin when that is done")
 
 
 def _remote(config: PdsConfig) -> str:
@@ -94,8 +98,9 @@ async def _forget(config: PdsConfig) -> None:
 
 
 async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
-    from trawlnet.crawlers.pds.build import opened_registry, registry_place
+    from trawlnet.crawlers.pds.build import opened_registry, registry_place, state_folder
     from trawlnet.crawlers.pds.figures import by_process
+    from trawlnet.crawlers.pds.presence import release_dead
     from trawlnet.net.clock import SystemClock
 
     place = registry_place(config, workspace)
@@ -103,6 +108,9 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
         return {}
     async with opened_registry(config, workspace) as registry:
         now = SystemClock().now()
+        # Who was killed here scans nothing, whatever the row still says.
+        await release_dead(registry, state_folder(workspace), now)
+        await registry.tidy(now)
         stats, claims = await registry.stats(now), await registry.claims(now)
     return {
         "total": stats.total,
@@ -145,6 +153,7 @@ PDS = Crawler(
     fleet=_fleet,
 )
 add_discovery_verbs(app)
+add_ban_verbs(app)
 add_list_verb(app)
 add_scan_verb(app)
 add_serve_verb(app)

@@ -32,8 +32,12 @@ _DISCOVER = (
 )
 # What only a network of one's own would have.
 _PRIVATE = (Refusal.ADDRESS, Refusal.PRIVATE, Refusal.EXAMPLE)
-_REGISTER = ("registry", "domain_budget", "allow_private_hosts")
+_REGISTER = ("registry", "domain_budget", "allow_private_hosts", "contact")
 
+NoAsk = Annotated[
+    bool,
+    typer.Option("--no-ask", show_envvar=False, help="Do not ask it first whether it is a PDS."),
+]
 Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
 
 
@@ -101,11 +105,18 @@ def _told(tally: Tally) -> str:
     return words
 
 
-def register(*, url: Url, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
-    """Add one PDS, or make it due again if it was given up."""
+def register(
+    *,
+    url: Url,
+    workspace: Folder,
+    no_ask: NoAsk = False,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Add one PDS, or make it due again if it was given up. It is asked first what it is."""
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     create(workspace, "pds")
-    done = asyncio.run(_register(config, workspace, url))
+    done = asyncio.run(_register(config, workspace, url, ask=not no_ask))
     if json:
         row = {"pds_url": done.url or url, "registered": done.reason == ""}
         emit(row | {"result": done.verdict, "reason": done.reason})
@@ -114,13 +125,43 @@ def register(*, url: Url, workspace: Folder, json: Json = False, flags: Mapping[
         say(f"{done.verdict}{why}: {done.url or url}")
         if done.reason in _PRIVATE:
             say("hint: open private names and addresses: --allow-private-hosts")
+        elif done.reason == "banned":
+            say("hint: see trawlnet pds bans, and trawlnet pds unban")
+        elif done.reason in _FINDINGS:
+            say(f"{_FINDINGS[done.reason]}\nhint: to enter it all the same: --no-ask")
     return Exit.ERROR if done.reason else Exit.DONE
 
 
-async def _register(config: PdsConfig, path: Path, url: str) -> Registered:
+async def _register(config: PdsConfig, path: Path, url: str, *, ask: bool) -> Registered:
     from trawlnet.crawlers.pds.build import opened_registry
     from trawlnet.net.clock import SystemClock
-    from trawlnet.tables.registry import Source
+    from trawlnet.tables.registry import Registered, Source, Verdict
 
     async with opened_registry(config, path) as registry:
+        unknown = await registry.unknown(url) if ask else ""
+        if unknown and (finding := await _finding(config, path, unknown)):
+            return Registered(Verdict.REFUSED, unknown, finding)
         return await registry.register(url, Source.USER, now=SystemClock().now())
+
+
+async def _finding(config: PdsConfig, path: Path, url: str) -> str:
+    """Why a host is not taken for a PDS; empty if it is one."""
+    from trawlnet.crawlers.pds.build import open_kit
+    from trawlnet.crawlers.pds.web.examine import Finding, examine
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.observe.metrics import Metrics
+
+    clock = SystemClock()
+    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        finding = await examine(kit.http, kit.gate, clock, url)
+    return "" if finding is Finding.PDS else str(finding)
+
+
+_FINDINGS = {
+    "forbidden": "it is at an address that is not connected to",
+    "silent": "no connection to it, or no answer",
+    "unwell": "it does not answer describeServer as a PDS does",
+    "stranger": "there is a server, but it does not describe itself as a PDS",
+    "relay": "it is a relay, not a PDS",
+    "busy": "it asked us to come back later",
+}

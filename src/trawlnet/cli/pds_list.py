@@ -86,12 +86,17 @@ def _word(words: type[E], given: str | None, what: str) -> E | None:
 async def _show(
     config: PdsConfig, path: Path, chosen: Mapping[str, Any], limit: int | None, as_json: bool
 ) -> None:
-    from trawlnet.crawlers.pds.build import opened_registry, registry_place
+    from trawlnet.crawlers.pds.build import opened_registry, registry_place, state_folder
+    from trawlnet.crawlers.pds.presence import release_dead
+    from trawlnet.net.clock import SystemClock
 
     place = registry_place(config, path)
     if isinstance(place, Path) and not place.exists():
         return
     async with opened_registry(config, path) as registry:
+        now = SystemClock().now()
+        await release_dead(registry, state_folder(path), now)
+        await registry.tidy(now)
         shown = 0
         async for row in _rows(registry, chosen):
             if shown == limit:

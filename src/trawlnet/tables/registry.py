@@ -266,6 +266,21 @@ class Registry:
         rows = await self._db.rows(self._sql("get"), {"url": self._canonical(url)})
         return row_of(rows[0]) if rows else None
 
+    async def unknown(self, url: str) -> str:
+        """The one spelling of a PDS that would be entered, or revived, if it were registered by a
+        user; empty if nothing would come of it."""
+        spelt = admitted(Found(url, Source.USER), self.terms)
+        if spelt.verdict is Verdict.REFUSED:
+            return ""
+        async with self._db.transaction() as transaction:
+            row = await self._row(transaction, spelt.url)
+            banned = banned_by(spelt.url, await self.bans.names(transaction))
+        is_awake = row is not None and row.status not in (
+            Status.UNREACHABLE,
+            Status.NO_CHIVE_RECORDS,
+        )
+        return "" if banned or is_awake else spelt.url
+
     async def listing(
         self,
         *,

@@ -29,6 +29,7 @@ from trawlnet.tables.scanned_rows import (
     Reading,
     Record,
     ScanKey,
+    Scope,
     Table,
     end_values,
     progress_of,
@@ -70,6 +71,20 @@ class Scanned:
         async with self._db.transaction() as transaction:
             for table in (*Table, "scan_progress", "scan_repos", "scan_leads"):
                 await transaction.run(self._sql(f"forget_{table}"))
+
+    async def remove(self, pds_url: str, now: float, *, erase: bool) -> None:
+        """All that is known of a PDS that is no longer in the registry. Its records are withdrawn,
+        or erased."""
+        where: Values = {"pds_url": pds_url}
+        everything = ScanKey(pds_url, Scope("", lambda collection: True), "")
+        async with self._db.transaction() as transaction:
+            for (did,) in await transaction.rows(self._sql("held_repos"), where):
+                whole = Reading(did, "", _EVERY_READING)
+                await self._withdraw(transaction, everything, whole, now)
+            for table in Table if erase else ():
+                await transaction.run(self._sql(f"erase_{table}"), where)
+            for name in ("progress", "repos", "leads"):
+                await transaction.run(self._sql(f"remove_{name}"), where)
 
     async def progress(self, key: ScanKey) -> Progress:
         rows = await self._db.rows(self._sql("progress"), key.values)

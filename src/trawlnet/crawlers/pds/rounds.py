@@ -82,6 +82,7 @@ class Rounds:
         while not is_done:
             told = await self._told()
             if told.is_worked_on(clock.now()):
+                log.warning("another process looks for PDSes; waiting", extra={"who": told.by})
                 ended = await self._ended(told)
                 is_done = ended.text is not None and not ended.by
             else:

@@ -17,8 +17,9 @@ from trawlnet.crawlers.pds.web.ports import Books, ScanAccount
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.formats.domain import registrable_domain
-from trawlnet.formats.origin import Refusal, canonical_origin
+from trawlnet.formats.origin import Refusal, canonical_origin, names_user
 from trawlnet.tables.errors import TablesError
+from trawlnet.tables.registry_entry import BANNED, USERINFO
 from trawlnet.tables.registry_rules import PdsRow, Source, Status, Verdict
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ async def register(desk: Desk, text: str, caller: Identity | None) -> Accepted |
     origin = canonical_origin(text, allow_private=desk.allow_private)
     if not origin.url:
         return Declined(Fault.INVALID, _REFUSALS.get(origin.refused, _NOT_A_URL))
+    if names_user(text):
+        return Declined(Fault.INVALID, _REFUSALS[USERINFO])
     if not origin.url.startswith("https:") and not desk.allow_private:
         return Declined(Fault.INVALID, "The URL of a PDS begins with https://")
     try:
@@ -184,6 +187,8 @@ _LATER = 60.0  # Seconds.
 _NOT_A_URL = "That is not the URL of a server, such as https://pds.example.com"
 _REFUSALS: Mapping[str, str] = {
     "port": "A PDS is at the usual port of https.",
+    USERINFO: "The URL of a PDS has no user in it: what stands before the @ is not its host.",
+    BANNED: "This registry leaves that host alone.",
     Refusal.TOO_LONG: "That URL is too long.",
     Refusal.SCHEME: "The URL of a PDS begins with https://",
     Refusal.HOST: "That is not a name that a host can have.",

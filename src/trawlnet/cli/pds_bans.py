@@ -1,0 +1,185 @@
+"""`trawlnet pds remove`, `ban`, `unban`, `bans`: leaving servers alone that want to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.sections import load_section
+from trawlnet.cli.talk import emit, iso, say
+from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.formats.origin import canonical_origin
+from trawlnet.observe.lanes import shown as harmless
+
+if TYPE_CHECKING:
+    from trawlnet.tables.registry import Registry
+    from trawlnet.tables.scanned import Scanned
+
+_KEYS = ("registry",)
+_CHARS = 200  # Of a name, or of a reason, that are shown.
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL|DOMAIN", help="A PDS, or a domain with all below it.", show_default=False
+    ),
+]
+Why = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", show_envvar=False, help="Why, for the list.")
+]
+Erase = Annotated[
+    bool,
+    typer.Option(
+        "--erase",
+        show_envvar=False,
+        help="Erase its records, too, instead of marking them as deleted.",
+    ),
+]
+
+
+def add_ban_verbs(app: typer.Typer) -> None:
+    for name, verb, example in (
+        ("remove", remove, "https://pds.example"),
+        ("ban", ban, "pds.example --reason 'asked by mail'"),
+        ("unban", unban, "pds.example"),
+        ("bans", bans, "--json"),
+    ):
+        app.command(
+            name,
+            epilog=f"Example: trawlnet pds {name} -w ./net {example}",
+            context_settings=variables("pds"),
+        )(with_flags(PdsConfig, _KEYS, verb))
+
+
+def remove(
+    *,
+    url: Url,
+    workspace: Folder,
+    erase: Erase = False,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Forget a PDS: its row, how far scans have come, and its records.
+
+    Whoever names it brings it back; `ban` keeps it out.
+    """
+
+    async def act() -> list[str]:
+        async with _opened(workspace, flags) as (registry, scanned):
+            known = await registry.remove(url)
+            if known is not None:
+                await scanned.remove(known, _now(), erase=erase)
+            return [known] if known else []
+
+    urls = asyncio.run(act())
+    _tell(urls, json)
+    return Exit.DONE if urls else Exit.ERROR
+
+
+def ban(
+    *,
+    name: Name,
+    workspace: Folder,
+    reason: Why = "",
+    erase: Erase = False,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Remove a PDS, or all of a domain, and never ask or register it again."""
+    host = host_of(name)
+
+    async def act() -> list[str]:
+        async with _opened(workspace, flags) as (registry, scanned):
+            urls = await registry.bans.add(host, reason[:_CHARS], _now())
+            for url in urls:
+                await scanned.remove(url, _now(), erase=erase)
+            return urls
+
+    _tell(asyncio.run(act()), json, banned=host)
+    return Exit.DONE
+
+
+def unban(*, name: Name, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """Let a PDS, or a domain, be registered again."""
+    host = host_of(name)
+
+    async def act() -> bool:
+        async with _opened(workspace, flags) as (registry, _):
+            return await registry.bans.lift(host)
+
+    lifted = asyncio.run(act())
+    if json:
+        emit({"name": host, "unbanned": lifted})
+    else:
+        say(f"{'no longer banned' if lifted else 'not banned'}: {host}")
+    return Exit.DONE if lifted else Exit.ERROR
+
+
+def bans(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """List what is banned, with the reasons."""
+
+    async def act() -> int:
+        async with _opened(workspace, flags) as (registry, _):
+            for one in await registry.bans.all():
+                row = {"name": one.name, "reason": one.reason, "banned_at": iso(one.banned_at)}
+                if json:
+                    emit(row)
+                else:
+                    print(f"{one.name}  {iso(one.banned_at)}  {harmless(one.reason, _CHARS)}")
+        return Exit.DONE
+
+    return asyncio.run(act())
+
+
+def host_of(text: str) -> str:
+    """The host of a URL, or a domain. Raises UsageTrouble."""
+    origin = canonical_origin(text, allow_private=True)
+    host = urlsplit(origin.url).hostname or ""
+    if "." not in host and ":" not in host:
+        raise UsageTrouble(f"{text!r} is no host and no domain", "write it like pds.example")
+    return host
+
+
+def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
+    if as_json:
+        emit({"removed": list(urls)} | ({"banned": banned} if banned else {}))
+        return
+    for url in urls:
+        say(f"removed: {url}")
+    if banned:
+        say(f"banned: {banned}, and all below it")
+    elif not urls:
+        say("not in the registry")
+    else:
+        say("hint: to keep it out for good: trawlnet pds ban")
+
+
+@asynccontextmanager
+async def _opened(path: Path, flags: Mapping[str, Any]) -> AsyncIterator[tuple[Registry, Scanned]]:
+    from trawlnet.crawlers.pds.build import opened_registry
+    from trawlnet.tables.scanned import Scanned
+
+    config = load_section(Workspace(path, "pds"), PdsConfig, flags).config
+    create(path, "pds")
+    # A PDS that is in the registry is found by its spelling, wherever it is.
+    anywhere = config.model_copy(update={"allow_private_hosts": True})
+    async with opened_registry(anywhere, path) as registry:
+        scanned = Scanned(registry.db)
+        await scanned.migrate()
+        yield registry, scanned
+
+
+def _now() -> float:
+    from trawlnet.net.clock import SystemClock
+
+    return SystemClock().now()
