@@ -6,6 +6,7 @@ import asyncio
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,6 +111,31 @@ def responses(draw: st.DrawFn) -> tuple[bytes, int, bytes]:
         status,
         body,
     )
+
+
+@pytest.mark.parametrize("way", ["rest", "fill", "pieces"])
+def test_bytes_beyond_a_length_are_no_answer_wherever_they_are_cut(way: str) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+    assert answered([head + b"half!"], way, ends=False) == "BadAnswer"
+    if way != "fill":  # There the memory ends where the body does: see the next test.
+        assert answered([head, b"ha", b"lf!"], way, ends=False) == "BadAnswer"
+
+
+def test_bytes_that_nobody_asked_for_end_a_connection() -> None:
+    async def run() -> bool:
+        connection, wire = Connection(PLACE, memoryview(bytearray(SCRATCH))), Wire()
+        untyped: Any = wire
+        connection.connection_made(untyped)
+        asking = asyncio.create_task(connection.ask(b"GET", 4096, Patience(60.0)))
+        await asyncio.sleep(0)
+        for raw in (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhalf", b"H"):
+            assert connection.is_open
+            connection.get_buffer(-1)[: len(raw)] = raw
+            connection.buffer_updated(len(raw))
+        await asking
+        return connection.is_open or connection.is_reusable
+
+    assert not asyncio.run(run())
 
 
 def cut(data: bytes, places: list[float]) -> list[bytes]:

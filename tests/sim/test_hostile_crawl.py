@@ -54,6 +54,7 @@ ENDS_IN = {
     Habit.HUGE: Reason.TOO_LARGE,
     Habit.BOMB: Reason.TOO_LARGE,
     Habit.LONG_HEADERS: Reason.TOO_LARGE,
+    Habit.ENDLESS_FRAMING: Reason.TOO_LARGE,
     Habit.REDIRECT_PRIVATE: Reason.REFUSED,
     Habit.REDIRECT_LOOP: Reason.LOOP,
     Habit.GARBAGE: Reason.CONNECTION_ERROR,

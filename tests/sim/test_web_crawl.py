@@ -180,6 +180,7 @@ HOSTILE = {
     Habit.BOMB: {Reason.TOO_LARGE},
     Habit.HUGE: {Reason.TOO_LARGE},
     Habit.LONG_HEADERS: {Reason.TOO_LARGE},
+    Habit.ENDLESS_FRAMING: {Reason.TOO_LARGE},
     Habit.TRUNCATING: {Reason.TRUNCATED},
     Habit.RESET: {Reason.TRUNCATED},
     Habit.REDIRECT_LOOP: {Reason.LOOP, Reason.OK},

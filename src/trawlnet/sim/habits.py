@@ -18,6 +18,7 @@ from trawlnet.sim.spoiling import (
     bomb,
     cut,
     drip,
+    endless_framing,
     flood,
     garbage,
     lie,
@@ -43,6 +44,7 @@ class Habit(StrEnum):
     HUGE = "huge"  # A body without end.
     BOMB = "bomb"  # Small on the wire, gigabytes when inflated.
     LONG_HEADERS = "long_headers"  # Headers without end.
+    ENDLESS_FRAMING = "endless_framing"  # Trailers, extensions, hints or folded lines without end.
     REDIRECT_PRIVATE = "redirect_private"
     REDIRECT_LOOP = "redirect_loop"
     GARBAGE = "garbage"  # Not HTTP at all.
@@ -132,6 +134,8 @@ async def misbehave(
             return await bomb(request, turn, temper.bomb_size)
         case Habit.LONG_HEADERS:
             return await long_headers(request, temper.huge_size)
+        case Habit.ENDLESS_FRAMING:
+            return await endless_framing(request, turn, temper.huge_size)
         case Habit.REDIRECT_PRIVATE:
             return _redirect(PRIVATE_TARGETS[turn % len(PRIVATE_TARGETS)])
         case Habit.REDIRECT_LOOP:

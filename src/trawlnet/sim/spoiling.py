@@ -90,15 +90,37 @@ async def bomb(request: web.BaseRequest, turn: int, size: int) -> web.StreamResp
 
 
 async def long_headers(request: web.BaseRequest, size: int) -> web.StreamResponse:
+    line = b"X-Padding: " + b"a" * 1000 + b"\r\n"
+    return await _without_end(request, b"HTTP/1.1 200 OK\r\n", line * 8, size)
+
+
+async def endless_framing(request: web.BaseRequest, turn: int, size: int) -> web.StreamResponse:
+    begun, unit = _FRAMINGS[turn % len(_FRAMINGS)]
+    return await _without_end(request, begun, unit * (8192 // len(unit)), size)
+
+
+_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+# What comes first, and what then comes for ever.
+_FRAMINGS = (
+    (_CHUNKED + b"4\r\nhalf\r\n0\r\nX-Trailer: ", b"t"),
+    (_CHUNKED + b"4;extension=", b"e"),
+    (_CHUNKED, b"1;" + b"e" * 500 + b"\r\nz\r\n"),
+    (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
+    (b"HTTP/1.1 200 OK\r\nX-Folded: a\r\n", b" a\r\n"),
+)
+
+
+async def _without_end(
+    request: web.BaseRequest, begun: bytes, more: bytes, size: int
+) -> web.StreamResponse:
     transport = request.transport
     if transport is None:
         return _severed(0)
-    transport.write(b"HTTP/1.1 200 OK\r\n")
-    line = b"X-Padding: " + b"a" * 1000 + b"\r\n"
-    for _ in range(size // len(line)):
+    transport.write(begun)
+    for _ in range(size // len(more)):
         if transport.is_closing():
             break
-        transport.write(line * 8)
+        transport.write(more)
         # Raw writes know no back-pressure: pausing bounds what a client that does not read costs.
         await asyncio.sleep(0.001 if transport.get_write_buffer_size() == 0 else 0.1)
     return cut(request)
