@@ -189,6 +189,18 @@ def test_bodies_that_replay_finds_damaged_are_fetched_again_by_a_scrape(
     assert trawlnet("web", "replay", "-w", tmp_path, "--json").code == 0
 
 
+def test_a_run_and_status_tell_what_was_left_out(site: Site, tmp_path: Path) -> None:
+    words = site.words("crawl", tmp_path, *site.seeds, "--max-depth", 0)
+    told = trawlnet(*words).err
+    assert "left out: " in told and "too many links from a seed (caps.max_depth)" in told
+    status = trawlnet("web", "status", "-w", tmp_path, "--json").rows[0]
+    assert status["left_out"]["too many links from a seed"] > 0
+    assert status["pages"] == len(rows(tmp_path)) and status["spool_unread_bytes"] > 0
+    (summary,) = trawlnet(*words, "--json").rows[-1:]
+    assert summary["left_out"] == status["left_out"]
+    assert "too many links" in trawlnet("web", "status", "-w", tmp_path).out
+
+
 def test_a_limit_ends_with_its_own_code(site: Site, tmp_path: Path) -> None:
     done = trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 3))
     assert done.code == 4

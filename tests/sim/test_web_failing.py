@@ -1,4 +1,4 @@
-"""A page that fails is not a host that fails: what a web crawl makes of server errors."""
+"""Sites whose every answer is written down: server errors, what is left out, and when to stop."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scripted_web import (
     Answer,
     Answers,
     Crawled,
     ScriptedWeb,
+    VirtualClock,
     basic_config,
     crawl_scripted,
     in_virtual_time,
@@ -18,7 +21,13 @@ from scripted_web import (
     reasons,
     scripted_web,
 )
+from trawlnet.crawlers.web.build import Order, open_crawl
+from trawlnet.crawlers.web.left_out import read_left_out, worth_telling
+from trawlnet.crawlers.web.plan import engine_limits
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
+from trawlnet.observe.metrics import Metrics
 from web_site import captures
 
 HOST = "127.0.0.2"
@@ -128,3 +137,94 @@ def test_headers_of_the_config_are_sent_for_pages(tmp_path: Path) -> None:
     assert plain.log[-1].headers["accept-language"] == "en, *;q=0.5"
     assert told.log[-1].headers["accept-language"] == "de"
     assert told.log[-1].headers["x-crawl"] == "7"
+
+
+def test_pages_that_fail_all_at_once_do_not_block_their_host(tmp_path: Path) -> None:
+    """Without a gap many are in flight: they all fail before anybody could ask about the host."""
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/":
+            return page(*(f"/broken/{n}" for n in range(40)), *(f"/{n}" for n in range(20)))
+        return Answer(500, latency=0.1) if "broken" in target else page(text=target)
+
+    limits = {"req_per_sec": 0, "per_host_concurrency": 32, "global_concurrency": 32}
+    _, done, kept = crawl_one(tmp_path, answers, limits=limits | {"block_probes": 0})
+    assert kept == {"/", *(f"/{n}" for n in range(20))}
+    assert reasons(done) == {Reason.UNAVAILABLE: 40}
+
+
+def test_the_look_at_a_host_keeps_to_the_rest_that_it_has_asked_for(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/":
+            return page(*(f"/{n}" for n in range(8)))
+        return Answer(503, headers=(("Retry-After", "7"),)) if target != "/robots.txt" else Answer()
+
+    world, done, _ = crawl_one(tmp_path, answers, limits={"max_retries": 0, "block_after": 3})
+    for before, after in zip(world.log, world.log[1:], strict=False):
+        assert after.began - before.ended >= before.wait
+    assert reasons(done) == {Reason.UNAVAILABLE: 8}
+
+
+def test_what_is_left_out_is_counted_by_why_over_all_runs(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/robots.txt":
+            return Answer(body=b"User-agent: *\nDisallow: /private", content_type="text/plain")
+        if target == "/":
+            return page("/a", "/b", "/private/1", "/private/2", "/x/x/x/x/x", "http://other.test/")
+        if target == "/a":
+            return page(*(f"/deep/{n}" for n in range(5)), "/b", *(f"/{n}" for n in range(3)))
+        return page(text=target)
+
+    caps = {"max_depth": 1}
+    crawl_one(tmp_path, answers, caps=caps, links={"max_per_page": 7})
+    left = read_left_out(tmp_path)
+    assert left == {
+        "robots.txt": 2,
+        "repeating_path": 1,
+        "outside_hosts": 1,
+        "too many links from a seed": 6,
+        "pages with more links than are read": 1,
+    }
+    assert worth_telling(left) == [
+        "6 too many links from a seed (caps.max_depth)",
+        "2 robots.txt (the site's own word)",
+        "1 repeating_path (traps.max_repeats)",
+        "1 pages with more links than are read (links.max_per_page)",
+    ]
+
+
+def test_caps_that_are_reached_are_named_among_what_is_left_out(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return page(*(f"/list?id={n}" for n in range(9))) if target == "/" else page(text=target)
+
+    _, _, kept = crawl_one(tmp_path, answers, traps={"max_variants": 4})
+    assert len(kept) == 5
+    assert read_left_out(tmp_path) == {"queries of a path": 5}
+
+
+@pytest.mark.parametrize("delay", [0, 50])
+def test_a_crawl_that_is_told_to_stop_does_not_wait_out_a_gap(tmp_path: Path, delay: int) -> None:
+    robots = f"User-agent: *\nCrawl-delay: {delay}".encode()
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/robots.txt":
+            return Answer(body=robots, content_type="text/plain")
+        return page(*(f"/{n}" for n in range(9)))
+
+    async def main() -> tuple[Ending, float, list[str]]:
+        clock = VirtualClock()
+        async with scripted_web([HOST], answers) as world:
+            config = basic_config(limits={"req_per_sec": 0.02})
+            order = Order("r1", (world.url(HOST),))
+            async with open_crawl(config, tmp_path, clock, Metrics("web", clock), order) as parts:
+                control = Control(4)
+                asyncio.get_running_loop().call_later(10.0, control.drain)
+                began = clock.now()
+                ending = await crawl(parts, engine_limits(config), control)
+                return ending, clock.now() - began, [one.target for one in world.log]
+
+    ending, took, asked = in_virtual_time(main())
+    assert ending is Ending.DRAINED and asked == ["/robots.txt"]
+    assert took < 11.0
+    _, done, kept = crawl_one(tmp_path / "whole", answers)
+    assert done.failures == {} and len(kept) == 10

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trawlnet.sim.virtual import run_sim
 from trawlnet.sink import spool_reader
 from trawlnet.sink.acks import LowWater, Position
 from trawlnet.sink.errors import SinkBusy, SinkError
@@ -506,3 +507,25 @@ async def _ack_some(spool: Spool, choices: list[bool], available: int) -> set[in
                 await delivery.ack()
                 acked.add(delivery.body["key"])
     return acked
+
+
+def test_a_publisher_that_waits_for_nobody_says_so_and_goes_on_when_it_is_to_stop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> float:
+        spool = Spool(tmp_path, "q", QueueOptions(backlog_bytes=50))
+        await spool.publish([{"n": "x" * 60}])
+        await asyncio.sleep(1.0)  # Until the loop is told what was written.
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        loop.call_later(60.0, setattr, spool, "closing", lambda: True)
+        await spool.publish([{"n": 2}])
+        await spool.close()
+        return loop.time() - began
+
+    assert 60.0 <= run_sim(main()) < 61.0
+    (told,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "the queue is full" in told.message
+    assert told.__dict__["unread_bytes"] > told.__dict__["limit_bytes"] == 50
+    lines = b"".join(path.read_bytes() for path in tmp_path.glob("*.jsonl")).splitlines()
+    assert len(lines) == 2

@@ -42,6 +42,10 @@ async def _no_facts(config: Any, workspace: Path) -> Mapping[str, Any]:
     return {}
 
 
+def _nothing_left_out(workspace: Path) -> Mapping[str, int]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Crawler(Generic[C]):
     name: str
@@ -63,5 +67,8 @@ class Crawler(Generic[C]):
     ready: Callable[[C, Path], None] = _always_ready
     # More rows for `status`, about what the crawl has left.
     facts: Callable[[C, Path], Coroutine[Any, Any, Mapping[str, Any]]] = _no_facts
+    # What the crawl has met and not asked for, by why; and that for people, the most first.
+    left_out: Callable[[Path], Mapping[str, int]] = _nothing_left_out
+    tell_left_out: Callable[[Mapping[str, int]], list[str]] = list
     # Crawl with many processes, if the config says so; None where it does not.
     fleet: Callable[[C, Workspace, bool], int | None] = lambda config, workspace, as_json: None

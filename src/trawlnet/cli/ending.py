@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.status import status_row
@@ -22,6 +23,8 @@ class Ended:
     counts: Counts  # Over all runs.
     control: Control  # Of this run.
     seconds: float
+    left_out: Mapping[str, int] = field(default_factory=dict)  # Links by why, over all runs.
+    left_out_words: Sequence[str] = ()  # The same for people.
 
     @property
     def code(self) -> Exit:
@@ -64,6 +67,8 @@ def sum_up(ended: Ended) -> None:
         say(f"hint: {left:,} left; go on: {again}")
     if given_up := given_up_on(ended.counts):
         say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")
+    if ended.left_out_words:
+        say(f"left out: {', '.join(ended.left_out_words)}")
 
 
 def emit_summary(ended: Ended) -> None:
@@ -71,6 +76,7 @@ def emit_summary(ended: Ended) -> None:
     control, crawler = ended.control, ended.workspace.crawler
     row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
+    row |= {"left_out": ended.left_out} if ended.left_out else {}
     row |= {"fed": control.fed, "run": {"attempts": control.tally, "settled": control.settled}}
     try:
         emit(row | status_row(crawler, ended.counts))

@@ -240,8 +240,8 @@ def _remote(config: WebConfig) -> str:
 
 
 async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
-    from trawlnet.sink.capture_files import INDEX
-    from trawlnet.sink.lmdb_pages import PageIndex
+    from trawlnet.crawlers.web.build import unread_bytes
+    from trawlnet.sink.capture_files import count_pages
 
     if config.archive and config.redis_address:
         return await _archived(config)
@@ -249,14 +249,22 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
     facts = {
         "spool_files": len(segments),
         "spool_bytes": sum(one.stat().st_size for one in segments),
+        "spool_unread_bytes": unread_bytes(config, workspace),
+        "left_out": _left_out(workspace),
     }
-    if not (workspace / INDEX / "data.mdb").exists():
-        return {"pages": 0, **facts}
-    index = PageIndex(workspace / INDEX, readonly=True)
-    try:
-        return {"pages": index.count(), **facts}
-    finally:
-        index.close()
+    return {"pages": count_pages(workspace), **facts}
+
+
+def _left_out(workspace: Path) -> Mapping[str, int]:
+    from trawlnet.crawlers.web.left_out import read_left_out
+
+    return read_left_out(workspace)
+
+
+def _tell_left_out(left_out: Mapping[str, int]) -> list[str]:
+    from trawlnet.crawlers.web.left_out import worth_telling
+
+    return worth_telling(left_out)
 
 
 async def _archived(config: WebConfig) -> Mapping[str, Any]:
@@ -295,4 +303,6 @@ WEB = Crawler(
     live=frozenset(("limits",)),
     ready=_ready,
     facts=_facts,
+    left_out=_left_out,
+    tell_left_out=_tell_left_out,
 )

@@ -28,6 +28,7 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     floor = Floor(parts, limits, control)
     control.lanes_with_work = lambda: floor.lanes_with_work
     control.wake = floor.wake
+    parts.gate.closing = lambda: control.ending is Ending.DRAINED
     try:
         async with asyncio.TaskGroup() as group:
             floor.group = group

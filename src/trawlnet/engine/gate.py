@@ -9,7 +9,7 @@ from itertools import islice
 from trawlnet.engine.lane import Lane, LaneColumns, LaneState
 from trawlnet.engine.outcome import Blame, Outcome
 from trawlnet.engine.ports import Clock
-from trawlnet.engine.rules import WELL, Manners, parked_until
+from trawlnet.engine.rules import WELL, Manners, parked_until, throttled
 from trawlnet.engine.turn import LaneParked, Turn
 
 __all__ = ["Gate", "LaneColumns", "LaneParked", "LaneState"]
@@ -30,13 +30,16 @@ class Gate:
         self._manners = manners
         self._patience = patience  # A worker waits this long at most for a parked lane.
         self._barred_until = barred_until  # No request at all leaves before this instant.
+        # Whether whoever would have to wait is to give up instead. Set by the crawl.
+        self.closing: Callable[[], bool] = lambda: False
         self._lanes: dict[str, Lane] = {}
         self._commons: dict[str, Lane] = {}  # What several lanes share.
         self._sweep_at = _SWEEP_FLOOR
 
     def turn(self, lane: str) -> Turn:
         """`async with gate.turn(lane):` around one request, until its body has been read."""
-        return Turn(lane, self._lane(lane), self._clock, self._patience, self._barred_until)
+        state, closing = self._lane(lane), self.closing
+        return Turn(lane, state, self._clock, self._patience, self._barred_until, closing)
 
     def ready_at(self, lane: str) -> float:
         """The earliest instant at which one more request may start; infinity when blocked."""
@@ -73,8 +76,10 @@ class Gate:
         state, now = self._lane(lane), self._clock.now()
         if state.awaits_probe(now) and outcome.reason.blame is Blame.LANE:
             return 0.0  # It left before the lane was suspended, and is no probe.
-        before = state.pace
-        pace = before.after(outcome.reason, lane_is_well=outcome.lane_is_well)
+        before = pace = state.pace
+        # What failed while its lane was parked had left before, and tells nothing new of it.
+        if outcome.reason.blame is not Blame.LANE or throttled(outcome) or not state.parked > now:
+            pace = before.after(outcome.reason, lane_is_well=outcome.lane_is_well)
         if pace is not before:
             state.fare(state.manners, pace)
         if (pace.failures, pace.throttled) > (before.failures, before.throttled):

@@ -130,6 +130,10 @@ WELL = Pace()
 _UNLIMITED_IN_TROUBLE = 64.0  # Requests per second.
 
 
+def throttled(outcome: Outcome) -> bool:
+    return outcome.reason is Reason.RATE_LIMITED
+
+
 def parked_until(pace: Pace, outcome: Outcome, manners: Manners, now: float) -> float:
     """How long this outcome parks its lane: 0 not at all, infinity for good."""
     if pace.blocked(manners):

@@ -23,7 +23,7 @@ class LaneParked(Exception):
 class Turn:
     """One request's passage: waits for room, then for its instant, and tells when it has ended."""
 
-    __slots__ = ("_barred_until", "_clock", "_common", "_lane", "_name", "_patience")
+    __slots__ = ("_barred_until", "_clock", "_closing", "_common", "_lane", "_name", "_patience")
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Turn:
         clock: Clock,
         patience: float,
         barred_until: Callable[[], float] = lambda: 0.0,
+        closing: Callable[[], bool] = lambda: False,
     ) -> None:
         self._name = name
         self._lane = lane
@@ -39,6 +40,7 @@ class Turn:
         self._clock = clock
         self._patience = patience
         self._barred_until = barred_until
+        self._closing = closing
 
     async def __aenter__(self) -> Turn:
         lane, now = self._lane, self._clock.now()
@@ -89,7 +91,7 @@ class Turn:
 
     async def _leave(self, *lanes: Lane) -> None:
         while (wait := max([lane.leaves_at() for lane in lanes]) - self._clock.now()) > INSTANT:
-            await self._clock.sleep(wait)
+            await self._nap(wait)
         # Asked last: however long the waits above took, what leaves is allowed now.
         self._refuse_if_barred()
         for lane in lanes:
@@ -133,8 +135,14 @@ class Turn:
     async def _wait_for_start(self, lane: Lane) -> None:
         self._refuse_if_parked(lane)
         while when := lane.start(self._clock.now()):
-            await self._clock.sleep(max(when - self._clock.now(), INSTANT))
+            await self._nap(max(when - self._clock.now(), INSTANT))
             self._refuse_if_parked(lane)
+
+    async def _nap(self, wait: float) -> None:
+        """Part of a wait. Nobody waits out a long gap when the crawl is told to stop."""
+        if self._closing():
+            raise LaneParked(self._name, self._clock.now() + wait)
+        await self._clock.sleep(min(wait, _LONGEST_NAP))
 
     def _refuse_if_barred(self) -> None:
         if (until := self._barred_until()) and until > self._clock.now():
@@ -143,3 +151,6 @@ class Turn:
     def _refuse_if_parked(self, lane: Lane) -> None:
         if lane.parked > self._clock.now() + self._patience:
             raise LaneParked(self._name, lane.parked)
+
+
+_LONGEST_NAP = 0.5  # Seconds until somebody who waits notices that the crawl is to stop.

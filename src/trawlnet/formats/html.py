@@ -44,7 +44,7 @@ class Page:
     robots: RobotsWords
     canonical: str | None
     codec: str
-    cut: bool  # Too deep or too tangled to be read to its end.
+    cut: bool  # Too deep, too tangled or too full of links to be read to its end.
     text: str = ""
 
 
@@ -61,8 +61,9 @@ def read_page(
     codec = codec_of(body, content_type)
     page = as_utf8(body, codec)
     whole = affordable(page)
+    # One more than are wanted: so it is known whether there are more.
     links, others = elements(
-        whole, choice.elements, choice.most, words=choice.words, around=choice.around
+        whole, choice.elements, choice.most + 1, words=choice.words, around=choice.around
     )
     found = _Found(choice, links)
     found.take_all(others)
@@ -77,7 +78,7 @@ def read_page(
         found.robots,
         canonical,
         codec,
-        len(whole) < len(page),
+        len(whole) < len(page) or found.more,
         _text(whole) if with_text else "",
     )
 
@@ -89,6 +90,7 @@ class _Found:
         self._choice = choice
         self._links_wanted = "link" in choice.tags
         self.links = links
+        self.more = False  # Links beyond the most that are wanted.
         self.base = ""
         self.canonical = ""
         self.robots = NO_WORDS
@@ -98,9 +100,10 @@ class _Found:
         most, more = self._choice.most, 0
         for before, tag, attributes in others:
             link = self._taken(tag, attributes)
-            if link is not None and more < most:
+            if link is not None and more <= most:
                 self.links.insert(before + more, link)
                 more += 1
+        self.more = len(self.links) > most
         del self.links[most:]
 
     def _taken(self, tag: str, attributes: Attributes) -> Raw | None:
@@ -135,6 +138,8 @@ class _Found:
             link = rel and self._related(match[1].strip(), (rel[1] or rel[2]).lower().split())
             if link and len(self.links) < self._choice.most:
                 self.links.append(link)
+            elif link:
+                self.more = True
 
 
 _HEADER_MAX = 16 << 10  # Characters of one header.

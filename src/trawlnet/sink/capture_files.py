@@ -256,3 +256,18 @@ def _visits_of_last_batch(before: Sequence[str], lines: Sequence[CaptureLine]) -
     batch = lines[-1].batch
     mine = tuple(line.visit for line in lines if line.batch == batch)
     return (*before, *mine) if lines[0].batch == batch else mine
+
+
+def count_pages(workspace: Path) -> int:
+    """Pages in the index, and those in the log that it has not been told of yet: a crawl may be
+    running, or have been killed."""
+    if not (workspace / INDEX / "data.mdb").exists():
+        return 0
+    index = PageIndex(workspace / INDEX, readonly=True)
+    try:
+        known = index.checkpoint() or Checkpoint()
+        chunks = read_chunks(workspace / LOG, known.log)
+        urls = {line.url for lines, _ in chunks for line in lines}
+        return index.count() + sum(index.get(url) is None for url in urls)
+    finally:
+        index.close()

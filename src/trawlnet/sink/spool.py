@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+_SILENCE = 5.0  # Seconds that a publisher waits before people are told.
+_FULL = "the queue is full: waiting for whoever reads it"
+
 
 class Spool:
     """The Queue over a directory. Writing and reading may be in one process or in two: whoever
@@ -38,6 +41,8 @@ class Spool:
         self._progress = Wakeup()  # Acks in this process.
         self._backlog_at_most: int | None = None  # Unknown before the first look.
         self._poisoned = 0
+        # Whether a publisher that is to stop goes over the bound instead of waiting.
+        self.closing: Callable[[], bool] = lambda: False
 
     async def publish(self, messages: Sequence[Message]) -> None:
         lines = [encode(message) for message in messages]
@@ -77,16 +82,16 @@ class Spool:
         # What we wrote since the last look is an upper bound: below it, no need to look.
         if limit is None or (self._backlog_at_most is not None and self._backlog_at_most < limit):
             return
-        paused = False
+        since, told = asyncio.get_running_loop().time(), False
         while True:
             progress = self._progress.next
             self._backlog_at_most = await self._in_thread(self._backlog)
-            if self._backlog_at_most < limit:
+            if self._backlog_at_most < limit or self.closing():
                 return
-            if not paused:
-                told = {"queue": self._files.name, "backlog": self._backlog_at_most}
-                log.info("publish paused", extra=told)
-                paused = True
+            if not told and asyncio.get_running_loop().time() - since >= _SILENCE:
+                told = True
+                figures = {"unread_bytes": self._backlog_at_most, "limit_bytes": limit}
+                log.warning(_FULL, extra={"queue": self._files.name, **figures})
             # Acks in this process wake us; those of another one have to be looked for.
             await wait(progress, None if self._reader else self._options.poll)
 

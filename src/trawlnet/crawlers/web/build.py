@@ -34,8 +34,9 @@ from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.counters import CounterCsv
 from trawlnet.sink.discovery import BOOKMARK, NAME
 from trawlnet.sink.lmdb_pages import PageIndex, Scopes
-from trawlnet.sink.queue import Message, Queue, QueueOptions
+from trawlnet.sink.queue import Message, QueueOptions
 from trawlnet.sink.spool import Spool
+from trawlnet.sink.spool_files import SpoolDirectory, load_bookmark
 from trawlnet.store.memory import MemoryStore
 from trawlnet.store.open import open_store
 
@@ -78,6 +79,7 @@ async def open_crawl(
         sink = await CaptureSink.open(workspace, _options(config, order, "crawl", policy), spool)
         stack.push_async_callback(sink.close)
         standing = alone(config, workspace, clock, metrics, policy, sink.pages)
+        spool.closing = lambda: standing.gate.closing()
         site = await open_site(stack, config, clock, metrics, policy, standing)
         handler = CountedTries(site.handler(follow=True))
         counted = CountingSink(
@@ -92,6 +94,7 @@ async def open_crawl(
             },
             store.counts,
             WebMeter(metrics, policy.page_types, site.linker.counts),
+            standing.left_out.save,
         )
         stack.push_async_callback(counted.flush)
         source = SeedSource(seeds, config.sitemaps.urls, site.linker)
@@ -227,7 +230,7 @@ _MB = 1 << 20
 _GB = 1 << 30
 
 
-def _spool(config: WebConfig, workspace: Path) -> Queue:
+def _spool(config: WebConfig, workspace: Path) -> Spool:
     spool = config.spool
     options = QueueOptions(
         backlog_bytes=int(min(spool.backpressure_limit_gb, spool.max_backlog_gb) * _GB),
@@ -236,6 +239,12 @@ def _spool(config: WebConfig, workspace: Path) -> Queue:
         bookmark=workspace / BOOKMARK,
     )
     return Spool(workspace / spool.discoveries_dir, NAME, options)
+
+
+def unread_bytes(config: WebConfig, workspace: Path) -> int:
+    """What the discovery spool holds beyond its bookmark: the crawler waits when it is too much."""
+    files = SpoolDirectory(workspace / config.spool.discoveries_dir, NAME)
+    return files.backlog(load_bookmark(workspace / BOOKMARK, files))
 
 
 def hosts_of(urls: Sequence[str]) -> list[str]:

@@ -85,3 +85,8 @@ class Caps:
             if self._fetched(scope) >= scope.most:
                 return f"{scope.name}: {scope.most} of {scope.scope}"
         return ""
+
+
+def cap_named(why: str) -> str:
+    """The cap in a refusal's words."""
+    return why.partition(": ")[0]

@@ -24,6 +24,7 @@ class CountingSink:
         figures: Callable[[Counts], Mapping[str, float]],
         counts: Callable[[], Awaitable[Counts]],
         meter: WebMeter,
+        on_flush: Callable[[], None] = lambda: None,
     ) -> None:
         self._sink = sink
         self._csv = csv
@@ -31,6 +32,7 @@ class CountingSink:
         self._figures = figures
         self._counts = counts
         self._meter = meter
+        self._on_flush = on_flush
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         await self._sink.write(batch)
@@ -48,3 +50,4 @@ class CountingSink:
 
     async def flush(self) -> None:
         self._csv.write(self._clock.now(), self._figures(await self._counts()))
+        self._on_flush()

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.budget import Budget
-from trawlnet.crawlers.web.caps import PageCaps
+from trawlnet.crawlers.web.caps import PageCaps, cap_named
 from trawlnet.crawlers.web.health import UNKNOWN, HostHealth, Look
 from trawlnet.crawlers.web.known import KnownPages, assume_held
+from trawlnet.crawlers.web.left_out import CUT_PAGES, ROBOTS
 from trawlnet.crawlers.web.linking import Linker, Refusal, halves
 from trawlnet.crawlers.web.reading import (
     Fetched,
@@ -29,7 +30,7 @@ from trawlnet.crawlers.web.work import (
     read_task,
 )
 from trawlnet.engine.gate import LaneParked
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.task import Task
@@ -45,6 +46,7 @@ from trawlnet.sink.page import Page
 
 _ACCEPT = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 _BUDGET_PAUSE = 1.0  # Seconds; the crawl is about to end, or another page will fail.
+_BUSY = "HTTP 503"
 _MUCH_TYPED = 255  # Characters of a content type.
 _UNRULED = Ruling(RobotsEntry(ALLOW_ALL, math.inf))
 
@@ -81,13 +83,14 @@ class WebHandler:
             return ruling.trouble
         if not ruling.rules.allows(target):
             self.linker.counts["robots_denied"] += 1
-            return Outcome(Reason.REFUSED, detail="robots.txt")
-        look = await self._look(task.lane, origin, ruling)
+            self.linker.left_out.add(ROBOTS)
+            return Outcome(Reason.REFUSED, detail=ROBOTS)
+        look = await self._look(task, ruling)
         if look.rest is not None:
             return look.rest
         if isinstance(visit, SitemapVisit):
-            return replace(await self.sitemaps(visit), lane_is_well=look.is_well)
-        outcome = replace(await self._page(visit, task), lane_is_well=look.is_well)
+            return await self._blamed(await self.sitemaps(visit), look, task, ruling)
+        outcome = await self._blamed(await self._page(visit, task), look, task, ruling)
         if brings_page(outcome):
             self.health.answered(task.lane, visit.url)
         if self.sitemaps_wanted and ruling.rules.sitemaps:
@@ -95,13 +98,30 @@ class WebHandler:
             outcome = replace(outcome, found=[*outcome.found, *news])
         return outcome
 
-    async def _look(self, lane: str, origin: str, ruling: Ruling) -> Look:
+    async def _blamed(self, outcome: Outcome, look: Look, task: Task, ruling: Ruling) -> Outcome:
+        """Whether a failure counts against the host. Others may have failed during this visit;
+        a host that wants rest is not asked about it."""
+        if outcome.reason.blame is not Blame.LANE:
+            return outcome
+        if not look.is_well and not outcome.wait and outcome.reason is not Reason.RATE_LIMITED:
+            try:
+                look = await self._look(task, ruling)
+            except LaneParked:
+                return outcome
+            if look.rest is not None:
+                return replace(outcome, wait=look.rest.wait)
+        if outcome.detail == _BUSY and not outcome.wait and not look.is_well:
+            # The whole host is left alone for as long as this page would be.
+            return replace(outcome, wait=self.retry.delay(task.key, task.attempt))
+        return replace(outcome, lane_is_well=look.is_well)
+
+    async def _look(self, task: Task, ruling: Ruling) -> Look:
         """A page that fails is not a host that fails: another page of it may tell them apart."""
-        if not self.health.in_doubt(lane):
+        if not self.health.in_doubt(task.lane):
             return UNKNOWN
-        front = f"{origin}/"
+        front = f"{halves(read_task(task).url)[0]}/"
         may_ask = ruling.rules.allows("/") and self.linker.refusal(front) is None
-        return await self.health.look(lane, front if may_ask else "")
+        return await self.health.look(task.lane, front if may_ask else "")
 
     async def _ruling(self, origin: str) -> Ruling:
         return await self.robots.ruling(origin) if self.obey else _UNRULED
@@ -112,8 +132,10 @@ class WebHandler:
         before = self.pages.get(visit.url)
         known = before is not None and before.fetched
         if refusal and not (known and refusal.count == "cap_exceeded"):
+            self.linker.left_out.add(refusal.word)
             return Outcome(Reason.REFUSED, detail=refusal.why)
         if not known and (why := await self.caps.take(task, visit.url, visit.page_type)):
+            self.linker.left_out.add(cap_named(why))
             return Outcome(Reason.REFUSED, detail=why)
         kept = False
         try:
@@ -183,6 +205,7 @@ class WebHandler:
                 reading = await read(got, self.rules, self.pages.near)
                 depth, referrer = got.visit.depth + 1, got.visit.url
                 found = self.linker.tasks(reading.urls, depth, referrer) if self.follow else ()
+                self.linker.left_out.add(CUT_PAGES, int(reading.cut and self.follow))
                 return Outcome(
                     Reason.OK, items=[reading.capture], found=found, again_in=reading.again_in
                 )
@@ -193,10 +216,6 @@ class WebHandler:
                 )
             case status if 200 <= status < 300:
                 return Outcome(Reason.HTTP_ERROR, detail=f"HTTP {status}")
-            case 503 if got.response.wait is None:
-                # The whole host is left alone for as long as this page would be.
-                wait = self.retry.delay(got.visit.url, got.retries)
-                return replace(outcome_of(got.response), wait=wait)
             case _:
                 return outcome_of(got.response)
 

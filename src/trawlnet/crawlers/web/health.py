@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple, Protocol
 
 from trawlnet.crawlers.metered import Getter
@@ -30,14 +31,15 @@ UNKNOWN = Look(False)
 
 
 class HostHealth:
-    """Asks once for every few failures in a row, before the host is slowed down for one more."""
+    """Asks once for every few failures in a row, before the host is slowed down for one more.
+    Of several pages that fail together one asks, and the others wait for what comes of it."""
 
     def __init__(self, http: Getter, gate: FailingGate, limits: Limits) -> None:
         self._http = http
         self._gate = gate
         self._limits = limits
         self._good: dict[str, str] = {}  # By lane the URL of a page that came last.
-        self._asking: set[str] = set()
+        self._looks: dict[str, asyncio.Future[Look]] = {}  # Under way, by lane.
 
     def answered(self, lane: str, url: str) -> None:
         """A page of this host came as it should."""
@@ -48,24 +50,23 @@ class HostHealth:
     def in_doubt(self, lane: str) -> bool:
         """Whether one more failure would have consequences for the host."""
         failures = self._gate.failures(lane) + 1
-        if failures == 1 or lane in self._asking:
-            return False
         manners = self._gate.manners(lane)
         return failures % manners.halve_every == 0 or failures >= manners.block_at
 
     async def look(self, lane: str, front: str) -> Look:
         """`front` is the page to ask for at a host that has delivered none yet; may be empty."""
-        url = self._good.get(lane, front)
-        if not url:
-            return UNKNOWN
-        self._asking.add(lane)
-        try:
-            async with self._http.stream(url, limits=self._limits) as answer:
-                if isinstance(answer, Trouble):
-                    return UNKNOWN
-                return _look_of(answer)
-        finally:
-            self._asking.discard(lane)
+        under_way = self._looks.get(lane)
+        if under_way is None:
+            url = self._good.get(lane, front)
+            if not url:
+                return UNKNOWN
+            under_way = self._looks[lane] = asyncio.ensure_future(self._ask(url))
+            under_way.add_done_callback(lambda _: self._looks.pop(lane, None))
+        return await asyncio.shield(under_way)
+
+    async def _ask(self, url: str) -> Look:
+        async with self._http.stream(url, limits=self._limits) as answer:
+            return UNKNOWN if isinstance(answer, Trouble) else _look_of(answer)
 
 
 def _look_of(answer: Stream) -> Look:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trawlnet.crawlers.web.caps import PageCaps
+from trawlnet.crawlers.web.caps import PageCaps, cap_named
+from trawlnet.crawlers.web.left_out import ROBOTS, TOO_DEEP, LeftOut
 from trawlnet.crawlers.web.policy import PER_DEPTH, Policy, Verdict
 from trawlnet.crawlers.web.recent import Recent
 from trawlnet.crawlers.web.work import PageVisit
@@ -24,13 +25,19 @@ class Refusal:
 
     why: str
     count: str  # Under which name such refusals are counted.
+    word: str  # The rule that says no, for a list of what was left out.
 
 
 class Linker:
     """The one door into the frontier: seeds, links, sitemaps and redirects all come through it."""
 
     def __init__(
-        self, keys: Keys, policy: Policy, caps: PageCaps, rules: Callable[[str], RobotsRules | None]
+        self,
+        keys: Keys,
+        policy: Policy,
+        caps: PageCaps,
+        rules: Callable[[str], RobotsRules | None],
+        left_out: LeftOut,
     ) -> None:
         self._keys = keys
         self._policy = policy
@@ -38,6 +45,7 @@ class Linker:
         self._rules = rules  # Of an origin, if they are known already.
         self._recent = Recent()
         self._lanes: dict[str, str] = {}
+        self.left_out = left_out
         self.counts: Counter[str] = Counter()
 
     def tasks(self, urls: Sequence[str], depth: int, referrer: str) -> list[Task]:
@@ -46,6 +54,7 @@ class Linker:
         self.counts["links_extracted"] += len(urls)
         if self._policy.too_deep(depth):
             self.counts["too_deep"] += len(urls)
+            self.left_out.add(TOO_DEEP, len(self._recent.news(self._keys.keys(urls), depth)))
             return []
         keys = self._keys.keys(urls)
         news = self._recent.news(keys, depth)
@@ -57,6 +66,7 @@ class Linker:
                 found.append(task)
             else:
                 self.counts[task.count] += 1
+                self.left_out.add(task.word)
                 self._recent.refuse(keys[number])
         return found
 
@@ -83,13 +93,13 @@ class Linker:
     def _refusal(self, url: str, verdict: Verdict) -> Refusal | None:
         if not verdict.ok:
             why = f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
-            return Refusal(why, "policy_denied")
+            return Refusal(why, "policy_denied", verdict.reason)
         if why := self._caps.full(url, verdict.page_type):
-            return Refusal(why, "cap_exceeded")
+            return Refusal(why, "cap_exceeded", cap_named(why))
         origin, target = halves(url)
         rules = self._rules(origin)
         if rules is not None and not rules.allows(target):
-            return Refusal("robots.txt", "robots_denied")
+            return Refusal(ROBOTS, "robots_denied", ROBOTS)
         return None
 
     def host_allowed(self, url: str) -> bool:

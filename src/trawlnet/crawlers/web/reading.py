@@ -66,6 +66,7 @@ class Reading:
     capture: Capture
     urls: Sequence[str] = ()
     again_in: float | None = None
+    cut: bool = False  # The page has links beyond those that are read.
 
 
 def is_html(content_type: str) -> bool:
@@ -91,6 +92,7 @@ async def read(
     again_in = _again_in(got, rules, got.sha256)
     kept = not (said.noindex and rules.obey_noindex)
     metadata: dict[str, Any] = {"links": len(page.links)}
+    metadata |= {"links_cut": True} if page.cut else {}
     metadata |= {"noindex": True} if said.noindex else {}
     metadata |= {"nofollow": True} if said.nofollow else {}
     metadata |= {"near_duplicate": True} if near else {}
@@ -106,7 +108,7 @@ async def read(
         final_url=got.url if got.hops else "",
         discover=True,
     )
-    return Reading(capture, followed, again_in)
+    return Reading(capture, followed, again_in, page.cut)
 
 
 def not_modified(got: Fetched, rules: ReadingRules) -> Reading:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trawlnet.crawlers.errors import NotReady
@@ -15,6 +15,7 @@ from trawlnet.crawlers.web.config import WebConfig, keys_of
 from trawlnet.crawlers.web.handler import WebHandler
 from trawlnet.crawlers.web.health import HostHealth
 from trawlnet.crawlers.web.known import KnownPages, assume_held, stored_bodies
+from trawlnet.crawlers.web.left_out import LeftOut
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
 from trawlnet.crawlers.web.policy import Policy
@@ -53,6 +54,7 @@ class Standing:
     robots: Path  # File with what every robots.txt said.
     turns: Wrap
     holds_body: Callable[[Page], Awaitable[bool]] = assume_held
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 def alone(
@@ -72,6 +74,7 @@ def alone(
         workspace / _ROBOTS,
         lambda turns: turns if config.limits.per_address else gate,
         stored_bodies(workspace),
+        LeftOut(workspace),
     )
 
 
@@ -166,7 +169,7 @@ async def open_site(
         config.limits.request_timeout,
     )
     caps, known = standing.caps, robots.known if config.robots.obey else _unknown
-    linker = Linker(keys_of(config), policy, caps, known)
+    linker = Linker(keys_of(config), policy, caps, known, standing.left_out)
     return Site(
         config,
         clock,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.known import KnownPages
+from trawlnet.crawlers.web.left_out import CUT_SITEMAPS
 from trawlnet.crawlers.web.linking import Linker
 from trawlnet.crawlers.web.policy import PER_DEPTH
 from trawlnet.crawlers.web.revisit import LastLook, RevisitRule, due_by_sitemap
@@ -63,9 +64,12 @@ class SitemapReader:
         body = _plain(answer.body)
         if body is None:
             return Outcome(Reason.TOO_LARGE, detail=f"more than {MOST_BYTES} bytes inflated")
-        sitemap = read_sitemap(body, self.most_urls)
+        sitemap = read_sitemap(body, self.most_urls + 1)
         if visit.is_source and not (sitemap.entries or looks_like_sitemap(body)):
             return Outcome(Reason.PARSE_ERROR, detail="not a sitemap")
+        if len(sitemap.entries) > self.most_urls:
+            self.linker.left_out.add(CUT_SITEMAPS)
+            sitemap = replace(sitemap, entries=sitemap.entries[: self.most_urls])
         if sitemap.is_index:
             found = self._further(sitemap.entries, visit)
         else:
