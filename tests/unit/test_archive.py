@@ -147,6 +147,23 @@ def test_a_table_of_contents_that_cannot_be_right_is_not_counted(tmp_path: Path)
     assert inspect(path)[1].damage
 
 
+def test_a_footer_that_came_before_its_index_is_not_believed(tmp_path: Path) -> None:
+    """A power cut keeps some pages and loses others; the header was still to be written."""
+    path = three(tmp_path)
+    segment, data = open_segment(path), bytearray(path.read_bytes())
+    assert segment.footer
+    start = segment.footer.index_offset
+    data[:HEADER] = rca.encode_header(rca.Header(segment.header.created_at_us, 0, 0))
+    path.write_bytes(data)
+    early = open_segment(path)
+    assert not early.finalised and early.footer == segment.footer
+    data[start + 9] ^= 0xFF
+    path.write_bytes(data)
+    torn = open_segment(path)
+    assert torn.footer is None and torn.blocks_end == len(data)
+    assert verify_segment(path).blocks == 3
+
+
 def test_collections_out_of_order_are_not_counted(tmp_path: Path) -> None:
     path = three(tmp_path)
     data = path.read_bytes().replace(b"app.bsky.actor.profile", b"zpp.bsky.actor.profile", 1)

@@ -122,6 +122,26 @@ def test_a_commit_of_the_wrong_form_is_refused(
     assert refusal(extract, commit_car(encode(fields))) is RepoErrorKind.BAD_COMMIT
 
 
+@pytest.mark.parametrize("name", ["did", "rev", "sig", "data", "version"])
+def test_a_commit_with_a_field_twice_is_refused(extract: Extract, name: str) -> None:
+    """One reader would take the first, another the last, and both find it signed."""
+    once = encode(COMMIT)
+    assert once[0] >> 5 == 5
+    again = bytes((once[0] + 1,)) + once[1:] + encode(name) + encode(COMMIT[name])
+    assert refusal(extract, commit_car(again)) is RepoErrorKind.BAD_COMMIT
+
+
+def test_of_two_blocks_of_one_name_the_first_counts(extract: Extract) -> None:
+    """Where hashes are not asked for, both may claim to be it."""
+    repo = build_repo_of_blocks(DID, {"a.b.c/x": LIKE}, NoKey(), REV)
+    name = cid_of(LIKE)
+    first = [Block(name, field(head(0, 1))), Block(name, field(head(0, 2)))]
+    others = [block for block in repo.blocks if block.cid != name]
+    car = write_car([repo.head], [*first, *others])
+    assert records_of(extract(car, UNVERIFIED)) == {"a.b.c/x": b'{"v":1}'}
+    assert refusal(extract, car, ExtractOptions()) is RepoErrorKind.HASH_MISMATCH
+
+
 @needs_fixtures
 @pytest.mark.parametrize(("kind", "field_name"), [("did", "did"), ("tid", "rev")])
 def test_published_dids_and_tids_are_judged_as_published(
