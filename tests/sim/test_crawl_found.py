@@ -1,4 +1,4 @@
-"""What worlds drawn at random have found in the engine, each as a case of its own."""
+"""What worlds drawn at random and mutants have found in the engine, each as a case of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import math
 
 from trawlnet.engine.control import Ending
+from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -154,5 +155,54 @@ def test_reading_the_lanes_again_does_not_shorten_a_wait_that_is_being_written_d
         )
         assert await crawling.run() is Ending.DONE
         assert min(left[2:]) >= left[1] + 300.0
+
+    run_sim(main())
+
+
+def test_no_task_is_begun_beyond_the_limit_however_many_may_run_at_once():
+    async def main():
+        async def handler(task):
+            await crawling.clock.sleep(1.0)
+            return Outcome(Reason.OK)
+
+        tasks = [Task(f"k{n}", f"l{n}") for n in range(50)]
+        crawling = Setup([Page(tasks, "1")], handler=handler, workers=100, most_tasks=7)
+        assert await crawling.run() is Ending.LIMIT
+        assert sum(crawling.control.tally.values()) == 7
+
+    run_sim(main())
+
+
+def test_a_long_task_keeps_its_lease_while_others_of_its_lane_come_and_go():
+    async def main():
+        begun = []
+
+        async def handler(task):
+            begun.append(task.key)
+            await crawling.clock.sleep(500.0 if task.key == "slow" else 1.0)
+            return Outcome(Reason.OK)
+
+        tasks = [Task(name, "l") for name in ("slow", *(f"k{n}" for n in range(400)))]
+        crawling = Setup([Page(tasks, "1")], handler=handler, lease=60.0)
+        assert await crawling.run() is Ending.DONE
+        assert len(begun) == len(set(begun)) == 401
+
+    run_sim(main())
+
+
+def test_a_task_whose_lane_is_parked_comes_back_when_the_lane_is_free():
+    async def main():
+        begun = []
+
+        async def handler(task):
+            begun.append(crawling.clock.now())
+            if len(begun) == 1:
+                raise LaneParked("l", crawling.clock.now() + 300.0)
+            return Outcome(Reason.OK)
+
+        crawling = Setup([Page([Task("k", "l")], "1")], handler=handler)
+        assert await crawling.run() is Ending.DONE
+        assert len(begun) == 2 and begun[1] >= 300.0
+        assert (await crawling.store.counts()).attempts == {Reason.PARKED: 1, Reason.OK: 1}
 
     run_sim(main())

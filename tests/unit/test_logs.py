@@ -221,3 +221,13 @@ def test_a_trace_stands_in_its_line_and_the_words_of_the_record_itself_do_not(
     (line,) = lines(path)
     assert list(line) == ["event", "logger", "level", "key", "at", "exception"]
     assert line["exception"].endswith("ValueError: why")
+
+
+def test_the_colours_of_a_library_stay_out_of_the_log(tmp_path: Path, said: list[str]) -> None:
+    """uvicorn hands over each of its messages a second time, with a terminal's codes in it."""
+    with logging_to(tmp_path / "logs", "toy-1", said.append) as path:
+        colours = {"color_message": "Started server process [\x1b[36m%d\x1b[0m]"}
+        logging.getLogger("uvicorn.error").info("Started server process [%d]", 7, extra=colours)
+    (line,) = lines(path)
+    assert line["event"] == "Started server process [7]"
+    assert "color_message" not in line and "\\u001b" not in path.read_text("utf-8")

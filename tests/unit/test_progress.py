@@ -205,6 +205,55 @@ class Paced:
             return Outcome(Reason.OK)
 
 
+class Slowly:
+    """Names a hundred keys, one each second, and knows how many it will."""
+
+    named = 0
+
+    async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        for n in range(100):
+            await asyncio.sleep(1.0)
+            self.named = n + 1
+            yield Page([Task(f"k{n}", "a")], f"{n:03}")
+
+
+def test_a_source_that_knows_its_share_gives_a_time_left_before_it_is_dry() -> None:
+    async def main() -> Snapshot:
+        clock, control, source = SimClock(), Control(4), Slowly()
+        whole = replace(
+            parts(Gate(clock, Manners(rate=math.inf)), clock),
+            source=source,
+            share_named=lambda: source.named / 100 if source.named else None,
+        )
+        return await _after(40, whole, control)
+
+    snap = run_sim(main())
+    assert snap.eta == pytest.approx(60.0, rel=0.1)
+
+
+def test_the_time_left_is_that_of_the_longest_lane() -> None:
+    async def main() -> Snapshot:
+        clock, control = SimClock(), Control(20)
+        gate = Gate(clock, Manners(rate=1.0))
+        tasks = [Task(f"k{n}", f"l{n % 10}") for n in range(100)]
+        tasks += [Task(f"one{n}", "one") for n in range(500)]
+        return await _after(10, parts(gate, clock, Paced(gate), tasks), control)
+
+    snap = run_sim(main())
+    assert snap.eta == pytest.approx(490.0, rel=0.05)
+
+
+async def _after(seconds: int, whole: Parts, control: Control) -> Snapshot:
+    progress = Progress("toy", whole, control)
+    running = asyncio.create_task(crawl(whole, Limits(), control))
+    for _ in range(seconds):
+        await whole.clock.sleep(1.0)
+        snap = await progress.snapshot()
+    control.drain()
+    await running
+    return snap
+
+
 def test_there_is_no_eta_while_more_is_found_than_done() -> None:
     async def endless(task: Task) -> Outcome:
         await asyncio.sleep(1.0)

@@ -18,6 +18,7 @@ from trawlnet.crawlers.repos.build import open_parts, reading_threads
 from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
+from trawlnet.crawlers.repos.sources import share_before
 from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, did_of, read_task
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.answer import Response
@@ -308,3 +309,17 @@ def test_as_many_threads_read_repositories_as_there_are_cores_within_bounds(
     cores: int | None, threads: int
 ) -> None:
     assert reading_threads(cores) == threads
+
+
+@pytest.mark.parametrize(
+    ("did", "share"),
+    [
+        ("did:key:z6Mk", 0.0),
+        ("did:plc:222222222222222222222222", 0.0),
+        ("did:plc:a22222222222222222222222", 6 / 32),
+        ("did:plc:zzzzzzzzzzzzzzzzzzzzzzzz", 1.0),
+        ("did:web:example.org", 1.0),
+    ],
+)
+def test_how_far_a_sweep_is_shows_in_its_last_did(did: str, share: float) -> None:
+    assert share_before(did) == pytest.approx(share)

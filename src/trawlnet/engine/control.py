@@ -34,6 +34,7 @@ class Control:
         self.source_dry = False
         self.relist = False  # The store's lanes should be read again.
         self.lanes_with_work: Callable[[], int] = lambda: 0  # Set by the crawl.
+        self.longest_lane: Callable[[], float] = lambda: 0.0  # Seconds; set by the crawl.
         # Set by the crawl: a lane may have work now that its last lease did not tell of.
         self.wake: Callable[[str], None] = lambda lane: None
 

@@ -27,6 +27,7 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     """Run until the source is dry and every task is settled, or until told to stop."""
     floor = Floor(parts, limits, control)
     control.lanes_with_work = lambda: floor.lanes_with_work
+    control.longest_lane = floor.longest_lane
     control.wake = floor.wake
     parts.gate.closing = lambda: control.ending is Ending.DRAINED
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -30,6 +31,8 @@ class Parts:
     clock: Clock
     # Whether a limit of the crawler's own was reached, such as so many pages.
     enough: Callable[[], bool] = lambda: False
+    # Which share of all its keys the source has named, from 0 to 1; None if it cannot tell.
+    share_named: Callable[[], float | None] = lambda: None
     # Which lanes are ours, where others work on the same store.
     owns: Callable[[str], bool] = lambda lane: True
     # Run beside the crawl, for as long as it lasts, to steer it.
@@ -140,9 +143,17 @@ class Floor:
         """Seconds that the lane needs at least for what waits on it."""
         return self.queued[lane] * self.parts.gate.interval(lane)
 
+    def longest_lane(self) -> float:
+        """Seconds that the lane with the most work needs at least: the crawl does, too."""
+        gate, most = self.parts.gate, heapq.nlargest(_LONGEST, self.queued, self.queued.__getitem__)
+        return max([self.work_left(lane) for lane in most if not gate.blocked(lane)], default=0.0)
+
     def note(self, lane: str, due: float) -> None:
         """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
         if not self.parts.owns(lane):
             return
         ahead = self.limits.ahead - self.limits.gather
         self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - ahead))
+
+
+_LONGEST = 100  # Lanes with most tasks: one of them takes longest.

@@ -121,7 +121,8 @@ class _JsonLines(logging.Formatter):
 
 _FIELDS = 30  # That a caller may add.
 _TRACE = 16 * 1024  # Characters of a trace, from its end, that are looked at for secrets.
-_OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message"))
+# Of every record; and uvicorn's message once more, with the codes of a terminal's colours.
+_OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "color_message"))
 
 
 def _text_of(value: object) -> str:

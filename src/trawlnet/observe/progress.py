@@ -51,7 +51,7 @@ class Snapshot:
     known: int
     attempts: int  # Tries in this run.
     rate: float  # Keys settled per second, lately.
-    eta: float | None  # Seconds; None while new work turns up as fast as it is done.
+    eta: float | None  # Seconds; None while nobody can tell how much is still to come.
     errors: Mapping[Reason, int]  # Tries of this run that were no success, most frequent first.
     in_flight: int
     workers: int
@@ -79,6 +79,7 @@ class Progress:
         self._begun = parts.clock.now()
         self._past: deque[_Mark] = deque(maxlen=_MARKS)
         self._lanes = _Lanes({}, (), (), -math.inf)
+        self._share_at_first: float | None = None  # Of its keys, that the source had named.
         self.ended = False
 
     async def snapshot(self) -> Snapshot:
@@ -106,7 +107,7 @@ class Progress:
             known=counts.known,
             attempts=sum(control.tally.values()),
             rate=rate,
-            eta=_eta(counts, drain) if control.source_dry else None,
+            eta=self._eta(counts, rate, drain),
             errors={r: n for r, n in control.tally.most_common() if n and not r.success},
             in_flight=control.in_flight,
             workers=control.workers,
@@ -116,6 +117,29 @@ class Progress:
             memory=anonymous_bytes(),
             yields=dict(self._yields),
         )
+
+    def _eta(self, counts: Counts, rate: float, drain: float) -> float | None:
+        """The longest lane's time at least. From the net speed, once the source is dry: a crawl
+        that finds more than it does has no end in sight yet."""
+        left, unnamed = counts.open - counts.blocked, self._unnamed()
+        if unnamed is None:
+            return None
+        if left + unnamed <= 0:
+            return 0.0
+        speed = drain if self._control.source_dry else rate
+        return max((left + unnamed) / speed, self._control.longest_lane()) if speed > 0.0 else None
+
+    def _unnamed(self) -> float | None:
+        """About how many keys the source has yet to name, if it can tell."""
+        if self._control.source_dry:
+            return 0.0
+        share = self._parts.share_named()
+        if share is None:
+            return None
+        if self._share_at_first is None:
+            self._share_at_first = share
+        named = share - self._share_at_first
+        return self._control.fed * (1.0 - share) / named if named > 0.0 else None
 
     def _running(self) -> Mapping[str, tuple[str, float]]:
         handler = self._parts.handler
@@ -148,14 +172,6 @@ def _speeds(before: _Mark, now: _Mark) -> tuple[float, float]:
     if seconds <= 0.0:
         return 0.0, 0.0
     return max(0, now.done - before.done) / seconds, (before.open - now.open) / seconds
-
-
-def _eta(counts: Counts, drain: float) -> float | None:
-    """From the net speed: a crawl that finds more than it does has no end in sight yet."""
-    left = counts.open - counts.blocked
-    if left <= 0:
-        return 0.0
-    return left / drain if drain > 0.0 else None
 
 
 def _phase(control: Control) -> Phase:

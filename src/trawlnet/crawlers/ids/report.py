@@ -56,7 +56,7 @@ def _figures(facts: IdsFacts) -> list[Html]:
         lines("Requests that may be in flight", at, {"workers": _line(history, "workers")},
               "requests"),
         bars("Ids by what is known of them", top(facts.marks), _IDS, first="mark"),
-        bars("Tries by what they came to", top(attempts), Column("tries"), first="reason"),
+        bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
         bars("Largest ranges without an answer", _ranges(facts.largest), _IDS, first="range",
              note="gap: skipped by the counter. hole: asked for until patience was used up."
                   " The end is not part of a range."),

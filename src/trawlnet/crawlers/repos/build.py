@@ -153,7 +153,10 @@ async def assembled(
     shelf.meter.watched = Watched(
         frame.gate, lambda: rates.pdses, census.left_out, _DROPS, lambda: _in_memory(budget)
     )
-    return Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
+    parts = Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
+    if isinstance(source, PlcSource):
+        return replace(parts, share_named=source.share_named)
+    return parts
 
 
 def _at_work(parts: Parts, workspace: Path) -> Parts:

@@ -40,10 +40,16 @@ class PlcSource:
         self._archived = archived
         self._rates = rates
         self._meter = meter
+        self._last = ""  # The last DID that was named.
+
+    def share_named(self) -> float | None:
+        """Of all DIDs, going by the last one; None before the first."""
+        return share_before(self._last) if self._last else None
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         # Another source in the same workspace leaves a cursor that means nothing here.
         cursor = after if after and is_did(after) else ""
+        self._last = cursor
         if not cursor:
             await self._rates.begin()
         async for identities in self._pages(cursor):
@@ -54,6 +60,7 @@ class PlcSource:
             tasks += await self._vanished(cursor, identities, last)
             await self._rates.add(_by_lane(identities))
             self._meter.page_fetched(len(tasks))
+            self._last = last
             yield Page(tasks, last)
             cursor = last
         if cursor:
@@ -69,6 +76,19 @@ class PlcSource:
 
 
 _BEYOND_ALL_DIDS = "did:~"
+_PLC = "did:plc:"
+_DIGITS = "234567abcdefghijklmnopqrstuvwxyz"  # In the order of their characters, as DIDs are.
+
+
+def share_before(did: str) -> float:
+    """Which share of all DIDs comes before this one. Those of the directory are digests, and so
+    spread evenly; others come after them, and are few."""
+    if not did.startswith(_PLC):
+        return 0.0 if did < _PLC else 1.0
+    share = 0.0
+    for place, letter in enumerate(did[len(_PLC) :][:8], start=1):
+        share += max(0, _DIGITS.find(letter)) / len(_DIGITS) ** place
+    return share
 
 
 def _by_lane(identities: Sequence[Identity]) -> dict[str, list[str]]:

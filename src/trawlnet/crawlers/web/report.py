@@ -84,7 +84,7 @@ def _figures(facts: WebFacts) -> list[Html]:
         bars("URLs without a page, by reason", top(settled), _URLS, first="reason",
              note="refused: robots.txt, the scope or a cap says no. blocked: the host failed too"
                   " often, and waits for a retry."),
-        bars("Tries by what they came to", top(attempts), Column("tries"), first="reason"),
+        bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
         bars("Links not followed, by why, in the last run", top(_some(left)), _LINKS,
              first="why", note="Each time that such a link was met."),
         bars("Hosts that are linked to", top(seen.linked_hosts), _LINKS, first="host"),

@@ -249,8 +249,14 @@ def _static(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
 
 @cache
 def _file(name: str) -> bytes:
-    own = files("trawlnet.observe.dashboard").joinpath("static", name).read_bytes()
-    if name != "style.css":
-        return own
-    # The palette and the figures are those of the reports.
-    return files("trawlnet.observe.report").joinpath("style.css").read_bytes() + own
+    if name == "style.css":
+        return style_sheet().encode()
+    return files("trawlnet.observe.dashboard").joinpath("static", name).read_bytes()
+
+
+@cache
+def style_sheet() -> str:
+    """The palette and the figures are those of the reports."""
+    shared = files("trawlnet.observe.report").joinpath("style.css").read_text("utf-8")
+    own = files("trawlnet.observe.dashboard").joinpath("static", "style.css").read_text("utf-8")
+    return shared + own

@@ -20,6 +20,7 @@ SPANS: Mapping[str, tuple[str, float]] = {
 POINTS = 120  # Of one line: more cannot be told apart on a laptop.
 _GAP = 4  # Steps without a sample after which the line is broken.
 _MB, _GB = 1e6, 1e9
+_LETTER = 13.5  # The pictures are small: letters are twice as wide in them as in a report.
 _NARROW = 3  # Columns of a table that fit beside another.
 
 Line = Sequence[float | None]
@@ -32,7 +33,8 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
     places = [f"{datetime.fromtimestamp(sample.at, UTC):{named}}" for sample in samples]
 
     def lines(title: str, unit: str, series: Mapping[str, Line], note: str = "") -> Html:
-        return chart.lines(title, places, series, unit, note=note or _capital(unit))
+        note = note or _capital(unit)
+        return chart.lines(title, places, series, unit, note=note, letter=_LETTER)
 
     made = {
         "throughput": lines(
@@ -40,8 +42,8 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
             "a second",
             {
                 "keys done": _speed(samples, "done"),
-                "tries": _speed(samples, "attempts"),
-                "tries that failed": _speed(samples, "errors"),
+                "attempts": _speed(samples, "attempts"),
+                "failed attempts": _speed(samples, "errors"),
             },
         ),
         "queue": lines(
@@ -88,7 +90,8 @@ def _bars(exhibit: Exhibit) -> Html:
 def _columns(exhibit: Exhibit) -> Html:
     column = chart.Column(exhibit.heads[1], exhibit.unit)
     rows, first = _pairs(exhibit), exhibit.heads[0]
-    return chart.columns(exhibit.title, rows, column, first=first, note=exhibit.note)
+    note, title = exhibit.note, exhibit.title
+    return chart.columns(title, rows, column, first=first, note=note, letter=_LETTER)
 
 
 def _lines(exhibit: Exhibit) -> Html:
@@ -97,7 +100,10 @@ def _lines(exhibit: Exhibit) -> Html:
     series = {
         name: [_number(row[n]) for row in exhibit.rows] for n, name in enumerate(names, start=1)
     }
-    return chart.lines(exhibit.title, places, series, exhibit.unit, first=first, note=exhibit.note)
+    return chart.lines(
+        exhibit.title, places, series, exhibit.unit,
+        first=first, note=exhibit.note, letter=_LETTER,
+    )  # fmt: skip
 
 
 def _pairs(exhibit: Exhibit) -> list[tuple[str, float]]:

@@ -54,10 +54,10 @@ def dashboard(
         _part("tiles", parts, "dl", class_="tiles"),
         _spans(question),
         *(_part(f"chart-{key}", parts, "div") for key in _FIRST if f"chart-{key}" in parts),
-        _titled("Tries by what they came to", "reasons", parts, "Over all runs."),
+        _titled("Attempts by result", "reasons", parts, "Over all runs.", class_="two"),
         *(middle if face.leads else reversed(middle)),
         *(_part(f"chart-{key}", parts, "div") for key in _LAST if f"chart-{key}" in parts),
-        _titled("Where the keys are", "counts", parts, "As the store has them."),
+        _titled("Keys by state", "counts", parts, "As the store has them."),
         _titled(
             "In the crawler's own terms", "facts", parts, "The same as the status command tells."
         ),
@@ -174,9 +174,11 @@ def _part(key: str, parts: Mapping[str, Html], name: str, **attributes: object) 
     return tag(name, parts[key], id=f"part-{key}", **attributes)
 
 
-def _titled(title: str, key: str, parts: Mapping[str, Html], note: str) -> Html:
+def _titled(
+    title: str, key: str, parts: Mapping[str, Html], note: str, class_: str | None = None
+) -> Html:
     caption = tag("figcaption", tag("h2", title), tag("p", note))
-    return tag("figure", caption, _part(key, parts, "div", class_="scroll"))
+    return tag("figure", caption, _part(key, parts, "div", class_="scroll"), class_=class_)
 
 
 def _spans(question: Question) -> Html:

@@ -20,7 +20,7 @@ from trawlnet.observe.dashboard.words import (
 )
 from trawlnet.observe.lane_table import LaneRow
 from trawlnet.observe.report.chart import number
-from trawlnet.observe.report.html import Html, joined, tag, text
+from trawlnet.observe.report.html import Html, breakable, joined, tag, text, tile
 
 _KINDS = {
     Standing.RUNNING: "good",
@@ -97,26 +97,26 @@ def tiles(look: Look) -> Html:
     figures = look.figures
     rate = figures.get("rate") if look.is_fresh else None
     made = [
-        _tile("done", number(settled), "good"),
-        _tile("open", number(counts.get("open", 0))),
-        _tile("keys a second", UNKNOWN if rate is None else number(rate)),
+        tile("done", number(settled), "good"),
+        tile("open", number(counts.get("open", 0))),
+        tile("keys a second", UNKNOWN if rate is None else number(rate)),
     ]
     if look.standing.at_work:
-        made.append(_tile("time left", lasting(look.eta if look.is_fresh else None)))
+        made.append(tile("time left", lasting(look.eta if look.is_fresh else None)))
         crew = f"{number(figures.get('in_flight', 0))} of {number(figures.get('workers', 0))}"
-        made.append(_tile("tasks in flight", crew))
+        made.append(tile("tasks in flight", crew))
     failed = sum(n for word, n in counts.get("attempts", {}).items() if not _is_answer(word))
-    made.append(_tile("tries that failed", number(failed), "bad" if failed else ""))
+    made.append(tile("failed attempts", number(failed), "bad" if failed else ""))
     if blocked := counts.get("blocked", 0):
-        made.append(_tile("blocked", number(blocked), "bad"))
+        made.append(tile("blocked", number(blocked), "bad"))
     if memory := figures.get("memory"):
-        made.append(_tile("memory", figure("memory", memory)))
+        made.append(tile("memory", figure("memory", memory)))
     if disk := figures.get("disk_free"):
-        made.append(_tile("disk left", figure("disk_free", disk), "bad" if disk < _LITTLE else ""))
+        made.append(tile("disk left", figure("disk_free", disk), "bad" if disk < _LITTLE else ""))
     yields = look.yields
-    made += [_tile(_yield_name(key), figure(key, n)) for key, n in yields.items()]
+    made += [tile(_yield_name(key), figure(key, n)) for key, n in yields.items()]
     own = (key for key in figures if key not in yields and key not in _COMMON)
-    made += [_tile(name_of(key), figure(key, figures[key])) for key in own]
+    made += [tile(name_of(key), figure(key, figures[key])) for key in own]
     return joined(*made)
 
 
@@ -137,15 +137,6 @@ _COMMON = frozenset(
 
 def _is_answer(word: str) -> bool:
     return word in Reason.__members__.values() and Reason(word).answer
-
-
-def _tile(name: str, value: str, kind: str = "") -> Html:
-    kind = f"tile {kind}".rstrip()
-    long = "long" if len(value) > _ROOM else None
-    return tag("div", tag("dt", name), tag("dd", value, class_=long), class_=kind)
-
-
-_ROOM = 10  # Characters of a figure that fit on a tile in the usual size.
 
 
 def queue(look: Look) -> Html:
@@ -173,7 +164,7 @@ _STATES = {
 
 
 def reasons(look: Look) -> Html:
-    """Tries and last words, by reason, most frequent first."""
+    """Attempts, and keys by their final result; most frequent first."""
     attempts, settled = look.counts.get("attempts", {}), dict(look.counts.get("settled", {}))
     if look.counts.get("blocked"):
         settled[Reason.BLOCKED] = look.counts["blocked"]
@@ -190,7 +181,9 @@ def reasons(look: Look) -> Html:
     return tag("table", tag("thead", head), tag("tbody", *rows))
 
 
-_REASON_HEADS = (("reason", None), ("tries", "number"), ("last word of", "number"), ("", None))
+_REASON_HEADS = (
+    ("result", None), ("attempts", "number"), ("final result of", "number"), ("", None),
+)  # fmt: skip
 
 
 def _reason(crawler: str, word: str, tries: int, last: int) -> Html:
@@ -215,13 +208,19 @@ def exhibits(told: Told) -> Html:
 def facts(told: Told) -> Html:
     """What `status` says besides, one line each."""
     rows = [
-        tag("tr", tag("th", name_of(key), scope="row"), tag("td", figure(key, n), class_="number"))
+        tag("tr", tag("th", name_of(key), scope="row"), _fact(key, n))
         for key, n in told.facts.items()
         if n is None or isinstance(n, int | float | str)
     ]
     if not rows:
         return tag("p", "Nothing yet.", class_="soft")
     return tag("table", tag("tbody", *rows))
+
+
+def _fact(key: str, value: object) -> Html:
+    if isinstance(value, str):
+        return tag("td", breakable(value))
+    return tag("td", figure(key, value), class_="number")
 
 
 def lane_heads(wish: Wish, kept: Mapping[str, str]) -> Html:
@@ -269,7 +268,7 @@ def lane_key(row: LaneRow) -> str:
 
 def lane_row(row: LaneRow) -> Html:
     cells = [
-        tag("th", row.lane, scope="row"),
+        tag("th", breakable(row.lane), scope="row"),
         tag("td", tag("span", row.condition, class_=f"dot {_DOTS.get(row.condition, '')}")),
         tag("td", "no limit" if row.rate is None else number(row.rate), class_="number"),
         tag("td", number(row.in_flight), class_="number"),

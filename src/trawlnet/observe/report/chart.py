@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trawlnet.observe.report.html import Html, joined, tag, text
+from trawlnet.observe.report.html import Html, breakable, joined, tag, text
 
 Rows = Sequence[tuple[str, float]]
 
@@ -15,7 +15,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 14, 28
 _GROUND = _HEIGHT - _BOTTOM
 _LINES = 4
 _WIDEST = 90.0  # A single column is no wall.
-_LETTER = 7.0  # Width of one, about, in a name below a picture.
+LETTER = 7.5  # Width of one, about, in a name or a number beside a picture.
+_NAME = 16  # Letters of a name below a picture.
+_BESIDE = 8  # Between a number and its line.
 _BETWEEN = 14.0  # Two names.
 _THINNEST = 1.5  # What is not nothing must not look so.
 
@@ -38,7 +40,7 @@ def bars(
     body = [
         tag(
             "tr",
-            tag("th", name, scope="row"),
+            tag("th", breakable(name), scope="row"),
             tag("td", _bar(value, most), class_="bar"),
             tag("td", number(value), class_="number"),
             tag("td", f"{value / total:.1%}" if total else "", class_="number soft"),
@@ -56,29 +58,26 @@ def bars(
     return _figure(title, note, tag("div", table, class_="scroll") if rows else _nothing())
 
 
-def columns(title: str, rows: Rows, column: Column, *, first: str, note: str = "") -> Html:
-    """Upright bars in their given order: over time, or over sizes."""
+def columns(
+    title: str, rows: Rows, column: Column, *, first: str, note: str = "", letter: float = LETTER
+) -> Html:
+    """Upright bars in their given order: over time, or over sizes. `letter` is how wide one is."""
     if not rows:
         return _figure(title, note, _nothing())
-    axis = _axis([value for _, value in rows])
-    wide = min((_WIDTH - _LEFT - _RIGHT) / len(rows), _WIDEST)
+    axis = _axis([value for _, value in rows], letter)
+    wide = min((_WIDTH - axis.left - _RIGHT) / len(rows), _WIDEST)
     drawn = [
         tag(
             "rect",
             tag("title", f"{name}: {number(value)}{_suffix(column)}"),
-            x=_round(_LEFT + n * wide + wide * 0.12),
+            x=_round(axis.left + n * wide + wide * 0.12),
             width=_round(max(wide * 0.76, 0.5)),
             y=_round(axis.y(value) if not value else min(axis.y(value), _GROUND - _THINNEST)),
             height=_round(max(_GROUND - axis.y(value), _THINNEST if value else 0.0)),
         )
         for n, (name, value) in enumerate(rows)
     ]
-    every = _every([name for name, _ in rows], wide)
-    names = [
-        tag("text", name, x=_round(_LEFT + (n + 0.5) * wide), y=_HEIGHT - 8, class_="name")
-        for n, (name, _) in enumerate(rows)
-        if n % every == 0
-    ]
+    names = _names([name for name, _ in rows], axis.left + wide / 2, wide, letter)
     picture = _svg(title, joined(axis.grid(), tag("g", *drawn, class_="fill"), *names))
     return _figure(title, _noted(note, column), picture, _table(first, [column], _cells(rows)))
 
@@ -91,25 +90,21 @@ def lines(
     *,
     first: str = "time",
     note: str = "",
+    letter: float = LETTER,
 ) -> Html:
     """One line for each series over the same places; None leaves a gap."""
     values = [value for line in series.values() for value in line if value is not None]
     if not places or not values:
         return _figure(title, note, _nothing())
-    axis = _axis(values)
-    step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(places) - 1)
+    axis = _axis(values, letter)
+    step = (_WIDTH - axis.left - _RIGHT) / max(1, len(places) - 1)
     if len(places) == 1:
         places, series = [*places, ""], {name: [*line, *line] for name, line in series.items()}
     drawn = [
         tag("path", d=_path(line, axis, step), class_=f"line line{n}")
         for n, line in enumerate(series.values())
     ]
-    every = _every(places, step)
-    names = [
-        tag("text", name, x=_round(_LEFT + n * step), y=_HEIGHT - 8, class_="name")
-        for n, name in enumerate(places)
-        if n % every == 0 and n + every / 2 < len(places)
-    ]
+    names = _names(places, axis.left, step, letter)
     picture = _svg(title, joined(axis.grid(), *drawn, *names))
     cells = [
         (places[n], *(line[n] for line in series.values()))
@@ -148,6 +143,13 @@ _LEAST = 1e-9  # Less than this is nothing.
 class _Axis:
     step: float
     count: int
+    letter: float
+
+    @property
+    def left(self) -> float:
+        """Where the picture begins: beside the widest number."""
+        longest = max(len(short(n * self.step)) for n in range(self.count + 1))
+        return max(_LEFT, longest * self.letter + 2 * _BESIDE)
 
     def y(self, value: float) -> float:
         return _GROUND - value / (self.step * self.count) * (_GROUND - _TOP)
@@ -156,12 +158,14 @@ class _Axis:
         marks = []
         for n in range(self.count + 1):
             y = _round(self.y(n * self.step))
-            marks.append(tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y))
-            marks.append(tag("text", short(n * self.step), x=_LEFT - 8, y=y, dy="0.32em"))
+            left = self.left
+            marks.append(tag("line", x1=_round(left), x2=_WIDTH - _RIGHT, y1=y, y2=y))
+            where = _round(left - _BESIDE)
+            marks.append(tag("text", short(n * self.step), x=where, y=y, dy="0.32em"))
         return tag("g", *marks, class_="grid")
 
 
-def _axis(values: Sequence[float]) -> _Axis:
+def _axis(values: Sequence[float], letter: float) -> _Axis:
     """Round distances between lines, of which about `_LINES` are needed; of things that are
     counted, there are no halves."""
     most = max(values)
@@ -170,13 +174,22 @@ def _axis(values: Sequence[float]) -> _Axis:
         rough = max(rough, 1.0)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough * 0.999)
-    return _Axis(step, max(1, math.ceil(most / step - 1e-9)))
+    return _Axis(step, max(1, math.ceil(most / step - 1e-9)), letter)
 
 
-def _every(names: Sequence[str], step: float) -> int:
-    """Which names below a picture have room: one of so many."""
-    wide = max(map(len, names)) * _LETTER + _BETWEEN
-    return max(1, math.ceil(wide / step)) if step > 0.0 else 1
+def _names(names: Sequence[str], first: float, step: float, letter: float) -> list[Html]:
+    """Those names below a picture that have room, none beyond its edges; the table has them all."""
+    told = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in names]
+    wide = max(map(len, told)) * letter
+    every = max(1, math.ceil((wide + _BETWEEN) / step)) if step > 0.0 else 1
+    made, free = [], 0.0
+    for n in range(0, len(told), every):
+        half = len(told[n]) * letter / 2
+        x = min(max(first + n * step, half), _WIDTH - half)
+        if told[n] and x - half >= free:
+            made.append(tag("text", told[n], x=_round(x), y=_HEIGHT - 8, class_="name"))
+            free = x + half + _BETWEEN
+    return made
 
 
 def short(value: float) -> str:
@@ -206,7 +219,8 @@ def _path(line: Sequence[float | None], axis: _Axis, step: float) -> str:
         if value is None:
             pen_up = True
             continue
-        parts.append(f"{'M' if pen_up else 'L'}{_round(_LEFT + n * step)} {_round(axis.y(value))}")
+        x = _round(axis.left + n * step)
+        parts.append(f"{'M' if pen_up else 'L'}{x} {_round(axis.y(value))}")
         pen_up = False
     return "".join(parts)
 
@@ -241,7 +255,8 @@ def _plain(first: str, heads: Sequence[Column], rows: Sequence[tuple[object, ...
 
 def _row(row: tuple[object, ...]) -> Html:
     values = (tag("td", _shown(value), class_="number") for value in row[1:])
-    return tag("tr", tag("th", row[0], scope="row"), *values)
+    first = breakable(row[0]) if isinstance(row[0], str) else row[0]
+    return tag("tr", tag("th", first, scope="row"), *values)
 
 
 def _cells(rows: Rows) -> list[tuple[object, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 
@@ -31,6 +32,19 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
     return Html(f"<{name}{shown}>{joined(*children)}</{name}>")
 
 
+def breakable(name: str) -> Html:
+    """A name that may be long, with the places at which a narrow screen may break it: after what
+    separates its parts, and within a part only if that is too long for any line."""
+    parts = (escape(part, quote=True) for part in _BREAKS.findall(name))
+    return Html("<wbr>".join(parts))
+
+
+def tile(name: str, value: str, kind: str = "") -> Html:
+    """A figure with its name; one that is long takes the room of two."""
+    long = " long" if len(value) > _TILE_ROOM else ""
+    return tag("div", tag("dt", name), tag("dd", value), class_=f"tile {kind}".rstrip() + long)
+
+
 def joined(*children: object) -> Html:
     return Html("".join(text(child) for child in children))
 
@@ -40,4 +54,7 @@ def _attribute(value: object) -> str:
     return value if isinstance(value, Html) else escape(str(value), quote=True)
 
 
+# At most so many characters without a place to break at; separators stay with what they end.
+_BREAKS = re.compile(r"[^\s./:_?&=-]{1,16}[./:_?&=-]*\s*|[./:_?&=-]+\s*|\s+")
+_TILE_ROOM = 9  # Characters of a figure that fit on a tile in any font.
 _VOID = frozenset(("meta", "br", "link", "input"))

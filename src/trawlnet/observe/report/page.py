@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from trawlnet.observe.report.html import Html, joined, tag
+from trawlnet.observe.report.html import Html, joined, tag, tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,17 @@ def render(report: Report) -> str:
         # Ours, and never a stranger's: it is not escaped.
         Html(f"<style>{_style()}</style>"),
     )
+    tiles = [tile(one.name, one.value, one.kind) for one in report.tiles]
     body = tag(
         "body",
         tag("header", tag("h1", report.title), tag("p", report.lead, class_="lead")),
-        tag("main", tag("dl", *map(_tile, report.tiles), class_="tiles"), *report.figures),
+        tag("main", tag("dl", *tiles, class_="tiles"), *report.figures),
         tag("footer", "Made by trawlnet. This file loads nothing from anywhere."),
     )
     return "<!doctype html>\n" + tag("html", joined(head, body), lang="en") + "\n"
 
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-
-def _tile(tile: Tile) -> Html:
-    kind = f"tile {tile.kind}".rstrip()
-    return tag("div", tag("dt", tile.name), tag("dd", tile.value), class_=kind)
 
 
 @cache
