@@ -233,6 +233,8 @@ def test_what_a_dead_shard_left_half_settled_can_be_composed(fleet: Fleet) -> No
         await heir.claim(plan, share_of(0, 1), [keys.token], LONG)
         assert await heir.composable() == [f"{keys.token}.1"]
         assert await heir.publish([f"{keys.token}.1"], {})
+        assert not await heir.publish([f"{keys.token}.1"], {}), "somebody was quicker"
+        assert await heir.manifest() == [{}]
 
     run(fleet, tell)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 import typer
 import yaml
 
+from program import wait_until
+from servers import free_port
 from trawlnet.cli.whole import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -30,12 +33,9 @@ def documents(path: Path) -> list[Any]:
 
 
 def command_lines(path: Path) -> list[list[str]]:
-    return [
-        one
-        for document in documents(path)
-        for one in values(document)
-        if isinstance(one, list) and one[:1] == ["trawlnet"]
-    ]
+    lists = [one for found in documents(path) for one in values(found) if isinstance(one, list)]
+    lines = [one[1:] if one[:1] == ["ended"] else one for one in lists]
+    return [line for line in lines if line[:1] == ["trawlnet"]]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -70,3 +70,93 @@ def test_kubernetes_objects_fit_their_schemas(path: Path) -> None:
     for document in documents(path):
         if document.get("apiVersion") in ("v1", "apps/v1", "batch/v1"):
             validate.validate(document, validate.latest_version(), strict=True)
+
+
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+SERVICES = COMPOSE["services"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_what_a_service_names_is_there(name: str) -> None:
+    service = SERVICES[name]
+    assert set(service.get("secrets", ())) <= COMPOSE["secrets"].keys()
+    for volume in service.get("volumes", ()):
+        assert volume.partition(":")[0] in COMPOSE["volumes"]
+    read = {Path(word).name for word in re.findall(r"/run/secrets/\w+", str(service))}
+    assert read <= set(service["secrets"]), "a secret is read that is not given"
+    for other, how in service.get("depends_on", {}).items():
+        if how["condition"] == "service_healthy":
+            assert "healthcheck" in SERVICES[other], "it would never be healthy"
+        else:
+            assert SERVICES[other]["restart"] == "on-failure", "it would never have ended"
+
+
+def test_the_bucket_is_made_before_a_crawl_needs_it() -> None:
+    (archive,) = [word for word in SERVICES["crawl"]["command"] if word.startswith("--archive=")]
+    bucket = archive.removeprefix("--archive=s3://").partition("/")[0]
+    made = "\n".join(SERVICES["bucket"]["command"])
+    assert f"mb --ignore-existing store/{bucket}\n" in made
+    waits = SERVICES["crawl"]["depends_on"]["bucket"]["condition"]
+    assert waits == "service_completed_successfully"
+    subprocess.run(["sh", "-n", "-ec", made.replace("$$", "$")], check=True)
+
+
+def test_the_user_of_the_image_owns_the_folder_of_the_volume() -> None:
+    (mount,) = [one.partition(":")[2] for one in SERVICES["crawl"]["volumes"]]
+    image = (DEPLOY / "Dockerfile").read_text()
+    home = re.search(r"^WORKDIR (/home/\S+)$", image, re.M)
+    assert home and mount == f"{home[1]}/net"
+    as_user = image[image.index("\nUSER crawler\n") :]
+    assert "\nRUN mkdir net\n" in as_user[as_user.index(home[0]) :]
+    assert f"--workspace={mount}" in SERVICES["crawl"]["command"]
+
+
+def test_a_crawl_that_has_finished_is_not_started_again() -> None:
+    crawl = SERVICES["crawl"]
+    assert crawl["restart"] == "on-failure" and crawl["command"][0] == "ended"
+    (job,) = documents(DEPLOY / "kubernetes" / "crawl.yaml")
+    rules = job["spec"]["podFailurePolicy"]["rules"]
+    assert [rule["onExitCodes"]["values"] for rule in rules] == [[2, 3, 4]]
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize(("code", "told"), [(0, 0), (3, 0), (4, 0), (1, 1), (12, 12), (130, 130)])
+def test_ended_tells_what_has_finished_from_what_has_failed(code: int, told: int) -> None:
+    ran = subprocess.run([DEPLOY / "ended", "sh", "-c", f"exit {code}"], check=False)
+    assert ran.returncode == told
+
+
+def test_ended_hands_a_signal_on_and_waits_for_the_end() -> None:
+    word = "trap 'sleep 0.1; echo saved; exit 130' TERM; echo ready; while :; do sleep 0.05; done"
+    process = subprocess.Popen([DEPLOY / "ended", "sh", "-c", word], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        process.terminate()
+        assert process.stdout.readline() == b"saved\n"
+        assert process.wait(120) == 130
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_redis_starts_by_the_command_of_the_compose_file(tmp_path: Path) -> None:
+    (tmp_path / "redis_url").write_text("redis://:hush@redis:6379/0\n")
+    port = free_port()
+
+    def here(word: str) -> str:
+        return word.replace("$$", "$").replace("/run/secrets", str(tmp_path))
+
+    start = here(SERVICES["redis"]["command"][-1]).replace(
+        "redis-server ", f"redis-server --port {port} --dir {tmp_path} --bind 127.0.0.1 "
+    )
+    check = here(SERVICES["redis"]["healthcheck"]["test"][-1]).replace(
+        "redis-cli ", f"redis-cli -p {port} "
+    )
+    process = subprocess.Popen(["sh", "-c", start], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: subprocess.run(["sh", "-c", check]).returncode == 0, "it is healthy")
+        asked = subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True)
+        assert b"NOAUTH" in asked.stdout
+    finally:
+        process.terminate()
+        process.wait()
