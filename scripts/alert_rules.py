@@ -217,6 +217,15 @@ RULES: tuple[Rule, ...] = (
         "The crawl looks now and then, and goes on by itself.",
     ),
     Rule(
+        "TrawlnetIdsNewestOld",
+        Owner.IDS,
+        "warning",
+        "10m",
+        f"{names.IDS_NEWEST_AGE} > 900",
+        "The newest id that was fetched is more than a quarter of an hour old.",
+        "Ids have stopped coming, the API or the key refuses them, or the crawl catches up.",
+    ),
+    Rule(
         "TrawlnetIdsMostlyNotFound",
         Owner.IDS,
         "warning",

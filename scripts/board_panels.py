@@ -125,7 +125,13 @@ def _over(one: Listed, labels: list[str]) -> str:
     return f"sum by ({', '.join(labels)})" if labels else "sum"
 
 
-_NOT_ADDED = (names.IDS_WATERMARK, names.IDS_BEYOND, names.DISK_BYTES, names.PAUSED)
+_NOT_ADDED = (
+    names.IDS_WATERMARK,
+    names.IDS_BEYOND,
+    names.IDS_NEWEST_AGE,
+    names.DISK_BYTES,
+    names.PAUSED,
+)
 _QUANTILES = {names.IDS_LAG: (0.2, 0.5, 0.95)}
 _UNITS = {Unit.SECONDS: "s", Unit.MILLISECONDS: "ms", Unit.BYTES: "bytes", Unit.COUNT: "short"}
 _RATES = {Unit.SECONDS: "short", Unit.MILLISECONDS: "short", Unit.BYTES: "Bps", Unit.COUNT: "cps"}

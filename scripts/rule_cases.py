@@ -250,6 +250,12 @@ CASES: tuple[Case, ...] = (
         ("it said so long ago", _statuses(n4="0 9x60", n1="0+100x60")),
     ),
     *_pair(
+        "TrawlnetIdsNewestOld",
+        _HERE,
+        ("nothing new for half an hour", {_series("trawlnet_ids_newest_age_seconds"): "0+60x60"}),
+        ("always fresh", {_series("trawlnet_ids_newest_age_seconds"): "42x60"}),
+    ),
+    *_pair(
         "TrawlnetIdsMostlyNotFound",
         _HERE,
         ("nine of ten are not there", _statuses(n1="0+10x60", n3="0+90x60")),
