@@ -21,6 +21,7 @@ from trawlnet.crawlers.ids.head import Head
 from trawlnet.crawlers.ids.outage import Outage
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
+from trawlnet.crawlers.ids.retries import Tries, Waiting
 from trawlnet.crawlers.ids.walk import Walk
 from trawlnet.crawlers.ids.words import Answer, Ask, Mark, Purpose, Verdict
 
@@ -459,3 +460,35 @@ def test_refusals_and_nothing_else_are_an_outage() -> None:
             pilot.answered(now + 0.1, Answer(ask, Verdict.THROTTLED, 0.1))
         pilot.decide(now)
     assert len([at for at in asked if at > 60.0]) <= 8
+
+
+def test_an_api_that_only_fails_costs_no_id_its_tries() -> None:
+    """Found by a random world: with few ids, canaries used up the tries of those that waited."""
+    pilot, now, missed = AdaptivePilot(Controls(max_rps=6.0), 0), 0.0, []
+    while now < 1500.0:
+        now = max(now + 0.01, pilot.wake_at(now))
+        for ask in pilot.asks(now, 5):
+            entries = pilot.answered(now + 0.1, Answer(ask, Verdict.FAILED, 0.1))
+            missed += [entry for entry in entries if entry.mark is Mark.MISSED]
+        pilot.decide(now)
+    assert missed == []
+
+
+def test_the_hurry_after_a_stall_costs_no_try() -> None:
+    waiting = Waiting()
+    waiting.put(7, 1000.0, Tries(3, 1))
+    waiting.put(8, 2.0, Tries(1))
+    waiting.hurry(0.0)
+    assert sorted(waiting.take(10.0)) == [7, 8]
+    assert waiting.tries(7) == Tries(2, 1), "the ask that comes now is the third once more"
+    assert waiting.tries(8) == Tries(1), "it was due anyway"
+
+
+@pytest.mark.parametrize("wait", [20.0, 250.0])
+def test_a_stated_wait_is_kept(wait: float) -> None:
+    pilot = AdaptivePilot(Controls(max_rps=20.0), 0)
+    (ask,) = pilot.asks(0.0, 1)
+    pilot.answered(0.1, Answer(ask, Verdict.THROTTLED, 0.1, wait=wait))
+    assert pilot.wake_at(0.2) >= 0.1 + wait
+    assert list(pilot.asks(wait - 1.0, 9)) == []
+    assert list(pilot.asks(wait + 1.0, 9)) != []

@@ -155,6 +155,8 @@ class AdaptivePilot:
             return self._throttled(now, answer)
         if verdict is Verdict.FAILED:
             self._outage.failed(now)
+            if self._outage.on:
+                return self._put_back(now, ask, now)  # No id is to blame for it.
         else:
             self._outage.answered(now - answer.took)
         if ask.purpose is Purpose.PROBE:
