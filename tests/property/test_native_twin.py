@@ -224,6 +224,20 @@ def test_the_powers_of_ten_are_those_that_the_script_writes() -> None:
     assert subprocess.run(script, check=True, capture_output=True).stdout == header.read_bytes()
 
 
+def test_blocks_under_several_keys() -> None:
+    """Read once and copied, or dropped once and for all, with the limit reached anywhere."""
+    rng = Random()
+    few = [*ODD_RECORDS.values(), make_record(rng), make_record(rng)]
+    for _ in range(max(10, ROUNDS // 400)):
+        chosen = rng.sample(few, 4)
+        names = (f"a.b.{rng.choice('cde')}/{'k' * rng.randrange(9)}{n}" for n in range(40))
+        car = make_car({name: rng.choice(chosen) for name in names})
+        for keep_cids in (True, False):
+            agree(car, ExtractOptions(keep_cids=keep_cids))
+            limit = rng.randrange(2000, 12_000)
+            agree(car, ExtractOptions(keep_cids=keep_cids, memory_limit=limit))
+
+
 def test_maps_out_of_order_repeat_no_key() -> None:
     rng = Random()
     for count in (2, 11, 12, 13, 14, 40, 300):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
 from made_repos import DID, make_car
-from trawlnet.crawlers.repos import making
+from trawlnet.crawlers.repos import making, visit
+from trawlnet.crawlers.repos.budget import MemoryBudget
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.making import (
     Reading,
@@ -19,8 +25,10 @@ from trawlnet.crawlers.repos.making import (
     room_at_once,
     usual_room,
 )
+from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.outcome import Reason
 from trawlnet.formats.dagcbor import encode
+from trawlnet.net.clock import SystemClock
 
 WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
 MB = 1 << 20
@@ -90,3 +98,38 @@ def test_little_is_read_on_the_event_loop_and_nothing_that_takes_long(
     assert isinstance(found, Refused) and found.cramped
     monkeypatch.setattr(making, "backend", lambda: "plain")
     assert room_at_once(car, unsigned()) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "level", "on_the_loop"),
+    [
+        (20, 3, [True]),  # Ordinary.
+        (2000, 3, [True, False]),  # It takes more than is read there, and goes on elsewhere.
+        (20, 19, [False]),  # Compressing takes long, however small it is.
+    ],
+)
+def test_a_visit_reads_on_the_loop_what_is_over_in_an_instant(
+    size: int, level: int, on_the_loop: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    car, how = repeated(size, 300), unsigned(zstd_level=level)
+    seen: list[tuple[bool, int]] = []
+    mine = threading.get_ident()
+
+    def watched(reading: Reading) -> object:
+        seen.append((threading.get_ident() == mine, reading.room))
+        return read_car(reading)
+
+    monkeypatch.setattr(visit, "read_car", watched)
+
+    async def main() -> object:
+        budget = MemoryBudget(1 << 30)
+        with ThreadPoolExecutor(1) as pool:
+            parts: dict[str, Any] = dict.fromkeys(visit.Visitor.__slots__)
+            visitor = visit.Visitor(**parts | {"pool": pool, "recipe": how, "clock": SystemClock()})
+            return await visitor._make(car, RepoVisit(DID, WHOSE.pds), budget.ticket())
+
+    made = asyncio.run(main())
+    assert isinstance(made, RepoBlock) and made.records == 300
+    assert [here for here, _ in seen] == on_the_loop
+    assert all(room <= 4 * len(car) for here, room in seen if here)
+    assert all(room <= most_room(car, how) for _, room in seen)
