@@ -489,3 +489,21 @@ def test_scans_are_counted_under_names_that_we_know(tmp_path: Path) -> None:
             assert "stranger" not in text
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("cap", [50, 500])
+def test_whoever_comes_after_a_page_that_was_just_full_is_found(tmp_path: Path, cap: int) -> None:
+    """A server whose pages are smaller than asked for ends its listing with the same page, and the
+    same cursor, whether there is one more behind it or not."""
+    pds = village(cap, 1, first=FIRST + 40)
+    pds.largest_page, pds.lists_by_collection = cap, True
+
+    async def run() -> None:
+        async with bench([pds], tmp_path / "r.db") as made:
+            assert (await made.scan(pds)).held_total == 2
+            newcomer = pds.repo("newcomer")
+            made.world.homes[newcomer.did] = pds
+            write(newcomer, EPRINT, 1)
+            assert (await made.scan(pds)).held_total == 3
+
+    asyncio.run(run())

@@ -21,6 +21,7 @@ from trawlnet.formats.malformed import Malformed
 from trawlnet.tables.scanned_rows import Progress
 
 _BATCH = 100  # Repos between two saves.
+_ROUND = 50  # Page sizes of servers are multiples of this.
 # Few PDSes list repos by collection: whether one does is worth a question only where a yes would
 # save this many requests.
 _DOUBT = 30
@@ -97,8 +98,8 @@ def after_page(before: Progress, page: ReposPage) -> Progress:
     """Where the walk goes on. Many servers give a cursor with their last page, too: one that
     led nowhere the last time is not followed, if the page has room for whoever is new."""
     page_size = max(before.page_size, before.last_rows if page.rows else 0)
-    is_short = page.rows < (page_size or REPOS_AT_ONCE)
-    is_known_end = bool(page.cursor) and page.cursor == before.end_cursor and is_short
+    has_room = _has_room(page.rows, page_size)
+    is_known_end = bool(page.cursor) and page.cursor == before.end_cursor and has_room
     is_listed = not page.cursor or not page.rows or is_known_end
     end_cursor = before.end_cursor
     if is_listed and not is_known_end:
@@ -112,6 +113,13 @@ def after_page(before: Progress, page: ReposPage) -> Progress:
         page_size=page_size,
         last_rows=page.rows,
     )
+
+
+def _has_room(rows: int, page_size: int) -> bool:
+    """Whether somebody new would be on this page. A server may give fewer than we ask for at the
+    most, and as long as it has but one page, nobody knows how many: round numbers are suspicious.
+    """
+    return rows < page_size if page_size else rows < REPOS_AT_ONCE and rows % _ROUND != 0
 
 
 def _refuse_circles(scan: Scan, before: Progress, page: ReposPage, new: int) -> None:
