@@ -211,6 +211,27 @@ def test_a_slow_lane_with_room_for_the_whole_crew_leaves_some_to_the_others(work
     run_sim(main())
 
 
+def test_a_task_that_leads_to_a_blocked_lane_does_not_wait_for_it():
+    """An account that moved to a dead host: on record as blocked; its own host is not blamed."""
+
+    async def main():
+        async def handler(task):
+            if task.key == "dead":
+                return Outcome(Reason.CONNECTION_ERROR)
+            async with crawling.gate.turn("dead"):
+                return Outcome(Reason.OK)
+
+        pages = [Page([Task("dead", "dead", {})], "1"), Page([Task("moved", "well", {})], "2")]
+        crawling = Setup(pages, handler=handler, manners=Manners(block_at=1))
+        assert await crawling.run() is Ending.DONE
+        assert crawling.clock.now() < 60.0
+        failures = {one.key: one.reason async for one in crawling.store.failures()}
+        assert failures["moved"] is Reason.BLOCKED
+        assert not crawling.gate.blocked("well")
+
+    run_sim(main())
+
+
 def test_a_parked_lane_holds_no_worker_and_waits_as_long_as_it_was_told():
     async def main():
         throttled: list[float] = []

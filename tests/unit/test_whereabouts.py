@@ -8,7 +8,10 @@ import pytest
 
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
-from trawlnet.engine.gate import LaneParked
+from trawlnet.crawlers.repos.work import RepoVisit
+from trawlnet.engine.gate import Gate, LaneParked
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.rules import Manners
 from trawlnet.sim.virtual import SimClock, run_sim
 
 
@@ -26,7 +29,8 @@ def test_a_slow_directory_does_not_get_every_worker() -> None:
 
     async def main() -> None:
         clock = SimClock()
-        where = Whereabouts(SlowDirectory(), None, 0.0, clock, asyncio.Semaphore(2))
+        gate = Gate(clock, Manners())
+        where = Whereabouts(SlowDirectory(), None, 0.0, clock, gate, asyncio.Semaphore(2))
         asking = [asyncio.create_task(where.resolved(f"did:plc:{n}")) for n in range(2)]
         await clock.sleep(1.0)
         with pytest.raises(LaneParked) as later:
@@ -34,5 +38,28 @@ def test_a_slow_directory_does_not_get_every_worker() -> None:
         assert later.value.until > clock.now()
         assert [one.did for one in await asyncio.gather(*asking)] == ["did:plc:0", "did:plc:1"]
         assert await where.resolved("did:plc:2") == Identity("did:plc:2", "https://pds.example", "")
+
+    run_sim(main())
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [(Reason.RATE_LIMITED, True), (Reason.UNAVAILABLE, False)]
+)
+def test_what_a_directory_says_of_itself_is_heard(reason: Reason, told: bool) -> None:
+    """Asked for an account whose server no longer shows it: "slow down" is the outcome, and any
+    other trouble counts against the directory, however the visit ends."""
+
+    class Troubled(SlowDirectory):
+        async def resolve(self, did: str) -> Outcome:  # type: ignore[override]
+            return Outcome(reason, wait=40.0)
+
+    async def main() -> None:
+        clock = SimClock()
+        gate = Gate(clock, Manners())
+        where = Whereabouts(Troubled(), None, 0.0, clock, gate, asyncio.Semaphore(2))
+        found = await where.moved_since(RepoVisit("did:plc:a", "https://pds.example"), 0.0)
+        assert found == (Outcome(reason, wait=40.0, lane="plc.example") if told else None)
+        if not told:
+            assert gate.ready_at("plc.example") == 40.0
 
     run_sim(main())

@@ -106,6 +106,10 @@ async def _try(floor: Floor, task: Task) -> Outcome:
     try:
         return await floor.parts.handler(task)
     except LaneParked as parked:
+        if parked.until == math.inf and parked.lane != task.lane:
+            # On the way to another host, which this run has given up on: waiting is no use.
+            why = f"lane {parked.lane} is blocked"
+            return Outcome(Reason.BLOCKED, lane=parked.lane, detail=why)
         wait = parked.until - floor.parts.clock.now()
         return Outcome(Reason.PARKED, wait=wait, detail=f"lane {parked.lane} is parked")
     except Exception as error:  # The one broad except: a bug costs a task, not the crawl.

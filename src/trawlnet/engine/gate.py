@@ -130,6 +130,11 @@ class Gate:
         state = self._lanes.get(lane)
         return state is not None and state.parked == math.inf
 
+    def in_trouble(self, lane: str) -> bool:
+        """Whether its last request failed."""
+        state = self._lanes.get(lane)
+        return state is not None and state.pace.failures > 0
+
     def states(self) -> list[LaneState]:
         """A snapshot of every lane that is remembered, for people to look at."""
         return [state.snapshot(name) for name, state in self._lanes.items()]

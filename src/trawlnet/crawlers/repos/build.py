@@ -77,7 +77,8 @@ async def open_parts(
         residents = NotedResidents(shelf.notes)
         stack.callback(residents.close)
         rates = await PdsRates.open(residents, gate, config)
-        resuming = await is_under_way(store)
+        if resuming := await is_under_way(store):
+            await rates.doubt(store, [lane_of(one) for one in (given.plc, *given.relays)])
         frame = Frame(given, mirror, store, shelf, gate, workspace, rates, resuming)
         parts = await assembled(config, frame, clock, metrics, stack)
         if not resuming:
@@ -136,6 +137,7 @@ async def assembled(
             mirror,
             config.recheck_inactive,
             clock,
+            frame.gate,
             asyncio.Semaphore(max(1, config.workers // _ASKING_SHARE)),
         ),
         rates,

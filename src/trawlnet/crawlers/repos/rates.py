@@ -8,8 +8,11 @@ from dataclasses import replace
 from trawlnet.crawlers.repos.config import ReposConfig, manners
 from trawlnet.crawlers.repos.residents import ENOUGH, Residents
 from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Store
+from trawlnet.engine.rules import Manners
 
 SMALL = 100  # Accounts; a PDS below this is somebody's own machine.
+_LANES_AT_ONCE = 1000
 LARGE = ENOUGH  # Accounts; from here on it is infrastructure.
 
 
@@ -17,6 +20,11 @@ def rate_for(accounts: int, config: ReposConfig) -> float:
     if accounts < SMALL:
         return config.small_pds_rps
     return config.large_pds_rps if accounts >= LARGE else config.default_pds_rps
+
+
+def unknown(config: ReposConfig) -> Manners:
+    """How a PDS is treated that was counted once, and nobody knows how many it had."""
+    return replace(manners(config), rate=min(config.small_pds_rps, config.default_pds_rps))
 
 
 class PdsRates:
@@ -48,6 +56,16 @@ class PdsRates:
         """Count one lane from nothing, or all: they are about to be told again."""
         await self._residents.begin(lane)
         self._lanes = self._lanes - {lane} if lane is not None else set()
+
+    async def doubt(self, store: Store, others: Collection[str]) -> None:
+        """Take lanes with work that nobody has counted for small ones: whoever counted them was
+        killed before it was written down. `others` are no PDSes."""
+        after: str | None = None
+        while lanes := await store.lanes(after, _LANES_AT_ONCE):
+            after = lanes[-1].lane
+            uncounted = {work.lane for work in lanes} - self._lanes - set(others)
+            for lane in uncounted:
+                self._gate.treat(lane, unknown(self._config))
 
     def heed(self, accounts: Mapping[str, int]) -> None:
         """So many accounts are on these lanes."""

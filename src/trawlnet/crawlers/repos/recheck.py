@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trawlnet.crawlers.repos.visit import INACTIVE
-from trawlnet.engine.outcome import Again
+from trawlnet.engine.outcome import Again, Reason
 from trawlnet.engine.ports import Ledger
 
 _SAMPLE = 1000  # Answers that are looked at; they come in no order, so that a part will do.
@@ -20,7 +20,7 @@ async def reopen(store: Ledger, before: float) -> int:
     they are not inactive for ever. Returns how many."""
     reopened = 0
     for reason in (await store.counts()).settled:
-        if reason.again is not Again.NEVER:
+        if reason.again is not Again.NEVER or reason is Reason.BLOCKED:
             reopened += await store.retry(reason)
     return reopened + await _reopen_inactive(store, before)
 

@@ -14,14 +14,13 @@ from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.build import Frame, Shelf, assembled, open_mirror
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.given import Given, given_by
-from trawlnet.crawlers.repos.rates import PdsRates
+from trawlnet.crawlers.repos.rates import PdsRates, unknown
 from trawlnet.crawlers.repos.shared_residents import SharedResidents
 from trawlnet.crawlers.repos.visit import Fetched
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
-from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics import Metrics
@@ -88,7 +87,7 @@ async def open_shard(
         # What is archived is remembered in Redis: there is no archive here to look at.
         archived = Archived(notes, share.scratch / "archive", clock)
         stack.callback(archived.close)
-        gate = Gate(clock, _unknown(config), barred_until=share.barred_until)
+        gate = Gate(clock, unknown(config), barred_until=share.barred_until)
         rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
         gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
         residents = SharedResidents(store, share, clock)
@@ -129,12 +128,6 @@ def check_shareable(config: ReposConfig) -> None:
             "a mirror of the directory that all shards can read is on a ClickHouse server",
             "name one: --clickhouse-address HOST:PORT; or ask a relay: --relay URL",
         )
-
-
-def _unknown(config: ReposConfig) -> Manners:
-    """How a PDS is treated that nobody has counted: whoever did may have died before it could
-    tell, so that it is taken for a small one."""
-    return replace(manners(config), rate=min(config.small_pds_rps, config.default_pds_rps))
 
 
 def directory_part(shards: int, owner: bool) -> float:

@@ -65,7 +65,12 @@ class Visitor:
     clock: Clock
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
-        found = await self._try(visit, task, task.lane)
+        found: Outcome | Identity | None = None
+        if self.whereabouts.gate.in_trouble(task.lane):
+            # Before another failure there: whoever left a server that is gone is elsewhere.
+            found = await self.whereabouts.moved_since(visit, self.clock.now())
+        if found is None:
+            found = await self._try(visit, task, task.lane)
         if isinstance(found, Outcome) and found.reason in INACTIVE:
             found = await self.whereabouts.moved_since(visit, self.clock.now()) or found
         if isinstance(found, Identity):

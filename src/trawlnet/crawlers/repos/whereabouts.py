@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
 from trawlnet.crawlers.repos.work import RepoVisit
-from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.lane import lane_of
@@ -23,17 +23,26 @@ class Whereabouts:
     mirror: Mirror | None
     stale_after: float  # Seconds.
     clock: Clock
+    gate: Gate
     # Visits that may ask a directory at the same time. Each holds a worker, and a turn at its PDS
     # is over: when the directory is slow, the rest come back later.
     asking: asyncio.Semaphore
 
-    async def moved_since(self, visit: RepoVisit, now: float) -> Identity | None:
-        """Where the account went, for a server that no longer shows it. A server that an account
-        left says that it is switched off; only old tasks can be about such a one."""
+    async def moved_since(self, visit: RepoVisit, now: float) -> Identity | Outcome | None:
+        """Where the account went, for a server that no longer shows it; or that the directory
+        wants to be asked later. A server that an account left says that it is switched off; only
+        old tasks can be about such a one."""
         if now - visit.told < self.stale_after:
             return None
         found = await self._looked_up(visit.did)
-        if found is None or not found.pds or lane_of(found.pds) == lane_of(visit.pds):
+        if isinstance(found, Outcome):
+            if found.reason is Reason.RATE_LIMITED:
+                return found
+            # The server's answer stands, and is what the task ends with: this is all that the
+            # gate hears of the directory.
+            self.gate.observe(found.lane, found)
+            return None
+        if not found.pds or lane_of(found.pds) == lane_of(visit.pds):
             return None
         return found
 
@@ -53,10 +62,9 @@ class Whereabouts:
             return replace(found, lane=lane_of(self.resolver.directory_of(did)))
         return found
 
-    async def _looked_up(self, did: str) -> Identity | None:
+    async def _looked_up(self, did: str) -> Identity | Outcome:
         if self.mirror is not None:
             states = await self.mirror.states([did])
             if did in states:
                 return states[did]
-        found = await self.resolved(did)
-        return found if isinstance(found, Identity) else None
+        return await self.resolved(did)
