@@ -34,6 +34,12 @@ WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
 MB = 1 << 20
 
 
+@pytest.fixture(autouse=True)
+def as_if_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain twin reads the same, and is never asked to on the loop."""
+    monkeypatch.setattr(making, "backend", lambda: "native")
+
+
 def unsigned(**more: object) -> Recipe:
     return recipe(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
 
