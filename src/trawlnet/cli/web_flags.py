@@ -52,7 +52,9 @@ class WebFlags(BaseModel):
     shards: int | None = Field(None, description="How many processes share the crawl.")
     archive: str = Field("", description="Where a fleet archives: s3://BUCKET/FOLDER, or a folder.")
     part_seconds: str = Field("", description="How long a fleet's results gather, like 30s.")
-    shard_timeout: str = Field("", description="A shard silent for so long is replaced, like 15s.")
+    shard_timeout: str = Field(
+        "", description="A shard silent for so long loses its lanes, like 15s."
+    )
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
     webhook: str = Field("", description="URL that alerts are posted to; else they are logged.")
     webhook_shape: str = Field(

@@ -147,10 +147,10 @@ def _join(ray: Any, address: str) -> None:
             else:
                 ray.init(address=address, **quiet)
             return
-        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        except Exception as error:  # Ray raises nothing less when a node does not start in time.
             ray.shutdown()
-            # The head starts a process for each client, and does not wait for it for long.
-            if (tries := tries - 1) and "client server failed" in str(error):
+            if (tries := tries - 1) and any(words in str(error) for words in _SLOW):
+                log.warning("ray is tried again", extra={"error": str(error)[:300]})
                 continue
             raise NotReady(
                 f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}", _JOIN_HINT
@@ -158,6 +158,8 @@ def _join(ray: Any, address: str) -> None:
 
 
 _TRIES = 3
+# What Ray says on a busy machine: of a node, and of the process that a head starts for a client.
+_SLOW = ("timed out during startup", "client server failed")
 _JOIN_HINT = (
     "start one: ray start --head; if it has a token, this machine needs the same "
     "(~/.ray/auth_token or RAY_AUTH_TOKEN); or try it on this machine: --fleet local"

@@ -125,7 +125,7 @@ class ReposConfig(BaseModel):
         30.0, gt=0, description="or of this age: nothing is settled before it is put."
     )
     shard_timeout: Seconds = Field(
-        15.0, ge=1, description="A shard that is silent for so long is replaced."
+        15.0, ge=1, description="A shard silent for so long loses its lanes to another."
     )
     clickhouse_address: str = Field(
         "",

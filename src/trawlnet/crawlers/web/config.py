@@ -258,7 +258,7 @@ class WebConfig(Section):
         30.0, gt=0, description="or of this age: nothing is settled before it is put."
     )
     shard_timeout: Seconds = Field(
-        15.0, ge=1, description="A shard that is silent for so long is replaced."
+        15.0, ge=1, description="A shard silent for so long loses its lanes to another."
     )
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
