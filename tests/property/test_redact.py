@@ -56,6 +56,7 @@ def shapes(draw: st.DrawFn) -> str:
 
 @given(shapes())
 @example("redis://me:s3cr3t@more@h/0")
+@example("https://x@s3cr3t@h/0")
 @example("https://h/x?password=s3cr3t")
 @example("redis://:s3cr3t/x@h:6379/0")
 def test_no_secret_is_left(text: str) -> None:

@@ -432,7 +432,9 @@ def test_a_proxy_on_a_private_network_is_no_reason_to_crawl_it(
                 "far.example": f"http://127.0.0.1:{server.port}",
                 "off.example": f"http://proxy.test:{server.port}",
             }
-            http = Http(CountedTurns(), SystemClock(), AGENT, proxy_for=ways.get)
+            # Its port is no obstacle: what is private is the address.
+            options: Any = {"guard": Guard(ports=frozenset({80, server.port}))}
+            http = Http(CountedTurns(), SystemClock(), AGENT, proxy_for=ways.get, **options)
             async with http:
                 for host in ways:
                     answer = await http.get(f"http://{host}/")
@@ -440,9 +442,8 @@ def test_a_proxy_on_a_private_network_is_no_reason_to_crawl_it(
                 # Neither by its address, nor by a name that leads there, nor through itself.
                 for url in (server.url(), f"http://proxy.test:{server.port}/"):
                     assert (await http.get(url)).reason is Reason.REFUSED
-            async with Http(
-                CountedTurns(), SystemClock(), AGENT, proxy_for=lambda host: ways["far.example"]
-            ) as http:
+            options["proxy_for"] = lambda host: ways["far.example"]
+            async with Http(CountedTurns(), SystemClock(), AGENT, **options) as http:
                 assert (await http.get(server.url())).reason is Reason.REFUSED
             assert server.requests == 2
 

@@ -59,7 +59,10 @@ def test_whoever_says_or_takes_nothing_is_hung_up_on(
     asyncio.run(asyncio.wait_for(main(), 120.0))
 
 
-def test_a_slow_reader_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ending", [b"Connection: close\r\n\r\n", b"\r\n"])
+def test_a_slow_reader_gets_the_whole_answer(
+    ending: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pages, "_REQUEST_SECONDS", 0.5)
 
     async def main() -> int:
@@ -67,7 +70,7 @@ def test_a_slow_reader_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) ->
         server = server_for(app)
         serving = asyncio.create_task(server.serve([sock]))
         reader, writer = await asyncio.open_connection(*sock.getsockname(), limit=1 << 16)
-        writer.write(GET + b"Connection: close\r\n\r\n")
+        writer.write(GET + ending)
         size = 0
         while piece := await reader.read(1 << 18):
             size += len(piece)

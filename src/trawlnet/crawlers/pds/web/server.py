@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import struct
+import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -58,7 +61,7 @@ class _Prompt(H11Protocol):
     out."""
 
     _look: asyncio.TimerHandle | None = None
-    _unsent = 0  # Bytes that waited at the last look.
+    _unsent = 0  # Bytes that had not been taken at the last look.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -74,12 +77,26 @@ class _Prompt(H11Protocol):
 
     def _look_again(self, before: RequestResponseCycle | None) -> None:
         is_idle = before is None or before.response_complete
-        unsent, self._unsent = self._unsent, self.transport.get_write_buffer_size()
-        is_stuck = self._unsent > 0 and self._unsent == unsent
-        if self.cycle is before and (is_idle or is_stuck):
+        unsent, self._unsent = self._unsent, _untaken(self.transport)
+        if self.cycle is not before:
+            self._look_later()
+        elif self._unsent > 0 and self._unsent == unsent:
             self.transport.abort()  # To close it would be to wait for what is unsent.
+        elif is_idle and self._unsent == 0:
+            self.transport.close()
         else:
             self._look_later()
+
+
+def _untaken(transport: asyncio.Transport) -> int:
+    """Bytes that wait here and in the kernel: a slow reader takes some of those now and then."""
+    kernel = 0
+    try:
+        sock = transport.get_extra_info("socket")
+        (kernel,) = struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)))
+    except (OSError, ValueError):
+        pass  # It is closed.
+    return transport.get_write_buffer_size() + kernel
 
 
 def listening(host: str, port: int) -> socket.socket:
