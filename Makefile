@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 SECONDS ?= 3600
 
-.PHONY: help demo test quick worlds mutants lint types native-sanitize fuzz bench services clean
+.PHONY: help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -18,8 +18,13 @@ $(READY): pyproject.toml setup.py $(wildcard $(addprefix src/trawlnet/formats/na
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 	  || { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv"; exit 1; }
 	@echo "setting up $(VENV) (once, about a minute)"
+ifdef LOCKED
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+else
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip setuptools
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+endif
 	@$(BIN)/python -c 'from trawlnet.formats.repoblock import backend; print("native code:", "compiled" if backend() == "native" else "not compiled (is there a C compiler?); plain Python does the same work, slower")'
 	@touch $@
 
@@ -56,6 +61,9 @@ bench: $(READY) ## each figure beside a peer, in one run
 
 services: ## the servers that the contract tests start (Debian: needs root)
 	@scripts/services.sh
+
+lock: ## write down anew which files CI and the image install, with their hashes
+	@scripts/lock.sh
 
 clean: ## everything that was made here, the virtual environment too
 	rm -rf $(VENV) build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info

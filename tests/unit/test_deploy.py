@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from program import wait_until
 from servers import free_port
@@ -160,3 +163,61 @@ def test_redis_starts_by_the_command_of_the_compose_file(tmp_path: Path) -> None
     finally:
         process.terminate()
         process.wait()
+
+
+LOCKS = {
+    DEPLOY.parent / "requirements.lock": ("dev",),
+    DEPLOY / "requirements.lock": ("fleet", "clickhouse"),
+}
+
+
+def required(extras: tuple[str, ...]) -> list[Requirement]:
+    """What pyproject.toml asks for, with the extras that it names within extras."""
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]
+    found = [Requirement(line) for line in project["dependencies"]]
+    waiting = list(extras)
+    while waiting:
+        for line in project["optional-dependencies"][waiting.pop()]:
+            one = Requirement(line)
+            if one.name == "trawlnet":
+                waiting += one.extras
+            else:
+                found.append(one)
+    return found
+
+
+def locked(path: Path) -> dict[str, list[str]]:
+    """The versions of each name; which one is installed may depend on the machine."""
+    versions: dict[str, list[str]] = {}
+    for name, version in re.findall(
+        r"^([\w.-]+)(?:\[[^\]]*\])?==([\w.+!-]+)", path.read_text(), re.M
+    ):
+        versions.setdefault(canonicalize_name(name), []).append(version)
+    return versions
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.parent.name)
+def test_the_lock_is_of_what_the_project_asks_for(path: Path) -> None:
+    versions = locked(path)
+    for one in required(LOCKS[path]):
+        found = versions.get(canonicalize_name(one.name), [])
+        assert found, f"{one.name} is not locked; hint: make lock"
+        assert all(one.specifier.contains(v, prereleases=True) for v in found), f"{one}: make lock"
+    assert versions.keys() >= {"pip", "setuptools"}
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.parent.name)
+def test_every_file_is_locked_by_its_hash_and_comes_from_anywhere(path: Path) -> None:
+    text = path.read_text()
+    entries = re.split(r"\n(?=\S)", text.strip())[1:]
+    assert len(entries) == sum(map(len, locked(path).values()))
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
+    assert "://" not in text
+    assert "index" not in text.partition("\n")[0]
+
+
+def test_the_image_installs_only_what_is_locked() -> None:
+    installs = re.findall(r"pip install ([^&\\]+)", (DEPLOY / "Dockerfile").read_text())
+    assert len(installs) == 2
+    assert "--require-hashes -r requirements.lock" in installs[0]
+    assert "--no-deps --no-build-isolation" in installs[1]
