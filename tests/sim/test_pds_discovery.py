@@ -17,7 +17,7 @@ from aiohttp import web
 from trawlnet.crawlers.atproto import reader
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
-from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.pds.build import open_kit, scan_parts, scanning
 from trawlnet.crawlers.pds.claimed import Bench, scan_due
 from trawlnet.crawlers.pds.config import PdsConfig, lease
@@ -313,8 +313,13 @@ def test_a_public_name_with_a_private_address_is_refused_when_connecting(
             tally = Tally()
             await from_relay(finder, "https://relay.net-a.org", tally)
             assert "refused" in tally.error
-            with pytest.raises(Unanswered, match="refused"):
+            with pytest.raises(NotReady, match="not asked"):
                 await from_plc(finder, "https://plc.net-a.org", NOWHERE, Tally())
+            # It stops no other source.
+            (tally,) = (
+                await discover(finder, Wanted("https://plc.net-a.org", True, NOWHERE))
+            ).values()
+            assert "not asked" in tally.error
             tally = Tally()
             dids = [did_of(1), "did:web:rebind.net-a.org"]
             await from_dids(finder, dids, "https://plc.net-a.org", tally)

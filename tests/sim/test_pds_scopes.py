@@ -10,10 +10,14 @@ from typing import Any
 from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench, pdses_on, rkey, write
 
 from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.pds.discover import Wanted, discover
+from trawlnet.crawlers.pds.finding import Finder
+from trawlnet.crawlers.pds.routing import dids_in
 from trawlnet.crawlers.pds.scan import scan_pds
 from trawlnet.crawlers.pds.scan_parts import Verdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.pds import SimPds
+from trawlnet.sim.pds.model import eprint
 from trawlnet.tables.registry import Registry, Source, Terms
 
 FIRST = 3300  # Of the loopback addresses of this file.
@@ -230,3 +234,39 @@ class Sleepy:
             self.asleep.set()
             await asyncio.wait_for(self.woken.wait(), 120.0)
         return answer
+
+
+def test_accounts_that_records_name_lead_to_their_servers(tmp_path: Path) -> None:
+    known, unknown = pdses_on(2, FIRST + 11)
+    writer, author = known.repo("writer"), unknown.repo("author")
+    named = eprint(writer.did, 1) | {"authors": [{"name": "A", "order": 1, "did": author.did}]}
+    writer.put(EPRINT, rkey(1), named)
+
+    async def run() -> None:
+        async with bench([known, unknown], tmp_path / "r.db") as made:
+            registry = Registry(made.db, Terms(allow_private=True))
+            finder = Finder(registry, made.parts.http, made.gate, made.parts.clock)
+            await made.scan(known)
+            assert await made.column("scan_mentions", "did") == []  # Nobody asked for them.
+            await made.looking_for("pub.*", takes_mentions=True).scan(known)
+            assert await made.column("scan_mentions", "did") == [author.did]
+            sources = Wanted(made.world.plc, False, tmp_path, mentions=True)
+            tally = (await discover(finder, sources))[Source.DID]
+            assert (tally.new, tally.known) == (1, 0)
+            row = await registry.get(made.world.url(unknown))
+            assert row is not None and row.discovery_source is Source.DID
+            # Each is looked up once in a while.
+            lookups = made.world.lookups
+            await discover(finder, sources)
+            assert made.world.lookups == lookups
+
+    asyncio.run(run())
+
+
+def test_names_of_accounts_are_found_wherever_they_are_written() -> None:
+    plc, web = "did:plc:" + "a" * 24, "did:web:village.social"
+    raw = f'{{"a": ["{plc}", "at://{web}/x.y.z/1"], "b": "see {plc}. Or did:plc:short, did:key:z"}}'
+    assert dids_in(raw) == {plc, web}
+    assert dids_in(f'"{plc}bbb" "did:web:-" "xdid:web:a.b"') == set()
+    many = " ".join(f"did:web:a{number}.social" for number in range(900))
+    assert len(dids_in(many)) == 200

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # Only a discovery that runs pays for the import.
 
 _CLICKHOUSE = tuple(name for name in PdsConfig.model_fields if name.startswith("clickhouse_"))
 _DISCOVER = (
-    *("plc", "plc_url", "relay", "dids", "registry", "domain_budget", "plc_rps"),
+    *("plc", "plc_url", "relay", "dids", "mentions", "registry", "domain_budget", "plc_rps"),
     *_CLICKHOUSE,
     *("allow_private_hosts", "contact"),
 )
@@ -62,10 +62,10 @@ def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any])
     `repos plc` has left in the workspace is read instead.
     """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
-    if not (config.enumerates_plc or config.relay or config.dids):
+    if not config.discovers:
         raise NotReady(
             "no source to look for PDSes in",
-            "name one: --plc, --relay wss://relay.example or --dids FILE",
+            "name one: --plc, --relay wss://relay.example, --dids FILE or --mentions",
         )
     agent_for(config.contact, allow_private=config.allow_private_hosts)
     create(workspace, "pds")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # Only a scan that runs pays for the import.
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags", "batch"),
-    *("concurrency", "requests_per_minute", "scan_timeout", "claim_timeout"),
+    *("mentions", "concurrency", "requests_per_minute", "scan_timeout", "claim_timeout"),
     "max_records_per_pds",
     *("allow_private_hosts", "contact"),
 )

@@ -40,6 +40,7 @@ from trawlnet.tables.scanned_rows import (
 )
 
 _FOLDER = "scanned"
+_OTHERS = ("scan_progress", "scan_repos", "scan_leads", "scan_mentions")
 _EVERY_READING = (1 << 63) - 1  # Above any: withdraws whatever there is.
 _STEPS = (
     (
@@ -54,6 +55,7 @@ _STEPS = (
         *("move_scan_progress", "move_scan_repos"),
         *("drop_old_scan_progress", "drop_old_scan_repos"),
     ),
+    ("create_scan_mentions", "index_scan_mentions"),
 )
 
 
@@ -69,7 +71,7 @@ class Scanned:
     async def forget(self) -> None:
         """Everything."""
         async with self._db.transaction() as transaction:
-            for table in (*Table, "scan_progress", "scan_repos", "scan_leads"):
+            for table in (*Table, *_OTHERS):
                 await transaction.run(self._sql(f"forget_{table}"))
 
     async def remove(self, pds_url: str, now: float, *, erase: bool) -> None:
@@ -210,6 +212,17 @@ class Scanned:
         rows = await self._db.rows(self._sql("held"), {"pds_url": pds_url})
         return Held({row[0]: int(row[1]) for row in rows}, {row[0]: int(row[2]) for row in rows})
 
+    async def mentions(self, after: str, since: float, most: int) -> list[str]:
+        """Accounts that records name and that were not looked up since, in their order."""
+        values: Values = {"after": after, "since": self._instant(since), "most": most}
+        return [row[0] for row in await self._db.rows(self._sql("mentions"), values)]
+
+    async def note_asked(self, dids: Sequence[str], now: float) -> None:
+        at = self._instant(now)
+        async with self._db.transaction() as transaction:
+            asked = [{"did": did, "now": at} for did in sorted(dids)]
+            await transaction.run_many(self._sql("ask_mention"), asked)
+
     @asynccontextmanager
     async def _fenced(self, key: ScanKey) -> AsyncIterator[Transaction]:
         """Raises LeaseLost when the claim is another's by now: a process that slept, or was cut
@@ -276,6 +289,9 @@ class Scanned:
             by_table[record.table].append(row)
         for table, rows in by_table.items():
             await transaction.run_many(self._sql(f"put_{table}"), rows)
+        # In one order for everybody: two processes that meet the same accounts wait in turn.
+        named_dids = sorted({did for record in records for did in record.mentions})
+        await transaction.run_many(self._sql("put_mention"), [{"did": did} for did in named_dids])
         return True
 
     async def _withdraw(

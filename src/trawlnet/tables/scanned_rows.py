@@ -47,6 +47,7 @@ class Record:
     raw_json: str
     is_indexed: bool
     columns: Mapping[str, Value] = field(default_factory=dict)
+    mentions: frozenset[str] = frozenset()  # DIDs that it names, besides its own.
 
 
 @dataclass(frozen=True, slots=True)

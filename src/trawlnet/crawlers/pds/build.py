@@ -115,7 +115,7 @@ async def scan_parts(kit: Kit) -> ScanParts:
     await tables.migrate()
     directory = wanted(config, kit.workspace).directory
     lexicons = load_lexicons(kit.workspace / LEXICONS)
-    routes = Routes(config.collections, lexicons, config.index_tags)
+    routes = Routes(config.collections, lexicons, config.index_tags, config.mentions)
     return ScanParts(
         http=kit.http,
         identities=Identities(

@@ -36,6 +36,9 @@ class PdsConfig(BaseModel):
     )
     relay: tuple[str, ...] = Field((), description="Relays to ask for PDSes (wss:// or https://).")
     dids: str = Field("", description="File with one DID per line, to look for their PDSes.")
+    mentions: bool = Field(
+        False, description="Look for the PDSes of accounts that indexed records name."
+    )
     discovery_interval: Seconds = Field(
         86_400.0, gt=0, description="Look for PDSes again after so long, while crawling."
     )
@@ -117,6 +120,10 @@ class PdsConfig(BaseModel):
     @property
     def enumerates_plc(self) -> bool:
         return self.plc or bool(self.plc_url)
+
+    @property
+    def discovers(self) -> bool:
+        return bool(self.enumerates_plc or self.relay or self.dids or self.mentions)
 
     @property
     def directory(self) -> str:

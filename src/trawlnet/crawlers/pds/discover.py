@@ -12,7 +12,7 @@ from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.enumerate_plc import from_plc
 from trawlnet.crawlers.pds.finding import Finder, Tally
-from trawlnet.crawlers.pds.mentions import from_dids
+from trawlnet.crawlers.pds.mentions import from_dids, from_records
 from trawlnet.crawlers.pds.relay import from_relay, relay_url
 from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.formats.origin import canonical_origin
@@ -29,15 +29,18 @@ class Wanted:
     mirror: Path | Server
     relays: Sequence[str] = ()  # Origins.
     dids: Path | None = None
+    mentions: bool = False  # Of indexed records.
 
     @property
     def any(self) -> bool:
-        return bool(self.enumerates_plc or self.relays or self.dids)
+        return bool(self.enumerates_plc or self.relays or self.dids or self.mentions)
 
     @property
     def name(self) -> str:
         """Another for other sources: what was looked for there says nothing about these."""
         told = f"{self.enumerates_plc and self.directory} {sorted(self.relays)} {self.dids}"
+        if self.mentions:
+            told += " mentions"
         return f"discovered {zlib.crc32(told.encode()):08x}"
 
 
@@ -55,7 +58,7 @@ def wanted(config: PdsConfig, workspace: Path) -> Wanted:
         check_dids(dids)
     relays = [relay_url(relay, allow_private=private) for relay in config.relay]
     mirror = tables_place(config, workspace)  # Where `repos plc` leaves it.
-    return Wanted(directory.url, config.enumerates_plc, mirror, relays, dids)
+    return Wanted(directory.url, config.enumerates_plc, mirror, relays, dids, config.mentions)
 
 
 async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:
@@ -68,10 +71,13 @@ async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:
     if sources.dids is not None:
         tally = tallies[Source.DID] = Tally()
         await from_dids(finder, dids_in(sources.dids), sources.directory, tally)
+    if sources.mentions:
+        tally = tallies.setdefault(Source.DID, Tally())
+        await from_records(finder, sources.directory, tally)
     if sources.enumerates_plc:
         tally = tallies[Source.PLC] = Tally()
         try:
             await from_plc(finder, sources.directory, sources.mirror, tally)
-        except Unanswered as error:
+        except (Unanswered, NotReady) as error:
             tally.error = error.message
     return tallies

@@ -14,8 +14,12 @@ from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.tables.registry import Found, Source
 from trawlnet.tables.registry_notes import Lookup
+from trawlnet.tables.scanned import Scanned
 
 _AT_ONCE = 10  # DIDs looked up at the same time.
+_PAGE = 500  # Accounts between two notes that they were asked for.
+_MOST_OF_A_ROUND = 50_000  # Three hours at the usual pace of the directory; the rest comes later.
+_ASKED_AGAIN = 30 * 86_400.0  # Seconds until an account that records name is looked up again.
 _BELIEVED = 86_400.0  # Seconds that an answer is good for,
 _RETRIED = 3_600.0  # and that no answer is.
 _POLICY = RetryPolicy(attempts=2, patience=10, base=0.5, cap=60.0)
@@ -32,6 +36,17 @@ async def from_dids(finder: Finder, dids: Iterable[str], plc_url: str, tally: Ta
         await finder.registry.notes.save_lookups(asked)
         await finder.tell(tally, _founds(known.values(), tally, is_news=False))
         await finder.tell(tally, _founds(asked, tally, is_news=True))
+
+
+async def from_records(finder: Finder, plc_url: str, tally: Tally) -> None:
+    """Accounts that indexed records name, each looked up once in a while."""
+    tables, after, left = Scanned(finder.registry.db), "", _MOST_OF_A_ROUND
+    await tables.migrate()
+    since = finder.clock.now() - _ASKED_AGAIN
+    while dids := await tables.mentions(after, since, min(left, _PAGE)):
+        await from_dids(finder, dids, plc_url, tally)
+        await tables.note_asked(dids, finder.clock.now())
+        after, left = dids[-1], left - len(dids)
 
 
 async def _remembered(finder: Finder, dids: Sequence[str]) -> dict[str, Lookup]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -15,7 +17,7 @@ from trawlnet.crawlers.pds.columns import columns_of
 from trawlnet.crawlers.pds.legacy import modernised
 from trawlnet.formats.jsondata import data_problem
 from trawlnet.formats.lexicon import Lexicons, record_problem
-from trawlnet.formats.syntax import AtUri, is_nsid
+from trawlnet.formats.syntax import AtUri, is_did, is_nsid
 from trawlnet.tables.scanned_rows import Record, Scope, Table
 
 PRESET = ("pub.chive.*",)
@@ -49,6 +51,7 @@ class Routes:
     globs: Sequence[str] = PRESET
     lexicons: Lexicons = field(default_factory=dict)
     index_tags: bool = False
+    takes_mentions: bool = False  # Whether the accounts that records name are kept.
 
     def wants(self, collection: str) -> bool:
         return is_nsid(collection) and any(fnmatchcase(collection, glob) for glob in self.globs)
@@ -99,6 +102,8 @@ class Routes:
             problem = str(found) if found else ""
         if problem:
             fate, table = Fate.FAILED, Table.INVALID
+        is_indexed, raw = fate is Fate.INDEXED, _raw(value)
+        mentions = dids_in(raw) - {uri.authority} if self.takes_mentions and is_indexed else ()
         return Routed(
             fate,
             Record(
@@ -108,11 +113,23 @@ class Routes:
                 uri.authority,
                 uri.rkey,
                 uri.collection,
-                _raw(value),
-                fate is Fate.INDEXED,
+                raw,
+                is_indexed,
                 {"problem": problem} if problem else columns_of(table, current),
+                frozenset(mentions),
             ),
         )
+
+
+def dids_in(raw: str) -> frozenset[str]:
+    """The first accounts that a record names, also within at:// URIs."""
+    found = (one.group() for one in _DIDS.finditer(raw))
+    return frozenset(islice((did for did in found if is_did(did)), _MOST_MENTIONS))
+
+
+# Identifiers that the protocol uses; what follows one in a text does not belong to it.
+_DIDS = re.compile(r"\bdid:(?:plc:[a-z2-7]{24}(?![a-z0-9])|web:[a-zA-Z0-9][a-zA-Z0-9.%-]{0,250}\w)")
+_MOST_MENTIONS = 200  # Of one record.
 
 
 def _raw(value: dict[str, Any]) -> str:

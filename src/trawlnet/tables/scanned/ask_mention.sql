@@ -1,0 +1,2 @@
+-- It was looked up now.
+UPDATE scan_mentions SET asked_at = :now WHERE did = :did

@@ -1,0 +1,2 @@
+-- Everything.
+DELETE FROM scan_mentions
