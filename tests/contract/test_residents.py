@@ -1,0 +1,45 @@
+"""How many accounts a lane has, as shards count them together in Redis."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.servers import RedisServer
+
+from trawlnet.engine.partition import bucket_of
+from trawlnet.store.errors import Fenced
+from trawlnet.store.fence import Fence
+from trawlnet.store.redis import RedisStore
+
+LANE = "pds.example"
+
+
+def test_accounts_count_once_and_the_owner_of_the_lane_hears_of_them(
+    redis: RedisServer, request: pytest.FixtureRequest
+) -> None:
+    prefix = f"{request.node.name}:"
+
+    async def main() -> None:
+        mine = frozenset({bucket_of(LANE)})
+        owner = await RedisStore.open(redis.url, prefix=prefix, fence=Fence("s001-1", mine))
+        other = await RedisStore.open(redis.url, prefix=prefix, fence=Fence("s002-2"))
+        await owner.ask("HSET", "fences", bucket_of(LANE), "s001-1")
+        assert await owner.run("reside", 5, [[LANE, ["a", "b"]], ["else.example", ["a"]]]) == [2, 1]
+        assert await owner.ask("SMEMBERS", "resized:s001-1") == set(), "it knows itself"
+        assert await other.run("reside", 5, [[LANE, ["b", "c"]]]) == [3]
+        assert await owner.ask("SMEMBERS", "resized:s001-1") == {LANE.encode()}
+        assert await owner.ask("HGET", "accounts", LANE) == b"3"
+        # As many as matter, and no more.
+        assert await other.run("reside", 5, [[LANE, ["d", "e"]]]) == [5]
+        assert await other.run("reside", 5, [[LANE, ["f"]]]) == [5]
+        with pytest.raises(Fenced):
+            await other.run("vacate", LANE)
+        assert await owner.ask("HGET", "accounts", LANE) == b"5"
+        await owner.run("vacate", LANE)
+        assert await owner.ask("HGET", "accounts", LANE) is None
+        assert await owner.run("reside", 5, [[LANE, ["a"]]]) == [1]
+        await owner.close()
+        await other.close()
+
+    asyncio.run(main())
