@@ -64,6 +64,13 @@ class Visit:
         stem = f"http://{HOSTS[host]}:{self.port}"
         return url.removeprefix(stem) if url.startswith(f"{stem}/") else ""
 
+    def served(self, host: int, number: int) -> bytes:
+        """The body of a page, inflated."""
+        body = self.world.content(host, number, self.chosen.size)
+        if self.world.hosts[host].pages[number].kind in ("gzip", "cut", "unframed"):
+            return body
+        return body.replace(b"HOST", f"{HOSTS[host]}:{self.port}".encode())
+
 
 def _began(one: Asked) -> float:
     return one.began
@@ -146,7 +153,7 @@ def judge_gaps(visit: Visit, host: int) -> None:
         if need:
             assert after.began >= ended + need - INSTANT, (before, after, need)
     for one in asked:
-        together = sum(o.began <= one.began < min(o.ended, o.began + chosen.timeout) for o in asked)
+        together = sum(_under_way(o, one.began, chosen.timeout) for o in asked)
         assert together <= (chosen.per_host if not gap and not delay else 1) or together <= 1
 
 
@@ -158,10 +165,13 @@ def judge_waits(visit: Visit, host: int) -> None:
 
 
 def judge_crowd(visit: Visit) -> None:
-    timeout = visit.chosen.timeout
     for one in visit.log:
-        open_then = [o for o in visit.log if o.began <= one.began < min(o.ended, o.began + timeout)]
-        assert len(open_then) <= visit.chosen.workers
+        together = sum(_under_way(o, one.began, visit.chosen.timeout) for o in visit.log)
+        assert together <= visit.chosen.workers
+
+
+def _under_way(one: Asked, at: float, timeout: float) -> bool:
+    return one.began <= at < min(one.ended, one.began + timeout) - INSTANT
 
 
 def judge_pages(visit: Visit, host: int) -> None:
@@ -176,7 +186,10 @@ def judge_pages(visit: Visit, host: int) -> None:
     missing = [n for n in wanted if n not in kept and _spelt(site.pages[n].path) not in named]
     assert not missing, [site.pages[n] for n in missing]
     if site.down == (0.0, 0.0) and site.robots != "failing":
-        lost = [n for n in wanted if n not in kept and _must_come(site.pages[n], chosen)]
+        fits = {n for n in wanted if len(visit.served(host, n)) <= chosen.size}
+        lost = [
+            n for n in wanted if n not in kept and n in fits and _must_come(site.pages[n], chosen)
+        ]
         assert not lost, [(site.pages[n], visit.done.failures) for n in lost]
 
 
@@ -192,9 +205,7 @@ def kept_pages(visit: Visit, host: int) -> set[int]:
         kept.add(number)
         if line.http_status == 200 and site.pages[number].kind != "image":
             body = (visit.folder / line.stored_path).read_bytes()
-            served = visit.world.content(host, number, visit.chosen.size)
-            if site.pages[number].kind not in ("gzip", "cut", "unframed"):
-                served = served.replace(b"HOST", f"{HOSTS[host]}:{visit.port}".encode())
+            served = visit.served(host, number)
             assert body == served
             assert line.content_sha256 == hashlib.sha256(served).hexdigest()
     return kept
@@ -233,7 +244,7 @@ def _leads_to(site: Host, page: Leaf, is_kept: bool, depth: int) -> list[tuple[i
 
 def _must_come(page: Leaf, chosen: Chosen) -> bool:
     match page.kind:
-        case "good" | "gzip" | "legacy" | "unframed" | "image" | "busy":
+        case "good" | "gzip" | "legacy" | "unframed" | "image" | "busy" | "sized":
             return True
         case "flaky":
             return page.number <= chosen.retries
@@ -241,8 +252,6 @@ def _must_come(page: Leaf, chosen: Chosen) -> bool:
             return chosen.retries >= 1
         case "slow":
             return page.number / 4 < chosen.timeout - 0.5
-        case "sized":
-            return page.number <= 0
         case _:
             return False
 

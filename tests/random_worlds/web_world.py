@@ -66,7 +66,7 @@ def body_of(site: Host, page: Leaf, size: int) -> bytes:
         return html.replace("<body>", f"<body>{meta}").encode("cp1252")
     body = html.encode()
     if page.kind == "sized":  # Around the largest size that is fetched.
-        body += b" " * max(0, size + page.number - len(body))
+        body += b" " * max(0, size + page.number - 6 - len(body))
     return body
 
 

@@ -22,6 +22,7 @@ from trawlnet.sink import cdxj
 from trawlnet.sink.capture import Capture, Hop
 from trawlnet.sink.capture_files import CaptureFiles, CaptureOptions
 from trawlnet.sink.cdxj import merge_tail
+from trawlnet.sink.warc import WarcFiles
 
 HEADERS = [("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Content-Length", "9")]
 PAGE = Capture(
@@ -287,3 +288,19 @@ def test_sort_keys(url: str, key: str) -> None:
 @given(ODD)
 def test_a_sort_key_is_one_word(url: str) -> None:
     assert len(surt("http://" + url).split(" ")) == 1
+
+
+def test_records_that_the_log_does_not_know_are_cut_when_a_file_is_finished(tmp_path: Path) -> None:
+    files = WarcFiles(tmp_path / "warc", "one", {}, 1 << 30)
+    known, unknown = (
+        Capture(1.0, f"http://h/{n}", 200, content_type="text/html", body=b"page %d" % n)
+        for n in (1, 2)
+    )
+    where = files.add(known, "a" * 64, None)
+    files.flush()
+    files.commit()
+    files.add(unknown, "b" * 64, None)
+    files.flush()
+    files.close()
+    (path,) = (tmp_path / "warc").iterdir()
+    assert where is not None and path.stat().st_size == where.end

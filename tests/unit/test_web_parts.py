@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.budget import Budget
 from trawlnet.crawlers.web.caps import Caps
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.known import stored_bodies
 from trawlnet.crawlers.web.plan import manners_of, reading_of, retry_of
 from trawlnet.crawlers.web.policy import CapKey
 from trawlnet.crawlers.web.proxies import Proxies
@@ -23,6 +25,7 @@ from trawlnet.net.address import host_of, is_literal
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.web import LINK_FATES, WebMeter
+from trawlnet.sink.page import Page
 
 
 def test_a_link_is_news_once_and_again_only_when_it_is_nearer() -> None:
@@ -209,3 +212,16 @@ def test_headers_of_the_config_are_checked() -> None:
         assert "not the name" in trouble(name)
     for value in ("a\r\nb: c", "\u00e9", " a", "a\0", "a" * 2000):
         assert "printable ASCII" in trouble("X", value)
+
+
+def test_a_body_that_is_lost_or_damaged_is_not_held(tmp_path: Path) -> None:
+    sha256 = hashlib.sha256(b"body").hexdigest()
+    path = tmp_path / "html" / sha256[:2] / sha256[2:4] / f"{sha256}.html"
+    page = Page("http://h/", 200, bytes.fromhex(sha256), "html/|.html", "e", "", 0, 0, None, "", 0)
+    holds = stored_bodies(tmp_path)
+    assert not asyncio.run(holds(page))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"body")
+    assert asyncio.run(holds(page))
+    path.write_bytes(b"bodY")
+    assert not asyncio.run(holds(page))
