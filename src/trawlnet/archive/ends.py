@@ -57,7 +57,7 @@ def index_damage(segment: Segment) -> Iterator[tuple[int, str]]:
         return
     count, before = 0, b""
     try:
-        for entry in segment.entries():
+        for entry in segment.index_entries(footer):
             if entry.did < before:
                 raise rca.RcaError(footer.index_offset, f"index not sorted at {entry.did[:80]!r}")
             if not rca.HEADER_SIZE <= entry.offset <= segment.blocks_end - entry.size:

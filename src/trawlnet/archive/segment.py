@@ -81,9 +81,13 @@ class Segment:
     def entries(self) -> Iterator[Entry]:
         """Sorted by DID, from the index; where that is no use, from the sound blocks."""
         if self.footer is not None and self.index_is_sound():
-            yield from read_entries(self._read, *self._index_range(self.footer))
+            yield from self.index_entries(self.footer)
             return
         yield from log_blocks(self)
+
+    def index_entries(self, footer: rca.Footer) -> Iterator[Entry]:
+        """From the index, whatever it holds."""
+        return read_entries(self._read, *self._index_range(footer))
 
     def find(self, did: str) -> list[Entry]:
         """The blocks of one DID in the order written, in milliseconds if there is an index."""
