@@ -133,7 +133,8 @@ def test_a_report_of_an_archive_in_s3_is_that_of_the_folder(
     for name, value in s3.environ.items():
         monkeypatch.setenv(name, value)
     assert at_once("repos", "report", bucket.url, "-o", page).code == 0
-    assert "app.bsky.feed.post" in page.read_text() and bucket.url in page.read_text()
+    text = page.read_text().replace("<wbr>", "")  # Names may be broken between their parts.
+    assert "app.bsky.feed.post" in text and bucket.url in text
 
 
 def test_a_segment_that_was_read_keeps_little_of_it(bucket: S3Objects, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_the_command_writes_one_page_and_says_where(tmp_path: Path):
     page = tmp_path / "out.html"
     ran = at_once("repos", "report", tmp_path, "-o", page)
     assert ran.code == 0 and ran.out.strip() == str(page)
-    text = page.read_text()
+    text = page.read_text().replace("<wbr>", "")  # Names may be broken between their parts.
     assert "app.bsky.feed.post" in text and "2024-04" in text and PDS in text
     assert [found.name for found in tmp_path.glob("*out.html*")] == ["out.html"]
 
