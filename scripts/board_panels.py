@@ -129,6 +129,7 @@ _NOT_ADDED = (
     names.IDS_WATERMARK,
     names.IDS_BEYOND,
     names.IDS_NEWEST_AGE,
+    names.IDS_STORE_BEHIND,
     names.DISK_BYTES,
     names.PAUSED,
 )

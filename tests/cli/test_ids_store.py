@@ -12,8 +12,12 @@ import orjson
 import pytest
 
 from ids_sets import messages, raids
-from program import Ran, started, trawlnet
+from program import Ran, at_once, started, trawlnet
 from servers import free_port
+from trawlnet.crawlers.ids.backlog import Backlog
+from trawlnet.crawlers.ids.storing import Tally
+from trawlnet.observe.alert_shapes import Alert
+from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.sink.queue import Message, open_queue
 
 
@@ -105,3 +109,57 @@ def test_a_server_that_is_not_there_is_named_without_its_password(
     assert ran.code == 12
     assert str(port) in ran.error["error"] and ran.error["hint"]
     assert "secret" not in ran.err + ran.out
+
+
+def test_status_says_how_much_waits_and_since_when(tmp_path: Path) -> None:
+    publish(tmp_path, messages(raids(5)))
+    first = at_once("ids", "status", "-w", tmp_path, "--json").rows[0]
+    assert (first["queue_depth"], first["seconds_behind"]) == (5, None), "nobody has stored yet"
+    assert drain(tmp_path).code == 0
+    stored = at_once("ids", "status", "-w", tmp_path, "--json").rows[0]
+    assert (stored["queue_depth"], stored["seconds_behind"]) == (0, 0.0)
+    publish(tmp_path, messages(raids(7)))
+    behind = at_once("ids", "status", "-w", tmp_path, "--json").rows[0]
+    assert behind["queue_depth"] == 7
+    assert 0.0 < behind["seconds_behind"] < 600.0
+
+
+def test_storing_that_falls_behind_or_puts_aside_is_told(tmp_path: Path) -> None:
+    async def run() -> list[str]:
+        told = Told()
+        queue = await open_queue(tmp_path / "spool", "instance_store")
+        await queue.publish(messages(raids(3)))
+        tally, clock = Tally(), SimClock()
+        backlog = Backlog(queue, tally, told, clock, tmp_path / "store.json")
+        await backlog.look()
+        await clock.sleep(601.0)
+        await backlog.look()
+        tally.put_aside = 1
+        await backlog.look()
+        await queue.close()
+        empty = Backlog(
+            await open_queue(tmp_path / "other", "instance_store"),
+            tally,
+            told,
+            clock,
+            tmp_path / "store.json",
+            _behind=True,
+            _put_aside=1,
+        )
+        assert empty.empty_at == 0.0, "the last run has left it"
+        await empty.look()
+        await empty.queue.close()
+        return [alert.title for alert in told.alerts]
+
+    assert run_sim(run()) == ["store behind", "messages put aside", "store behind: over"]
+
+
+class Told:
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+
+    def tell(self, alert: Alert) -> None:
+        self.alerts.append(alert)
+
+    async def close(self) -> None:
+        """Nothing is left."""

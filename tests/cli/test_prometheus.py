@@ -100,6 +100,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         where = ("-w", folder / "w-pds", "--plc-url", worlds["atproto"]["plc"], "--port", 0)
         registry = start("serve", "pds", "serve", *where, "--json", "--allow-private-hosts")
         targets = {crawler: address_of(crawl) for crawler, crawl in crawls.items()}
+        storing = ("-w", folder / "w-ids", "--metrics-address", "127.0.0.1:0")
+        targets["store"] = address_of(start("store", "ids", "store", *storing))
         base = ready(registry)["url"]
         targets["registry"] = base.removeprefix("http://")
         register(base)

@@ -489,3 +489,33 @@ def test_a_server_that_stays_away_ends_the_patience(rabbit: RabbitServer) -> Non
                 await queue.publish(numbered(1))
 
     asyncio.run(scenario())
+
+
+def test_the_depth_is_what_nobody_has_acked(world: World) -> None:
+    async def scenario() -> None:
+        async with opened(world) as queue:
+            await queue.publish([{"key": str(n)} for n in range(5)])
+            await until(queue, 5)
+            async with aclosing(queue.consume(2)) as deliveries:
+                await (await anext(deliveries)).ack()
+                await (await anext(deliveries)).ack()
+            await until(queue, 3)
+
+    async def until(queue: Queue, wanted: int) -> None:
+        """A server counts a little later than it confirms."""
+        async with asyncio.timeout(120.0):
+            while await queue.depth() != wanted:
+                await asyncio.sleep(0.05)
+
+    asyncio.run(scenario())
+
+
+def test_the_depth_of_a_long_spool_is_about_right(tmp_path: Path) -> None:
+    async def scenario() -> int:
+        queue = await open_queue(tmp_path, "long")
+        await queue.publish([{"key": n, "body": "x" * 4000} for n in range(3000)])
+        depth = await queue.depth()
+        await queue.close()
+        return depth
+
+    assert asyncio.run(scenario()) == pytest.approx(3000, rel=0.01)

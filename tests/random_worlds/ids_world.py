@@ -264,7 +264,8 @@ def crossing_bound(size: int, rate: float, silence: float) -> float:
 @st.composite
 def configs(draw: st.DrawFn, rate: float) -> Controls:
     """The budget is more than twice the rate, as a crawl that is to catch up needs."""
-    most = draw(st.sampled_from([40, 77, 250]))
+    # An answer takes 0.3 s: fewer workers than that could not keep up, whatever the budget.
+    most = max(draw(st.sampled_from([40, 77, 250])), int(1.2 * rate))
     return Controls(
         workers=draw(st.sampled_from([1, 13, 40])),
         min_workers=draw(st.sampled_from([1, 5])),

@@ -492,3 +492,10 @@ def test_a_stated_wait_is_kept(wait: float) -> None:
     assert pilot.wake_at(0.2) >= 0.1 + wait
     assert list(pilot.asks(wait - 1.0, 9)) == []
     assert list(pilot.asks(wait + 1.0, 9)) != []
+
+
+@pytest.mark.parametrize("rate", [0.5, 25.0, 400.0])
+def test_a_quiet_minute_saves_up_no_more_than_a_burst(rate: float) -> None:
+    pace = Pace(rate)
+    pace.spend(pace.ready(0.0))
+    assert pace.ready(60.0) <= max(2.0, 0.1 * rate)

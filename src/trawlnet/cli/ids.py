@@ -128,6 +128,25 @@ def _fleet(config: IdsConfig, workspace: Workspace, as_json: bool) -> int | None
 _UNKNOWN = {"lag_p20_s": None, "newest_id_age_s": None, "key_refused": False, "workers": 0}
 
 
+async def _backlog(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
+    """What is published and not stored yet; a queue on a server is looked at by `ids store`."""
+    from trawlnet.crawlers.ids.backlog import STORE_NOW, backlog_row, read_backlog
+    from trawlnet.crawlers.ids.places import queue_place
+    from trawlnet.crawlers.ids.presets import api_of
+    from trawlnet.net.clock import SystemClock
+    from trawlnet.sink.queue import open_queue
+
+    depth = None
+    if not config.queue:
+        queue = await open_queue(queue_place(config, workspace), api_of(config).queue)
+        try:
+            depth = await queue.depth()
+        finally:
+            await queue.close()
+    found = read_backlog(Workspace(workspace, "ids").state / STORE_NOW)
+    return backlog_row(found, depth, SystemClock().now())
+
+
 async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
     from trawlnet.crawlers.ids.helm import ledger_row
     from trawlnet.crawlers.ids.kept import looked_at
@@ -140,6 +159,7 @@ async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
     place = Workspace(workspace, "ids")
     found = read_now(place.state)
     row: dict[str, Any] = {**_UNKNOWN, "watermark": None, **found}
+    row |= await _backlog(config, workspace)
     if holder(place) is not None:
         return row
     # The figures of a crawl that has ended are old: what stands is in the ledger.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +20,23 @@ from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, now_and_then, say
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
+from trawlnet.engine.ports import Clock
 from trawlnet.net.redact import redact
+from trawlnet.observe.alert_shapes import Webhook
 
 if TYPE_CHECKING:  # Only a run pays for the import.
     from trawlnet.crawlers.ids.storing import Tally
+    from trawlnet.sink.queue import Queue
 
-_KEYS = ("preset", "queue", "store", *CLICKHOUSE)
+_KEYS = (
+    "preset",
+    "queue",
+    "store",
+    *CLICKHOUSE,
+    "webhook",
+    "webhook_shape",
+    "metrics_address",
+)
 _MOST_UNKNOWN = 20  # Hashes that are named at the end.
 _LOOKED_AT = 10_000  # Of them all, to tell which are new.
 
@@ -66,9 +78,14 @@ def store(
     Runs beside a crawl until it is stopped, and may be killed at any instant: what was stored
     before changes nothing. A message that is no report is put aside, and the rest goes on.
     """
+    from trawlnet.cli.alerting import refuse_bad_webhook
+    from trawlnet.cli.run import check_address
     from trawlnet.observe.logs import logging_to  # Slow to load: only who stores pays.
 
     config = load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
+    refuse_bad_webhook(Webhook(config.webhook, config.webhook_shape))
+    if config.metrics_address:
+        check_address(config.metrics_address)
     logs = create(workspace, "ids").logs
     with logging_to(logs, f"ids_store-{datetime.now(UTC):%Y%m%dT%H%M%SZ}", say):
         return asyncio.run(_store(config, workspace, drain, workers, json))
@@ -98,7 +115,8 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
             with stop_event("storing what has come") as stop:
                 say(f"storing {kind.queue} of {_shown(source)} in {_shown(target)}")
                 job = Storing(db, tables, clock, stop, StoreLimits(workers=workers), kind)
-                await job.run(queue, drain=drain, tell=now_and_then(clock, _line))
+                async with _watched(config, path, queue, job.done, clock):
+                    await job.run(queue, drain=drain, tell=now_and_then(clock, _line))
             put_aside = (await queue.counts()).poisoned
         finally:
             await queue.close()
@@ -107,6 +125,27 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
     ended = _Ended(kind.what, job.done, put_aside, unknown, known, clock.now() - begun, code)
     (_emit if as_json else _say)(ended)
     return code
+
+
+@asynccontextmanager
+async def _watched(
+    config: IdsConfig, path: Path, queue: Queue, tally: Tally, clock: Clock
+) -> AsyncIterator[None]:
+    """Figures and alerts of the storing inside."""
+    from trawlnet.cli.alerting import telling
+    from trawlnet.cli.helm import beside
+    from trawlnet.cli.run import exporting
+    from trawlnet.crawlers.ids.backlog import STORE_NOW, Backlog
+    from trawlnet.observe.ids import StoreMeter
+
+    webhook = Webhook(config.webhook, config.webhook_shape)
+    async with telling("ids", webhook, clock) as alerts:
+        place = Workspace(path, "ids").state / STORE_NOW
+        backlog = Backlog(queue, tally, alerts, clock, place)
+        meter = StoreMeter(backlog.figures)
+        async with exporting(meter.text, config.metrics_address), beside(backlog.watch()):
+            yield
+        await backlog.look()
 
 
 @dataclass(frozen=True, slots=True)

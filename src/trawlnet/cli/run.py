@@ -68,7 +68,7 @@ def check_ready(crawler: Crawler[C], config: C, path: Path) -> None:
     """Raises what is wrong with the config, while there is no workspace yet."""
     plan = crawler.plan(config)
     if plan.metrics_address:
-        _check_address(plan.metrics_address)
+        check_address(plan.metrics_address)
     refuse_bad_webhook(plan.webhook)
     crawler.ready(config, path)
 
@@ -184,7 +184,7 @@ class _Run(Generic[C]):
         await self.snapshot(parts)
         try:
             async with (
-                _exporting(scrape.text, self.plan.metrics_address),
+                exporting(scrape.text, self.plan.metrics_address),
                 beside(files.watch(), answering(asked, answer), self.snapshots(parts), live.run()),
                 beside(watcher.run()),
                 showing(progress, style, cast(TextIO, out)),
@@ -280,7 +280,7 @@ def _reloaded(live: Mapping[str, str], dead: Sequence[str]) -> str:
     return "config reloaded: " + ("; ".join(words) or "nothing changed")
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
     try:
         parse_address(address)
     except MetricsAddressError as error:
@@ -288,7 +288,7 @@ def _check_address(address: str) -> None:
 
 
 @asynccontextmanager
-async def _exporting(scrape: Callable[[], Awaitable[bytes]], address: str) -> AsyncIterator[None]:
+async def exporting(scrape: Callable[[], Awaitable[bytes]], address: str) -> AsyncIterator[None]:
     if not address:
         yield
         return

@@ -60,6 +60,10 @@ IDS_WATERMARK = "trawlnet_ids_watermark"
 IDS_BEYOND = "trawlnet_ids_beyond"
 IDS_NEWEST_AGE = "trawlnet_ids_newest_age_seconds"
 IDS_MARKS = "trawlnet_ids_marks"
+IDS_STORE_STORED = "trawlnet_ids_store_stored"
+IDS_STORE_PUT_ASIDE = "trawlnet_ids_store_put_aside"
+IDS_STORE_DEPTH = "trawlnet_ids_store_queue_depth"
+IDS_STORE_BEHIND = "trawlnet_ids_store_seconds_behind"
 
 # Of the pds crawler, as its users know them; observe/pds.py has the figures.
 PDS_SCAN_DURATION = "chive_pds_scan_duration_seconds"
@@ -228,6 +232,10 @@ CATALOGUE: tuple[Listed, ...] = (
         unit=_S,
     ),
     Listed(IDS_MARKS, _G, "Ids of the ledger by mark.", Owner.IDS, ("mark",)),
+    Listed(IDS_STORE_STORED, _C, "Messages that `ids store` has stored.", Owner.IDS),
+    Listed(IDS_STORE_PUT_ASIDE, _C, "Messages that it could not store.", Owner.IDS),
+    Listed(IDS_STORE_DEPTH, _G, "Messages published and not stored yet.", Owner.IDS),
+    Listed(IDS_STORE_BEHIND, _G, "For how long they wait, at most.", Owner.IDS, unit=_S),
     Listed(WEB_PAGES, _C, "Pages stored, by their type.", Owner.WEB, ("page_type",)),
     Listed(WEB_BYTES, _C, "Bytes of pages stored.", Owner.WEB, unit=_B),
     Listed(WEB_UNCHANGED, _C, "Pages that servers said are as they were.", Owner.WEB),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import Histogram
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -138,3 +138,30 @@ class IdsMeter(Collector):
         if standing.newest_age is not None:
             yield alone(names.IDS_NEWEST_AGE, standing.newest_age)
         yield by_label(names.IDS_MARKS, standing.lengths or {})
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFigures:
+    """How `ids store` is doing."""
+
+    stored: int
+    put_aside: int
+    depth: int  # Messages that wait ...
+    behind: float  # ... for so many seconds at most.
+
+
+class StoreMeter(Collector):
+    def __init__(self, figures: Callable[[], StoreFigures]) -> None:
+        self._figures = figures
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    async def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        figures = self._figures()
+        yield alone(names.IDS_STORE_STORED, figures.stored)
+        yield alone(names.IDS_STORE_PUT_ASIDE, figures.put_aside)
+        yield alone(names.IDS_STORE_DEPTH, figures.depth)
+        yield alone(names.IDS_STORE_BEHIND, figures.behind)

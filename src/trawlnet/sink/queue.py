@@ -79,6 +79,9 @@ class Queue(Protocol):
 
     async def counts(self) -> QueueCounts: ...
 
+    async def depth(self) -> int:
+        """Messages that nobody has acked; of a long spool about so many."""
+
     async def close(self) -> None: ...
 
 

@@ -114,6 +114,9 @@ class RabbitQueue:
         ready = await self._ready()
         return QueueCounts(None, ready, poisoned=self._poisoned)
 
+    async def depth(self) -> int:
+        return await self._ready()
+
     async def close(self) -> None:
         self._closed = True
         for inbox in list(self._inboxes):

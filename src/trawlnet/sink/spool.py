@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+_COUNTED_BYTES = 8 << 20  # Of a spool; the number of messages in a longer one is estimated.
+
 _SILENCE = 5.0  # Seconds that a publisher waits before people are told.
 _FULL = "the queue is full: waiting for whoever reads it"
 
@@ -66,6 +68,13 @@ class Spool:
         backlog = await self._in_thread(self._backlog)
         read = self._reader.poisoned if self._reader else 0
         return QueueCounts(backlog, None, poisoned=self._poisoned + read)
+
+    async def depth(self) -> int:
+        return await self._in_thread(self._messages)
+
+    def _messages(self) -> int:
+        with disk_errors(f"reading spool {self._files.path}"):
+            return self._files.messages(self._mark(), _COUNTED_BYTES)
 
     async def close(self) -> None:
         try:

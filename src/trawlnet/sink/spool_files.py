@@ -67,6 +67,21 @@ class SpoolDirectory:
         sizes = ((n, _size(self.segment(n))) for n in self.numbers() if n >= mark.segment)
         return sum(max(0, size - mark.offset) if n == mark.segment else size for n, size in sizes)
 
+    def messages(self, mark: Position, most: int) -> int:
+        """How many lines are beyond a position; an estimate if they have more bytes than `most`."""
+        left, lines, read = most, 0, 0
+        for n in self.numbers():
+            if n < mark.segment or left <= 0:
+                continue
+            try:
+                with self.segment(n).open("rb") as file:
+                    file.seek(mark.offset if n == mark.segment else 0)
+                    found = file.read(left)
+            except FileNotFoundError:
+                continue  # Its last message has just been acked.
+            left, lines, read = left - len(found), lines + found.count(b"\n"), read + len(found)
+        return lines if left > 0 or not read else round(lines * self.backlog(mark) / read)
+
     def delete_before(self, number: int) -> None:
         stale = [n for n in self.numbers() if n < number]
         for n in stale:
