@@ -76,6 +76,16 @@ def test_a_sitemap_that_the_config_names_is_read_or_the_crawl_is_not_done(
     assert ran.code == code and ran.rows[-1]["given_up"] == (code == 3), ran.err
 
 
+@pytest.mark.parametrize("answer", [(404, b""), (503, b""), (200, b"<html></html>")], ids=str)
+def test_a_schedule_that_ends_says_which_source_was_not_read(
+    answer: tuple[int, bytes], tmp_path: Path
+) -> None:
+    with answering(answer) as url:
+        flags = ("--once", "--relay", url, "--allow-private-hosts", "-w", tmp_path, "--json")
+        ran = at_once("pds", "crawl", *flags)
+    assert ran.code == 12 and f"not read to its end: {url}" in ran.error["error"], ran.err
+
+
 def test_a_no_that_the_crawl_needs_is_told_with_its_reason() -> None:
     refused = Outcome(Reason.REFUSED, detail="a private address")
     told = refused.as_given_up("not read")

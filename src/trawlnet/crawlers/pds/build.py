@@ -184,8 +184,8 @@ def scanning(parts: ScanParts) -> Scan:
     return scan
 
 
-async def _nothing() -> None:
-    return None
+async def _nothing() -> str:
+    return ""
 
 
 def _name(workspace: Path, clock: Clock) -> str:

@@ -58,6 +58,7 @@ class Rounds:
         self._interval = interval
         self._discovered = discovered  # Set after each round.
         self._note = ""  # What we wrote last while at work.
+        self._unread = ""  # Why a source of our last round was not read to its end.
         self._me = f"{socket.gethostname()}:{os.getpid()}:{id(self)}"
 
     async def run(self, control: Control) -> None:
@@ -75,9 +76,9 @@ class Rounds:
                 log.warning("discovery failed", extra={"error": str(error)})
                 await clock.sleep(_AFTER_TROUBLE)
 
-    async def once(self) -> None:
+    async def once(self) -> str:
         """Now; or, if another process is at it, when that has ended. Those that are started
-        together do it once."""
+        together do it once. Gives why a source was not read to its end, if we have asked it."""
         clock, is_done = self._finder.clock, not self._sources.any
         while not is_done:
             told = await self._told()
@@ -87,6 +88,7 @@ class Rounds:
                 is_done = ended.text is not None and not ended.by
             else:
                 is_done = told.is_fresh(clock.now()) or await self._round(told)
+        return self._unread
 
     async def _ended(self, told: _Told) -> _Told:
         """Wait until whoever is at it is no more."""
@@ -120,6 +122,7 @@ class Rounds:
         await self._put(self._note, f"{self._finder.clock.now()}")
         for source, tally in tallies.items():
             log.info("discovered", extra={"source": source, **tally.row()})
+        self._unread = "; ".join(tally.error for tally in tallies.values() if tally.error)
         self._discovered.set()
         return True
 

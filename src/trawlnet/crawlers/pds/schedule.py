@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
 from trawlnet.crawlers.pds.scan_parts import ScanResult
 from trawlnet.crawlers.pds.verdict import conclude, excuse
@@ -209,6 +210,9 @@ class RegistryStore:
                 return  # It runs out by itself.
 
 
+_UNREAD = "see to its address, then run the same command again"
+
+
 class DueSource:
     """A batch of what is due, then what was cut short, until it is time for the next batch; or,
     once, batch after batch until nothing is left to ask."""
@@ -219,8 +223,9 @@ class DueSource:
         clock: Clock,
         rota: Rota,
         discovered: asyncio.Event,
-        before: Callable[[], Awaitable[None]],
+        before: Callable[[], Awaitable[str]],
     ) -> None:
+        """`before` looks for PDSes, and gives why a source was not read to its end."""
         self._store = store
         self._clock = clock
         self._rota = rota
@@ -231,7 +236,7 @@ class DueSource:
         rota = self._rota
         # Those that were cut short have the time between batches to themselves.
         fresh = rota.which if rota.once else replace(rota.which, begun=False)
-        await self._before()
+        unread = await self._before()
         while True:
             begun = self._clock.now()
             self._discovered.clear()
@@ -241,6 +246,9 @@ class DueSource:
             elif rota.once:
                 due = await self._store.next_begun(rota)
                 if due > begun + rota.interval:
+                    # All that is known is scanned; what that source has nobody knows.
+                    if unread:
+                        raise Unanswered(f"a source was not read to its end: {unread}", _UNREAD)
                     return
                 await self._pause(due)
             if not rota.once:
