@@ -44,12 +44,14 @@ def redis() -> Iterator[RedisServer]:
 def drawn_worlds(draw: st.DrawFn) -> FleetWorld:
     hosts = []
     for number in range(draw(st.integers(2, 7))):
-        keys = draw(st.integers(1, 14))
+        # A gap that is longer than lanes take to change hands shows whether it is kept then.
+        gap = draw(st.sampled_from([0.01, 0.03, 0.07, 0.15, 0.9]))
+        keys = draw(st.integers(1, 14 if gap < 0.5 else 4))
         hosts.append(
             Host(
                 name=f"pds{number}.example",
                 keys=keys,
-                gap=draw(st.sampled_from([0.01, 0.03, 0.07, 0.15])),
+                gap=gap,
                 latency=draw(st.sampled_from([0.001, 0.02, 0.12])),
                 missing=draw(st.integers(0, keys // 4)),
                 hidden=draw(st.integers(0, keys // 2)),
