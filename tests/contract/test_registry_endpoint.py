@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import quote, unquote, urljoin
 
 import pytest
 from tests.registry_rows import fill_registry
@@ -352,9 +354,41 @@ def test_the_listing_can_be_narrowed(shared: Running) -> None:
     assert shared.ask("GET", "/api/pds?q=%25").json["pdses"] == []
 
 
+def test_the_page_is_turned_forwards_and_back_in_any_order(shared: Running) -> None:
+    rows = shared.ask("GET", "/api/pds?source=relay_listhosts&limit=1000").json["pdses"]
+    ranked = sorted(rows, key=lambda row: (-row["chive_record_count"], row["pds_url"]))
+    seen: list[str] = []
+    path: str | None = "/?source=relay_listhosts&sort=records"
+    back: list[bool] = []
+    for _ in range(20):
+        if path is None:
+            break
+        body = shared.ask("GET", path).body.decode()
+        assert f"of {len(rows):,}, with {sum(row['chive_record_count'] for row in rows):,}" in body
+        seen += [unquote(url) for url in re.findall(r'class="host" href="pds\?url=([^"]+)"', body)]
+        back.append('rel="prev"' in body)
+        following = re.search(r'rel="next" href="\./([^"#]+)#find"', body)
+        path = f"/{unescape(following.group(1))}" if following else None
+    assert seen == [row["pds_url"] for row in ranked]
+    assert back == [False] + [True] * (len(back) - 1)
+
+
+def test_each_server_has_a_page_of_its_own(shared: Running) -> None:
+    row = shared.ask("GET", "/api/pds?status=unreachable&limit=1").json["pdses"][0]
+    answer = shared.ask("GET", f"/pds?url={quote(row['pds_url'], safe='')}")
+    body = unescape(answer.body.decode())
+    assert answer.status == 200 and row["last_error"] in body and row["pds_url"] in body
+    assert "Unreachable" in body
+    assert shared.ask("GET", "/pds?url=https%3A%2F%2Fnobody.pds-world.net").status == 404
+    assert shared.ask("GET", "/pds").status == 404
+
+
 @pytest.mark.parametrize(
     "query",
     [
+        "page=0",
+        "page=x",
+        "sort=size",
         "limit=0",
         "limit=1001",
         "limit=x",

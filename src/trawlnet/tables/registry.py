@@ -15,6 +15,7 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.formats.domain import registrable_domain
 from trawlnet.formats.origin import canonical_origin
 from trawlnet.tables.registry_bans import Bans, literally
+from trawlnet.tables.registry_browse import Browsed, Wish, browse
 from trawlnet.tables.registry_entry import (
     BANNED,
     OVER_BUDGET,
@@ -294,6 +295,10 @@ class Registry:
         values = {"status": status or "", "source": source or "", "after": after or ""}
         values["pattern"] = f"%{literally(contains.lower())}%" if contains else ""
         return await self._listed("listing", values, limit)
+
+    async def browse(self, wish: Wish) -> Browsed:
+        """One page of the rows that fit, and how many there are."""
+        return await browse(self._db, wish)
 
     async def largest(self, limit: int = 10) -> list[PdsRow]:
         """By records, then by accounts."""

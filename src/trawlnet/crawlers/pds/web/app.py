@@ -28,6 +28,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/", "GET", people.home),
     ("/register", "POST", people.take_form),
     ("/register", "GET", people.back_to_the_form),
+    ("/pds", "GET", people.one),
     ("/docs", "GET", people.describe),
     ("/static/style.css", "GET", people.style),
     ("/static/icon.svg", "GET", people.icon),

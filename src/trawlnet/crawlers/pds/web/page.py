@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
 from urllib.parse import urlencode
 
 from trawlnet.crawlers.pds.web.chart import Hour, bars_over_time, share_bar
 from trawlnet.crawlers.pds.web.markup import Markup, fill, joined
 from trawlnet.engine.outcome import Reason
+from trawlnet.tables.registry_browse import Browsed, Sort, Wish
 from trawlnet.tables.registry_rules import PdsRow, Source, Status
 from trawlnet.tables.registry_stats import HourlyScans, Stats
 
 _SHOWN_ERROR = 120  # Characters.
+_LONGEST_ERROR = 300
 _UNKNOWN = "\N{EN DASH}"
 _HOUR = 3600  # Seconds.
 _HOURS = 48
@@ -26,15 +30,15 @@ class Figures:
     now: float
 
 
+_ANYTHING = Wish()
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """What was looked for, and what was found; without a question nothing was looked for."""
 
-    query: str = ""
-    status: Status | None = None
-    source: Source | None = None
-    rows: Sequence[PdsRow] | None = None
-    more: str = ""  # Where the next page begins.
+    wish: Wish = _ANYTHING
+    found: Browsed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +62,17 @@ def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
         servers="server" if stats.total == 1 else "servers",
         tiles=joined(_tile(status, stats.by_status.get(status, 0)) for status in Status),
         hours=_scans(hours_of(stats.scans, figures.now)),
-        query=search.query,
-        status_options=_options(search.status),
+        query=search.wish.contains,
+        status_options=_options(_named(Status, _STATUS_LABELS), search.wish.status),
+        source_options=_options(_named(Source, _SOURCES), search.wish.source),
+        sort_options=_options(_SORTS, search.wish.sort),
         results=_results(figures, search),
         register=_form(notice),
         sources=_shares("PDSes by source", "Source", _sources(stats.by_source)),
         failures=_failures(stats.failures),
     )
-    title = f"{search.query}: PDS registry" if search.query else "PDS registry"
+    query = search.wish.contains
+    title = f"{query}: PDS registry" if query else "PDS registry"
     return page(title, content, at_home=_AT)
 
 
@@ -87,8 +94,11 @@ def _tile(status: Status, count: int) -> Markup:
     return fill("tile", kind=status, status=status, label=label, gloss=gloss, count=count)
 
 
-def _options(chosen: Status | None) -> Markup:
-    words = [("", "Any"), *((str(status), _STATUSES[status][0]) for status in Status)]
+def _named(words: Iterable[StrEnum], labels: Mapping[Any, str]) -> Mapping[str, str]:
+    return {"": "Any", **{str(word): labels[word] for word in words if word in labels}}
+
+
+def _options(words: Mapping[str, str], chosen: StrEnum | None) -> Markup:
     return joined(
         fill(
             "option",
@@ -96,7 +106,7 @@ def _options(chosen: Status | None) -> Markup:
             label=label,
             chosen=Markup(" selected") if value == (chosen or "") else _NOT,
         )
-        for value, label in words
+        for value, label in words.items()
     )
 
 
@@ -152,18 +162,35 @@ def _shares(caption: str, what: str, counts: Mapping[str, int]) -> Markup:
 
 
 def _results(figures: Figures, search: Search) -> Markup:
-    if search.rows is None:
+    found, wish = search.found, search.wish
+    if found is None:
         if not figures.largest:
             return fill("empty", text="The registry is empty. Register the first one.")
         return _table("The largest that are known.", figures.largest, _NOT)
-    if not search.rows:
+    if not found.rows:
         return fill("empty", text="Nothing fits. Try a shorter part of the name.")
-    asked = {"q": search.query, "status": search.status, "source": search.source}
-    kept = {name: value for name, value in asked.items() if value}
-    href = f"./?{urlencode(kept | {'after': search.more})}#find"
-    more = fill("more", href=href) if search.more else _NOT
-    count = f"{len(search.rows)}{' of more' if search.more else ''} found."
-    return _table(count, search.rows, more)
+    first = (wish.page - 1) * wish.size + 1
+    count = (
+        f"{first:,} to {first + len(found.rows) - 1:,} of {found.total:,}, with {found.records:,} "
+        f"records; {found.accounts:,} accounts, as relays tell."
+    )
+    return _table(count, found.rows, _pages(wish, found))
+
+
+def _pages(wish: Wish, found: Browsed) -> Markup:
+    last = -(-found.total // wish.size)
+    links = []
+    if wish.page > 1:
+        links.append(fill("page_link", href=_href(wish, wish.page - 1), rel="prev", text="Back"))
+    if wish.page < last:
+        links.append(fill("page_link", href=_href(wish, wish.page + 1), rel="next", text="Next"))
+    return fill("pages", here=wish.page, last=last, links=joined(links))
+
+
+def _href(wish: Wish, page: int) -> str:
+    asked = {"q": wish.contains, "status": wish.status, "source": wish.source, "sort": wish.sort}
+    kept = {name: str(value) for name, value in asked.items() if value}
+    return f"./?{urlencode(kept | {'page': str(page)})}#find"
 
 
 def _table(told: str, rows: Sequence[PdsRow], more: Markup) -> Markup:
@@ -171,9 +198,10 @@ def _table(told: str, rows: Sequence[PdsRow], more: Markup) -> Markup:
 
 
 def _row(row: PdsRow) -> Markup:
-    error = row.last_error if row.consecutive_failures else None
+    error = row.last_error
     return fill(
         "host_row",
+        href=f"pds?{urlencode({'url': row.pds_url})}",
         host=row.pds_url.removeprefix("https://"),
         error=fill("host_error", text=error[:_SHOWN_ERROR]) if error else _NOT,
         status=row.status,
@@ -182,6 +210,33 @@ def _row(row: PdsRow) -> Markup:
         records=row.chive_record_count if row.last_scan_at else _UNKNOWN,
         scanned=_when(row.last_scan_at),
     )
+
+
+def single(row: PdsRow, now: float) -> str:
+    """The page of one PDS: every column that means something to people."""
+    due = "now" if (row.next_scan_at or 0.0) <= now else _when(row.next_scan_at)
+    facts = {
+        "Status": f"{_STATUSES[row.status][0]}: {_STATUSES[row.status][1]}",
+        "Heard of": f"{_when(row.discovered_at)} ({_SOURCES[row.discovery_source]})",
+        "Read by a relay": "yes" if row.is_relay_connected else "not that we know",
+        "Accounts": _UNKNOWN if row.account_count is None else f"{row.account_count:,}",
+        "Records": f"{row.chive_record_count:,}" if row.last_scan_at else _UNKNOWN,
+        "Indexed": f"{row.indexed_record_count:,}" if row.last_scan_at else _UNKNOWN,
+        "Last complete scan": _when(row.last_scan_at),
+        "Last try": f"{_when(row.last_try_at)}{_how(row)}",
+        "Failures in a row": f"{row.consecutive_failures:,}",
+        "Last trouble": (row.last_error or "none")[:_LONGEST_ERROR],
+        "Next scan": due,
+    }
+    rows = joined(fill("fact", label=label, value=value) for label, value in facts.items())
+    host = row.pds_url.removeprefix("https://")
+    json = f"api/pds?{urlencode({'q': host, 'limit': 1})}"
+    content = fill("single", host=host, url=row.pds_url, rows=rows, json=json)
+    return page(f"{host}: PDS registry", content)
+
+
+def _how(row: PdsRow) -> str:
+    return f", {row.last_reason.replace('_', ' ')}" if row.last_reason else ""
 
 
 def _when(instant: float | None) -> str:
@@ -203,6 +258,14 @@ _STATUSES = {
     Status.SCANNING: ("Scanning", "being asked right now"),
     Status.UNREACHABLE: ("Unreachable", "failed five times in a row"),
     Status.NO_CHIVE_RECORDS: ("No records", "looked at every 7 days"),
+}
+_STATUS_LABELS = {status: label for status, (label, _) in _STATUSES.items()}
+_SORTS = {
+    str(Sort.NAME): "Name",
+    str(Sort.RECORDS): "Most records",
+    str(Sort.ACCOUNTS): "Most accounts",
+    str(Sort.SCANNED): "Latest scan",
+    str(Sort.FAILURES): "Most failures",
 }
 _SOURCES = {
     Source.PLC: "PLC directory",

@@ -12,7 +12,7 @@ from trawlnet.crawlers.pds.web.answers import STATUS_OF
 from trawlnet.crawlers.pds.web.description import description
 from trawlnet.crawlers.pds.web.endpoint import enter
 from trawlnet.crawlers.pds.web.markup import packaged
-from trawlnet.crawlers.pds.web.page import Notice, Search, overview
+from trawlnet.crawlers.pds.web.page import Notice, Search, overview, single
 from trawlnet.crawlers.pds.web.register import Accepted, Declined, Fault
 from trawlnet.crawlers.pds.web.requests import (
     Filter,
@@ -22,6 +22,8 @@ from trawlnet.crawlers.pds.web.requests import (
     is_same_origin,
 )
 from trawlnet.crawlers.pds.web.site import Site
+from trawlnet.tables.registry_browse import Sort, Wish
+from trawlnet.tables.registry_rules import as_shown
 
 _ROWS = 25  # Of one page of results.
 _MOST_FIELDS = 5
@@ -78,17 +80,22 @@ async def _overview(
 
 
 async def _search(site: Site, wanted: Filter) -> Search:
-    if not wanted.contains and wanted.status is None and wanted.source is None:
+    is_asked = wanted.contains or wanted.status or wanted.source or wanted.sort
+    if not is_asked and wanted.page == 1:
         return Search()
-    rows = await site.desk.books.listing(
-        status=wanted.status,
-        source=wanted.source,
-        contains=wanted.contains,
-        after=wanted.after,
-        limit=_ROWS + 1,
-    )
-    more = rows[_ROWS - 1].pds_url if len(rows) > _ROWS else ""
-    return Search(wanted.contains, wanted.status, wanted.source, rows[:_ROWS], more)
+    sort = wanted.sort or Sort.NAME
+    wish = Wish(wanted.contains, wanted.status, wanted.source, sort, wanted.page, _ROWS)
+    return Search(wish, await site.desk.books.browse(wish))
+
+
+async def one(site: Site, request: Request) -> Response:
+    """All that is known of one PDS."""
+    url = request.query_params.get("url", "")
+    row = await site.desk.books.get(url) if url else None
+    if row is None:
+        raise HTTPException(404, "There is no such PDS in this registry.")
+    now = site.desk.clock.now()
+    return HTMLResponse(single(as_shown(row, now), now), headers=_NOT_KEPT)
 
 
 async def _about(site: Site, url: str) -> Notice | None:

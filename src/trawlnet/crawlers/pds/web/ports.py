@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from trawlnet.tables.registry_browse import Browsed, Wish
 from trawlnet.tables.registry_rules import PdsRow, Registered, Source, Status
 from trawlnet.tables.registry_stats import Stats
 
@@ -29,6 +30,8 @@ class Books(Protocol):
         limit: int = 100,
     ) -> Answering[Sequence[PdsRow]]:
         """In the order of URLs, beyond the URL `after`."""
+
+    def browse(self, wish: Wish) -> Answering[Browsed]: ...
 
     def largest(self, limit: int = 10) -> Answering[Sequence[PdsRow]]: ...
 

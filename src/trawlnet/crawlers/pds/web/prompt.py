@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from trawlnet.crawlers.pds.web.ports import Books
 from trawlnet.tables.errors import TablesUnreachable
+from trawlnet.tables.registry_browse import Browsed, Wish
 from trawlnet.tables.registry_rules import PdsRow, Registered, Source, Status
 from trawlnet.tables.registry_stats import Stats
 
@@ -45,6 +46,9 @@ class PromptBooks:
                 status=status, source=source, contains=contains, after=after, limit=limit
             )
         )
+
+    async def browse(self, wish: Wish) -> Browsed:
+        return await self._soon(self._books.browse(wish))
 
     async def largest(self, limit: int = 10) -> Sequence[PdsRow]:
         return await self._soon(self._books.largest(limit))

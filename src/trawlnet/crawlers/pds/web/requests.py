@@ -13,12 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from trawlnet.crawlers.pds.web.buckets import neighbourhood
+from trawlnet.tables.registry_browse import Sort
 from trawlnet.tables.registry_rules import Source, Status
 
 _MOST_BODY = 8 << 10  # Bytes; a URL and a few words around it.
 _BODY_SECONDS = 10.0
 _MOST_ROWS = 1000
 _USUAL_ROWS = 100
+_MOST_PAGES = 100_000
 _LONGEST_NAME = 253  # Characters of a host's name, or of a part of it.
 _LONGEST_URL = 2048
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -36,6 +38,8 @@ class Filter:
     source: Source | None = None
     after: str = ""
     limit: int = _USUAL_ROWS
+    sort: Sort | None = None
+    page: int = 1
 
 
 def address_of(request: Request) -> str:
@@ -84,7 +88,9 @@ def filter_of(request: Request) -> Filter:
         status=_one_of(Status, query.get("status", ""), "status"),
         source=_one_of(Source, query.get("source", ""), "source"),
         after=_text(query.get("after", ""), "after", _LONGEST_URL),
-        limit=_count(query.get("limit", str(_USUAL_ROWS))),
+        limit=_count(query.get("limit", str(_USUAL_ROWS)), "limit", _MOST_ROWS),
+        sort=_one_of(Sort, query.get("sort", ""), "sort"),
+        page=_count(query.get("page", "1"), "page", _MOST_PAGES),
     )
 
 
@@ -103,9 +109,9 @@ def _one_of(kind: type[E], value: str, name: str) -> E | None:
         raise HTTPException(400, f"{name} must be one of {', '.join(kind)}.") from None
 
 
-def _count(value: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", value) or not 1 <= int(value) <= _MOST_ROWS:
-        raise HTTPException(400, f"limit must be a number from 1 to {_MOST_ROWS}.")
+def _count(value: str, name: str, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", value) or not 1 <= int(value) <= most:
+        raise HTTPException(400, f"{name} must be a number from 1 to {most}.")
     return int(value)
 
 
