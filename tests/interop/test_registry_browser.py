@@ -128,7 +128,7 @@ def test_results_go_on_on_the_next_page(site: Running, browser: webdriver.Chrome
     seen: list[str] = []
     for _ in range(20):
         seen += hosts(browser)
-        more = browser.find_elements(By.CSS_SELECTOR, ".more a")
+        more = browser.find_elements(By.CSS_SELECTOR, ".more a[rel=next]")
         if not more:
             break
         browser.execute_script("arguments[0].focus()", more[0])

@@ -171,8 +171,8 @@ def _results(figures: Figures, search: Search) -> Markup:
         return fill("empty", text="Nothing fits. Try a shorter part of the name.")
     first = (wish.page - 1) * wish.size + 1
     count = (
-        f"{first:,} to {first + len(found.rows) - 1:,} of {found.total:,}, with {found.records:,} "
-        f"records; {found.accounts:,} accounts, as relays tell."
+        f"{found.total:,} found, with {found.records:,} records and {found.accounts:,} accounts, "
+        f"as relays tell; here are {first:,} to {first + len(found.rows) - 1:,}."
     )
     return _table(count, found.rows, _pages(wish, found))
 
