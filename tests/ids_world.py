@@ -63,15 +63,12 @@ def marks(folder: Path) -> dict[int, Mark]:
 def wrongs(traffic: Traffic, folder: Path, until: float) -> dict[str, list[int]]:
     """What is not as it must be, of all ids that were handed out before this time."""
     known, stored = marks(folder), Counter(published(folder))
-    withheld = set(published(folder, "pgcr_blocked_retry"))
     found: dict[str, list[int]] = {"lost": [], "claimed": [], "unsettled": []}
     for number in range(FIRST, traffic.head(until) + 1):
         mark = known.get(number)
         match traffic.state(number, until + 60.0):
             case State.VISIBLE if mark is Mark.EMBARGOED:
-                # It is looked at again now and then; until then its queue has it.
-                if number not in withheld:
-                    found["lost"].append(number)
+                pass  # The ledger has it, and it is looked at again now and then.
             case State.VISIBLE:
                 if traffic.is_raid(number) and not stored[number]:
                     found["lost"].append(number)

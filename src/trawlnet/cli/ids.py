@@ -179,9 +179,7 @@ IDS = Crawler(
     forget=_forget,
     outputs=(
         "spool/instance_store",
-        "spool/pgcr_blocked_retry",
         "spool/items",
-        "spool/items_blocked_retry",
         "logs/missed.log",
     ),
     public_key=lambda key: key,

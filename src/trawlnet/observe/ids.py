@@ -72,7 +72,7 @@ class IdsMeter(Collector):
         self.standing: Callable[[], Standing] = Standing
         self.yields = metrics.yields
         self.figures = metrics.figures  # For people to look at; whoever steers fills them.
-        self.yields |= {"stored": 0, "withheld": 0}
+        self.yields |= {"stored": 0}
         self.verdicts: Counter[str] = Counter()
         # Every result is there before it has happened: a share of nothing is 0, not unknown.
         first_tries = {(str(number), "1"): 0 for number in STATUSES.values()}
@@ -105,10 +105,9 @@ class IdsMeter(Collector):
                 lag = self._lag_children[labels] = self._lag.labels(*labels)
             lag.observe(asked.lag)
 
-    def published(self, found: int, withheld: int) -> None:
+    def published(self, found: int) -> None:
         """They are durable now."""
         self.yields["stored"] += found
-        self.yields["withheld"] += withheld
 
     def lag_p20(self, now: float) -> float | None:
         return self._lags.quantile(now, _P20)

@@ -35,7 +35,6 @@ class Api:
     path: str  # With {id}.
     read: Callable[[int, Response], Reading]
     queue: str  # Where what exists and is wanted is published.
-    blocked_queue: str
     anchor: str = ""  # Path that answers with the newest id; empty if there is none.
     key_header: str = ""
     key_variable: str = ""  # The environment variable that holds the key.

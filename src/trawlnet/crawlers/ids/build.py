@@ -6,12 +6,11 @@ import math
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.ids.api import Api, api_headers
+from trawlnet.crawlers.ids.api import api_headers
 from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.budget import heeding
 from trawlnet.crawlers.ids.config import IdsConfig, manners
@@ -58,7 +57,7 @@ from trawlnet.observe.ids import IdsMeter, Standing
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.trace import traced_turns
 from trawlnet.observe.troubles import BEGAN, ENDED
-from trawlnet.sink.queue import Queue, open_queue
+from trawlnet.sink.queue import open_queue
 
 _ALONE = Mandate()
 _SHARED_EVERY = 5.0  # Seconds between two notes of the figures in Redis.
@@ -81,7 +80,8 @@ async def open_parts(
         make_directory(folder)
         ledger = await ledger_to_write(config, folder, server.lane, mandate.token)
         stack.push_async_callback(ledger.close)
-        queues = await _open_queues(config, workspace, api, stack)
+        found = await open_queue(queue_place(config, workspace), api.queue)
+        stack.push_async_callback(found.close)
         gate = Gate(clock, manners(config), barred_until=mandate.barred_until)
         turns = traced_turns(gate, metrics.ways)
         http = await stack.enter_async_context(_http(config, turns, clock))
@@ -108,15 +108,14 @@ async def open_parts(
             ledger.lengths,
             head.age(clock.now()),
         )
-        withheld = {n for a, b in position.embargoed for n in range(a, b)}
-        handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch, withheld)
-        sink = QueueingSink(queues.found, queues.withheld, meter.published, mandate.may_put)
+        handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch)
+        sink = QueueingSink(found, meter.published, mandate.may_put)
         companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [
             helm.steer,
             heeding(gate, server.lane, askers, clock),
         ]
         if not config.queue:  # A server has bounds of its own.
-            room = Room(queues.found, askers, config.max_spool, metrics.alerts, clock)
+            room = Room(found, askers, config.max_spool, metrics.alerts, clock)
             companions.append(room.watch)
         if api.anchor:
             companions.append(helm.look_for_anchor)
@@ -194,23 +193,6 @@ def _askers(config: IdsConfig, ledger: IdsLedger, position: Position, clock: Clo
     askers = Askers(pilot_for(config, position), second)
     ledger.askers = askers
     return askers
-
-
-@dataclass(frozen=True, slots=True)
-class _Queues:
-    found: Queue
-    withheld: Queue
-
-
-async def _open_queues(
-    config: IdsConfig, workspace: Path, api: Api, stack: AsyncExitStack
-) -> _Queues:
-    where = queue_place(config, workspace)
-    found = await open_queue(where, api.queue)
-    stack.push_async_callback(found.close)
-    withheld = await open_queue(where, api.blocked_queue)
-    stack.push_async_callback(withheld.close)
-    return _Queues(found, withheld)
 
 
 def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:

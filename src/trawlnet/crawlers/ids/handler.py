@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from trawlnet.crawlers.ids.api import Api, Reading
 from trawlnet.crawlers.ids.askers import Asked, Askers
-from trawlnet.crawlers.ids.publish import Found, Withheld
+from trawlnet.crawlers.ids.publish import Found
 from trawlnet.crawlers.ids.words import Answer, Entry, Verdict
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
@@ -51,7 +51,6 @@ class IdsHandler:
     askers: Askers
     clock: Clock
     watch: Watch
-    withheld: set[int]  # Published as such already.
     _spoilt: OrderedDict[int, str] = field(default_factory=OrderedDict)
 
     async def __call__(self, task: Task) -> Outcome:
@@ -72,7 +71,7 @@ class IdsHandler:
         self.watch(answer, reading, entries, now)
         return Outcome(
             _reason(reading, response),
-            items=self._items(number, reading),
+            items=_items(reading),
             wait=reading.wait,
             detail=reading.detail,
             news=entries,
@@ -83,16 +82,6 @@ class IdsHandler:
             return self.api.read(number, response)
         detail = f"{response.reason}: {response.detail}"
         return Reading(Verdict.FAILED, NO_ANSWER, wait=response.wait, detail=detail)
-
-    def _items(self, number: int, reading: Reading) -> list[Found | Withheld]:
-        if reading.verdict is Verdict.STORED and reading.message is not None:
-            return [Found(reading.message)]
-        if reading.verdict is Verdict.EMBARGOED and number not in self.withheld:
-            self.withheld.add(number)
-            return [Withheld(number)]
-        if reading.verdict is not Verdict.EMBARGOED:
-            self.withheld.discard(number)
-        return []
 
     def _query(self, number: int, attempt: int) -> str:
         """A changed URL passes caches that keep a spoilt answer."""
@@ -106,6 +95,12 @@ class IdsHandler:
                 self._spoilt.popitem(last=False)
         elif self._spoilt:
             self._spoilt.pop(number, None)
+
+
+def _items(reading: Reading) -> list[Found]:
+    if reading.verdict is Verdict.STORED and reading.message is not None:
+        return [Found(reading.message)]
+    return []
 
 
 def _reason(reading: Reading, response: Response | Trouble) -> Reason:

@@ -130,7 +130,6 @@ PGCR = Api(
     path=PATH,
     read=read,
     queue="instance_store",
-    blocked_queue="pgcr_blocked_retry",
     key_header="X-API-Key",
     key_variable="BUNGIE_API_KEY",
     words=frozenset(

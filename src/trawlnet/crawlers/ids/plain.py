@@ -80,7 +80,6 @@ def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> A
         path=PATH,
         read=PlainReader(time_key or TIME, pairs, keyed),
         queue="items",
-        blocked_queue="items_blocked_retry",
         anchor=ANCHOR,
         key_header="Authorization",
         words=frozenset(map(str, Verdict)) | {_KEY_REFUSED},

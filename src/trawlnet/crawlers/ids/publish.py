@@ -17,35 +17,22 @@ class Found:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """An id that exists, and is not to be had yet."""
-
-    id: int
-
-
 class QueueingSink:
     """Published twice after a crash between the two writes; the key in a message tells."""
 
     def __init__(
         self,
         found: Queue,
-        withheld: Queue,
-        told: Callable[[int, int], None],
+        told: Callable[[int], None],
         may_put: Callable[[], Awaitable[None]],
     ) -> None:
         self._found = found
-        self._withheld = withheld
-        self._told = told  # How many of each are published now.
+        self._told = told  # How many more are published now.
         self._may_put = may_put  # Raises when another process has taken over.
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        items = [item for _, items in batch for item in items]
-        found = [item.message for item in items if isinstance(item, Found)]
-        withheld = [item.id for item in items if isinstance(item, Withheld)]
+        found = [item.message for _, items in batch for item in items]
         await self._may_put()
         if found:
             await self._found.publish(found)
-        if withheld:
-            await self._withheld.publish(withheld)
-        self._told(len(found), len(withheld))
+        self._told(len(found))
