@@ -110,3 +110,9 @@ def test_a_long_text_takes_no_long_time(unit: str) -> None:
     begun = time.process_time()
     redact(unit * 200_000)
     assert time.process_time() - begun < 2.0
+
+
+def test_a_bound_is_no_secret_whatever_it_counts() -> None:
+    given = {"traps": {"max_tokens": 1000}, "max_token": "x", "tokens": 1000}
+    shown = redacted(given)
+    assert shown == given | {"max_token": HIDDEN, "tokens": HIDDEN}

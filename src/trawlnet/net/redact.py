@@ -65,7 +65,8 @@ def redacted(value: Any, name: str = "") -> Any:
         return [redacted(item, name) for item in value]
     if value is None or isinstance(value, bool) or not value:
         return value
-    if is_secret(name):
+    # A number that bounds something is none, whatever it counts: `max_tokens: 1000`.
+    if is_secret(name) and not (isinstance(value, int | float) and name.startswith("max_")):
         return HIDDEN
     return redact(value) if isinstance(value, str) else value
 
