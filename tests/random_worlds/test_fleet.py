@@ -131,3 +131,13 @@ def test_a_fleet_archives_everything_once_and_politely(
     with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
         ran = crawled(world, redis, Path(folder))
         judge(world, ran, Path(folder) / "archive")
+
+
+def test_a_lane_that_changes_hands_has_its_gap_first(redis: RedisServer, tmp_path: Path) -> None:
+    """Gaps that are longer than a lane takes to change hands."""
+    hosts = [Host(f"pds{n}.example", 4, 1.2, 0.001, 0, 0, 0) for n in range(5)]
+    events = [Event(at, "scale", number=number) for at, number in ((4, 1), (9, 3))]
+    world = FleetWorld(hosts, events, 2, 5, 4.0, 0.05, 1 << 10, 20)
+    ran = crawled(world, redis, tmp_path)
+    judge(world, ran, tmp_path / "archive")
+    assert len(ran.happened) == 2
