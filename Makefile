@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 SECONDS ?= 3600
+# Rehearsals of whole weeks and a hundred thousand accounts are for the whole suite.
+QUICK := tests/unit tests/property tests/sim tests/contract $(wildcard tests/test_*.py) \
+  --ignore tests/sim/test_ids_simulate.py --ignore tests/sim/test_atproto_size.py
 
 .PHONY: help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
 
@@ -35,7 +38,7 @@ test: $(READY) ## the whole suite
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY) ## what needs no server: unit, property and simulated tests, embedded contracts
-	@$(BIN)/python -m pytest -n 4 tests/unit tests/property tests/sim tests/test_architecture.py
+	@TRAWLNET_QUICK=1 $(BIN)/python -m pytest -n 4 --dist worksteal $(QUICK)
 
 worlds: $(READY) ## worlds drawn at random for an hour (SECONDS=…, ONLY=web), until a crawl gets one wrong
 	@$(BIN)/python scripts/worlds.py --seconds $(SECONDS) --only '$(ONLY)'

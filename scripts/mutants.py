@@ -1,7 +1,7 @@
 """Break the code on purpose, one place at a time, and see that the tests notice.
 
 The list is tests/mutants/*.toml. Each mutant is applied to a copy of the tree, in which the tests
-that it names must fail. `--list` prints the table of docs/why/mutants.md.
+that it names must fail. `--write` brings the table of docs/why/mutants.md up to date.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LISTS = ROOT / "tests" / "mutants"
+PAGE = ROOT / "docs" / "why" / "mutants.md"
+MARK = "<!-- The rest is written by scripts/mutants.py --write. -->\n"
 COPIED = ("src", "tests", "scripts", "examples", "docs", "deploy", "bench")
 TEST_FAILED = 1  # pytest's exit code when tests ran and some failed; all others prove nothing.
 
@@ -53,8 +55,8 @@ def mutants() -> list[Mutant]:
 def main() -> int:
     wanted = _arguments()
     chosen = [m for m in mutants() if wanted.only in f"{m.area}/{m.name}"]
-    if wanted.list:
-        sys.stdout.writelines(table(chosen))
+    if wanted.write:
+        PAGE.write_text(page_with(PAGE.read_text(), mutants()))
         return 0
     if not chosen:
         print(f"error: no mutant's name holds {wanted.only!r}", file=sys.stderr)
@@ -67,6 +69,11 @@ def table(chosen: Sequence[Mutant]) -> Iterator[str]:
     for mutant in chosen:
         file = mutant.file.removeprefix("src/trawlnet/")
         yield f"| {mutant.area} | {mutant.name} | `{file}` | {mutant.why} |\n"
+
+
+def page_with(page: str, chosen: Sequence[Mutant]) -> str:
+    """The page, with the table of these below its mark."""
+    return page.partition(MARK)[0] + MARK + "\n" + "".join(table(chosen))
 
 
 def _report(survivors: list[str], count: int) -> int:
@@ -139,6 +146,7 @@ def _built(mutant: Mutant, tree: Path) -> None:
 
 def _tested(mutant: Mutant, tree: Path) -> subprocess.CompletedProcess[bytes]:
     env = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env["TRAWLNET_SHRINK"] = "0"
     command = [sys.executable, "-m", "pytest", "-x", "-q", *mutant.tests]
     return subprocess.run(command, cwd=tree, env=env, check=False, capture_output=True)
 
@@ -147,7 +155,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="run mutants whose area/name holds this")
     parser.add_argument("--workers", type=int, default=2, help="mutants at a time")
-    parser.add_argument("--list", action="store_true", help="print them as a Markdown table")
+    parser.add_argument("--write", action="store_true", help=f"write the table of {PAGE.name}")
     return parser.parse_args()
 
 

@@ -27,7 +27,14 @@ START_SECONDS = 120.0
 
 def require(program: str) -> str:
     """The path of a server program; without it the test is skipped, and under CI it fails."""
+    leave_out_of_quick_runs(program)
     return shutil.which(program) or _missing(f"{program} is not installed: run `make services`")
+
+
+def leave_out_of_quick_runs(program: str) -> None:
+    """`make quick` starts no server; what is embedded goes through the same tests there."""
+    if os.environ.get("TRAWLNET_QUICK"):
+        pytest.skip(f"{program} is not started in a quick run", allow_module_level=True)
 
 
 def require_package(name: str) -> Any:
@@ -311,6 +318,7 @@ def _postgres_user() -> str | None:
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
+    leave_out_of_quick_runs("postgres")
     # Debian keeps each version's programs in a folder of its own, outside the path.
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
     programs = (found[-1] if found else Path(require("postgres"))).parent
@@ -358,6 +366,7 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
+    leave_out_of_quick_runs("moto")
     require_package("moto")
     port = free_port()
     command = [sys.executable, "-c", "from moto.server import main; main()"]

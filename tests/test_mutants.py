@@ -33,3 +33,10 @@ def test_every_mutant_has_a_name_of_its_own_and_tests_that_exist() -> None:
     for mutant in mutants:
         files = [test.split("::")[0] for test in mutant.tests if not test.startswith("-")]
         assert any((PROJECT / file).exists() for file in files), mutant.name
+
+
+def test_the_page_lists_every_mutant() -> None:
+    module = script()
+    page = module.PAGE.read_text()
+    current = module.page_with(page, module.mutants())
+    assert page == current, "run: .venv/bin/python scripts/mutants.py --write"

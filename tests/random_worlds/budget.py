@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 
 def examples(few: int) -> int:
@@ -23,5 +23,13 @@ def worlds(few: int) -> settings:
         derandomize=False,
         database=None,
         print_blob=True,
+        phases=_phases(),
         suppress_health_check=list(HealthCheck),
     )
+
+
+def _phases() -> tuple[Phase, ...]:
+    """Where it only matters that a world is wrong, nobody waits for a small one."""
+    if os.environ.get("TRAWLNET_SHRINK") == "0":
+        return (Phase.explicit, Phase.generate)
+    return tuple(Phase)

@@ -24,7 +24,7 @@ class Run:
     drain_at: float | None = None  # Seconds after its beginning.
     pause: tuple[float, float] | None = None  # From when, and for how long.
     retry: bool = False  # Put failures back before it begins.
-    look_every: float = 7.0  # Seconds between two looks at the counts.
+    first_look: float = 1.0  # Seconds until somebody looks at the figures, and twice as long each.
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,7 @@ RUNS = st.builds(
     drain_at=st.one_of(st.none(), st.sampled_from([0.0, 0.3, 5.0])),
     pause=st.one_of(st.none(), st.sampled_from([(0.0, 2.0), (1.0, 30.0), (0.7, 400.0)])),
     retry=st.booleans(),
+    first_look=st.sampled_from([0.0301, 0.3, 1.7]),
 )
 
 

@@ -78,7 +78,7 @@ class LaneLaw:
             return
         if reason is Reason.RATE_LIMITED:
             self.throttled += 1
-        elif reason in HOST_FAILS:
+        elif reason in HOST_FAILS or reason is Reason.BLOCKED:
             self.failures += 1
         else:
             self.failures = self.throttled = 0

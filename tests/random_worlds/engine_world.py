@@ -166,6 +166,9 @@ class StageHandler:
             return outcome
         except LaneParked as parked:
             outcome = Outcome(Reason.PARKED, wait=parked.until - stage.clock.now())
+            if parked.until == math.inf and parked.lane != task.lane:
+                # Sent on to a host that was given up: there is nothing to wait for.
+                outcome = Outcome(Reason.BLOCKED, lane=parked.lane)
             raise
         finally:
             if not self._doom.dead:

@@ -15,6 +15,7 @@ from tests.random_worlds.budget import worlds as budget
 from tests.random_worlds.engine_draws import Config, Run, configs, worlds
 from tests.random_worlds.engine_idle import Idleness
 from tests.random_worlds.engine_law import Fates, LaneLaw, RunLaw, by_word, open_on_lanes
+from tests.random_worlds.engine_views import Views
 from tests.random_worlds.engine_world import (
     Doom,
     Stage,
@@ -38,7 +39,7 @@ MOST_SECONDS = 3e6  # Of virtual time; a run that takes longer does not end.
 
 
 @given(world=worlds(), config=configs())
-@budget(200)
+@budget(120)
 def test_any_world_is_crawled_politely_and_to_its_end(world: World, config: Config) -> None:
     note(f"world = {world!r}\nconfig = {config!r}")
     crawled(world, config)
@@ -118,7 +119,7 @@ class _Crawling:
         )
         limits = _limited(config, run)
         crawling = doom.victim = asyncio.ensure_future(crawl(parts, limits, control))
-        operator = asyncio.ensure_future(self._operate(run, control))
+        operator = asyncio.ensure_future(self._operate(run, parts, control))
         done, _ = await asyncio.wait([crawling], timeout=MOST_SECONDS)
         operator.cancel()
         await asyncio.wait([operator])
@@ -164,13 +165,26 @@ class _Crawling:
         limits = self.config.limits
         return 1.0 + 30 * max(self.world.call_seconds) + limits.ahead + limits.gather
 
-    async def _operate(self, run: Run, control: Control) -> None:
+    async def _operate(self, run: Run, parts: Parts, control: Control) -> None:
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._look(run, parts, control))
             if run.drain_at is not None:
                 group.create_task(self._later(run.drain_at, control.drain))
             if run.pause is not None:
                 group.create_task(self._later(run.pause[0], control.pause))
                 group.create_task(self._later(sum(run.pause), control.resume))
+
+    async def _look(self, run: Run, parts: Parts, control: Control) -> None:
+        """Every view, again and again, against what has been written down by then."""
+        views = Views(parts, control)
+        seconds = run.first_look
+        while True:
+            await self.clock.sleep(seconds)
+            seconds *= 2
+            try:
+                await views.agree(self.fates)
+            except AssertionError as wrong:
+                self.stage.wrongs.append(wrong)
 
     async def _later(self, seconds: float, act) -> None:
         await self.clock.sleep(seconds)

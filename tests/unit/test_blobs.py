@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from full_disk import FullDisk
 from trawlnet.engine.task import Task
 from trawlnet.sink import blobs
-from trawlnet.sink.blobs import BlobStore
+from trawlnet.sink.blobs import BlobStore, read_blob
 from trawlnet.sink.errors import SinkBusy, SinkError
 from trawlnet.sink.files import sync_filesystem
 from trawlnet.sink.records import RecordSink, latest, read_index
@@ -317,3 +317,16 @@ def test_an_index_on_a_full_disk_goes_on_when_there_is_room(
         store.close()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("level", [None, 3])
+def test_a_body_is_read_by_its_path_only_if_it_is_what_the_name_says(
+    tmp_path: Path, level: int | None
+) -> None:
+    store = BlobStore(tmp_path, zstd_level=level)
+    first, second = store.put_many_blocking([b"the page", b"another"])
+    store.close()
+    assert read_blob(Path(first.file)) == b"the page"
+    Path(first.file).write_bytes(Path(second.file).read_bytes())
+    with pytest.raises(ValueError, match="does not match its name"):
+        read_blob(Path(first.file))
