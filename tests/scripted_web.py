@@ -152,6 +152,9 @@ class ScriptedWeb:
         host = writer.get_extra_info("sockname")[0]
         answer = self._answers(host, target, self._times[host, target], began)
         self._times[host, target] += 1
+        etag = dict(answer.headers).get("ETag")
+        if etag and headers.get("if-none-match") == etag:
+            answer = Answer(304, content_type="", headers=answer.headers)
         if answer.latency:
             await asyncio.sleep(answer.latency)
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypothesis import given
+from hypothesis import strategies as st
 from tests.random_worlds.budget import worlds
 from tests.random_worlds.web_world import (
     HOSTS,
@@ -27,6 +28,7 @@ from tests.random_worlds.web_world import (
 )
 
 from scripted_web import (
+    EPOCH,
     Answer,
     Asked,
     Crawled,
@@ -34,6 +36,7 @@ from scripted_web import (
     basic_config,
     crawl_scripted,
     in_virtual_time,
+    page,
     scripted_web,
 )
 from trawlnet.engine.control import Ending
@@ -261,3 +264,70 @@ def _spelt(target: str) -> str:
     path, _, query = target.partition("#")[0].partition("?")
     path = re.sub("%[0-9a-f]{2}", lambda found: found[0].upper(), path)
     return path + "?" + "&".join(sorted(query.split("&")))
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """A page that changes at these seconds since the beginning."""
+
+    changes: tuple[int, ...]
+    tagged: bool  # With an ETag.
+
+    def version(self, at: float) -> int:
+        return sum(change <= at for change in self.changes)
+
+
+living = st.builds(Living, st.lists(st.integers(1, 900), max_size=3).map(tuple), st.booleans())
+
+
+@worlds(12)
+@given(
+    pages=st.lists(living, min_size=1, max_size=6),
+    first=st.sampled_from((37, 411)),
+    rest=st.sampled_from((20.0, 90.0, 800.0)),
+)
+def test_pages_are_visited_again_when_due_and_their_changes_are_kept(
+    pages: list[Living], first: int, rest: float
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log, lines, again_at = visited_twice(pages, first, rest, Path(folder))
+    for number, living_page in enumerate(pages):
+        asked = [one for one in log if one.target == f"/{number}"]
+        first_asked, last = asked[0], asked[-1]
+        due = first_asked.ended + first
+        if due < again_at:
+            assert last.began >= again_at, "it was due, and not visited again"
+        elif due > again_at + 60:
+            assert len(asked) == 1, "it was not due"
+        latest = [line for line in lines if line.url.endswith(f"/{number}")][-1]
+        body = _living_body(number, living_page.version(last.began - EPOCH))
+        assert latest.content_sha256 == hashlib.sha256(body).hexdigest()
+
+
+def visited_twice(
+    pages: Sequence[Living], first: int, rest: float, folder: Path
+) -> tuple[Sequence[Asked], Sequence[CaptureLine], float]:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/":
+            return page(*(f"/{number}" for number in range(len(pages))))
+        if not target[1:].isdigit():
+            return Answer(404)
+        version = pages[int(target[1:])].version(now - EPOCH)
+        tag = (("ETag", f'"{version}"'),) if pages[int(target[1:])].tagged else ()
+        return Answer(body=_living_body(int(target[1:]), version), headers=tag)
+
+    async def main() -> tuple[Sequence[Asked], Sequence[CaptureLine], float]:
+        revisit = {"enabled": True, "first_interval": first, "min_interval": 5}
+        async with scripted_web(HOSTS[:1], answers) as server:
+            config, seeds = basic_config(revisit=revisit), [server.url(HOSTS[0])]
+            await crawl_scripted(config, folder, seeds)
+            await asyncio.sleep(rest)
+            again_at = VirtualClock().now()
+            await crawl_scripted(config, folder, seeds, "r2")
+            return server.log, captures(folder), again_at
+
+    return in_virtual_time(main())
+
+
+def _living_body(number: int, version: int) -> bytes:
+    return f"<html><body>{number} {version}</body></html>".encode()

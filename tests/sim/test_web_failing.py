@@ -228,3 +228,38 @@ def test_a_crawl_that_is_told_to_stop_does_not_wait_out_a_gap(tmp_path: Path, de
     assert took < 11.0
     _, done, kept = crawl_one(tmp_path / "whole", answers)
     assert done.failures == {} and len(kept) == 10
+
+
+def test_a_crawl_visits_every_page_that_is_due_again_however_long_the_gap(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return page("/1", "/2", "/3", text=str(times)) if target == "/" else page(text=str(times))
+
+    async def main() -> list[str]:
+        revisit = {"enabled": True, "first_interval": 100, "min_interval": 100}
+        async with scripted_web([HOST], answers) as world:
+            config = basic_config(revisit=revisit, limits={"req_per_sec": 0.1})
+            await crawl_scripted(config, tmp_path, [world.url(HOST)])
+            await asyncio.sleep(1000.0)
+            await crawl_scripted(config, tmp_path, [world.url(HOST)], "r2")
+            return [one.target for one in world.log]
+
+    asked = in_virtual_time(main())
+    assert sorted(asked) == sorted(["/robots.txt", *("/", "/1", "/2", "/3") * 2])
+
+
+def test_a_crawl_ends_though_its_pages_are_due_again_before_it_is_through(tmp_path: Path) -> None:
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        return page(*(f"/{n}" for n in range(9)), text=str(now))
+
+    async def main() -> tuple[int, list[Crawled]]:
+        revisit = {"enabled": True, "first_interval": 15, "min_interval": 5}
+        async with scripted_web([HOST], answers) as world, asyncio.timeout(3600):
+            config, seeds = basic_config(revisit=revisit), [world.url(HOST)]
+            first = await crawl_scripted(config, tmp_path, seeds)
+            await asyncio.sleep(100.0)
+            second = await crawl_scripted(config, tmp_path, seeds, "r2")
+            return len(world.log), [first, second]
+
+    asked, runs = in_virtual_time(main())
+    assert [one.ending for one in runs] == [Ending.DONE, Ending.DONE]
+    assert 21 <= asked < 25

@@ -40,7 +40,7 @@ def _pick(floor: Floor) -> dict[str, int]:
     lanes = floor.schedule.take(now, floor.limits.gather)
     while len(room) < free and (lane := next(lanes, None)) is not None:
         if gate.ready_at(lane) > horizon + _TICK:
-            floor.note(lane, now)
+            floor.note(lane, now, math.inf)
         elif (places := gate.room(lane) - floor.busy[lane]) > 0:
             room[lane] = min(places, max(1, gate.allowance(lane, horizon)))
         else:
@@ -73,8 +73,12 @@ _SOON = 2.0  # and have work within so many seconds.
 
 
 async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
+    for lane in wants:
+        floor.dues.pop(lane, None)  # The store says anew.
     lease = await floor.parts.store.lease(wants, floor.parts.clock.now(), floor.limits.lease)
+    latest: dict[str, float] = {}
     for task in lease.tasks:
+        latest[task.lane] = max(task.due, latest.get(task.lane, 0.0))
         floor.held[task.key] = task
         floor.started(task.lane, emptied=task.lane in lease.dues)
         floor.busy[task.lane] += 1
@@ -84,7 +88,8 @@ async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
         floor.group.create_task(work(floor, task))
     for lane in wants:
         # A lane that had less than asked for says when it has more; any other has more now.
-        floor.note(lane, lease.dues.get(lane, 0.0))
+        # What was put off comes in the order of its time: what is left is due no earlier.
+        floor.note(lane, lease.dues.get(lane, 0.0), lease.dues.get(lane, latest.get(lane)))
 
 
 async def _finished(floor: Floor) -> bool:
@@ -100,6 +105,9 @@ async def _finished(floor: Floor) -> bool:
     if control.ending:
         return True
     if not control.source_dry or limits.follow:
+        return False
+    # A revisit that is due counts as open only once it is leased.
+    if floor.has_due:
         return False
     counts = await floor.parts.store.counts()
     return counts.open == counts.blocked
