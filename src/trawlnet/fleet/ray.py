@@ -161,8 +161,8 @@ _TRIES = 3
 # What Ray says on a busy machine: of a node, and of the process that a head starts for a client.
 _SLOW = ("timed out during startup", "client server failed")
 _JOIN_HINT = (
-    "start one: ray start --head; if it has a token, this machine needs the same "
-    "(~/.ray/auth_token or RAY_AUTH_TOKEN); or try it on this machine: --fleet local"
+    "start one: ray start --head; if it has a token, set RAY_AUTH_MODE=token here, with the same "
+    "one in ~/.ray/auth_token; or try it on this machine: --fleet local"
 )
 
 
