@@ -8,6 +8,7 @@ import fcntl
 import os
 import zlib
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 from trawlnet.crawlers.pds.build import NoItems, ScanHandler, owner
@@ -87,9 +88,9 @@ async def scanned(folder: Path, url: str, seconds: float) -> ScanResult:
 
 
 def result(verdict: Verdict, reason: Reason, held: int) -> ScanResult:
-    return ScanResult(
-        verdict, reason, "", None, Tally(), 1, 0, 0, {"c": held} if held else {}, held
-    )
+    records = {"c": held} if held else {}
+    whole = ScanResult(verdict, reason, "", None, Tally(), 1, 0, 0, records, held)
+    return replace(whole, all_held=held, all_indexed=held)
 
 
 async def schedule(folder: Path) -> None:
@@ -151,7 +152,7 @@ async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) 
 
     async def nothing() -> None: ...
 
-    async def scan(url: str, deadline: float) -> ScanResult:
+    async def scan(url: str, lease: str, deadline: float) -> ScanResult:
         return await scanned(folder, url, seconds)
 
     rota = Rota(CONFIG.batch, CONFIG.scan_interval, once=True)
