@@ -55,7 +55,7 @@ types: $(READY) ## mypy, strict
 native-sanitize: $(READY) ## the native code under AddressSanitizer and UBSan
 	@PYTHON=$(abspath $(BIN)/python) tests/native/sanitize.sh
 
-SECONDS ?= 60
+fuzz: SECONDS = 60
 fuzz: $(READY) ## each native fuzz target for SECONDS (60), with libFuzzer where clang has it
 	@PYTHON=$(abspath $(BIN)/python) tests/native/fuzz.sh $(SECONDS) $(or $(SEED),$$(date +%s))
 

@@ -296,7 +296,8 @@ def test_which_collections_are_wanted_and_how_metrics_call_them() -> None:
     assert routes.wants("pub.chive.eprint.submission") and routes.wants("pub.chive.new")
     assert not routes.wants("pub.chivex.thing") and not routes.wants("pub.chive.not an nsid")
     assert "com.example.thing" in routes.names and len(routes.names) == 6
-    assert routes.label("pub.chive.anything.a.stranger.wrote") == "other"
+    assert routes.label("pub.chive.anything.a.stranger.wrote") == "pub.chive.*"
+    assert routes.label("org.stranger.thing") == "other"
     assert (
         routes.scope != Routes(globs=routes.globs, lexicons=routes.lexicons, index_tags=True).scope
     )

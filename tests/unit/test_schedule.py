@@ -80,3 +80,13 @@ def test_a_lane_waits_no_longer_than_another_has_more_work_than_it():
         schedule.add("long", float(now))
         turns.append(next(schedule.take(float(now))))
     assert turns.index("short") == 8
+
+
+def test_a_lane_that_came_early_in_vain_does_not_keep_others_waiting() -> None:
+    schedule = Schedule(10, work_left={"early": 100.0, "left over": 1.0}.__getitem__)
+    schedule.add("left over", 1.0)
+    schedule.add("early", 1.01)
+    assert next(schedule.take(1.0, gather=0.02)) == "early", "it has more work left"
+    schedule.add("early", 1.01)  # The store leases its task no earlier.
+    assert list(schedule.take(1.0, gather=0.02)) == ["left over"]
+    assert list(schedule.take(1.01, gather=0.02)) == ["early"]

@@ -63,7 +63,9 @@ class Schedule:
     def take(self, now: float, gather: float = 0.0) -> Iterator[str]:
         """Lanes whose instant has come, each taken off the schedule; if there is one, also those
         whose instant is no further away than `gather`."""
-        if self.next() <= now:
+        # Not for lanes that were left over: one that came early, and whose task the store does
+        # not lease before it is due, would come again and again, and go before them.
+        if self._later and self._later[0][0] <= now:
             self._ripen(now + gather)
         while self._ready:
             _, _, lane = heapq.heappop(self._ready)

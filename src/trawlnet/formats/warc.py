@@ -36,7 +36,9 @@ class Original:
 
 def info(record_id: UUID, timestamp: float, fields: Sequence[tuple[str, str]]) -> bytes:
     """The record at the head of a file: who wrote it."""
-    block = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in fields).encode()
+    block = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in fields).encode(
+        "utf-8", "replace"
+    )
     head = [("WARC-Type", "warcinfo"), *_identity(record_id, timestamp)]
     return _record([*head, ("Content-Type", "application/warc-fields")], block)
 

@@ -34,9 +34,8 @@ class Limits:
     connect: float = 10.0  # Seconds, for each connection.
     wire: int = 64 * 1024 * 1024  # Bytes of body as received, with what it is framed in.
     inflated: int = 256 * 1024 * 1024  # Bytes of body after inflating.
-    header: int = (
-        64 * 1024
-    )  # Bytes of a head, or in a row of anything else that is no body, give or take a packet.
+    # Bytes of a head, or in a row of anything else that is no body, give or take a packet.
+    header: int = 64 * 1024
     error_body: int = 64 * 1024  # Bytes kept of the body that comes with an error status.
     redirects: int = 5  # 0: a redirect is returned like any other response.
     longest_wait: float = 3600.0  # Seconds that a server may ask us to stay away.

@@ -36,7 +36,7 @@ def breakable(name: str) -> Html:
     """A name that may be long, with the places at which a narrow screen may break it: after what
     separates its parts, and within a part only if that is too long for any line."""
     parts = (escape(part, quote=True) for part in _BREAKS.findall(name))
-    return Html("<wbr>".join(parts))
+    return Html("<wbr>".join(parts).replace(" <wbr>", " "))  # Lines break at a blank anyway.
 
 
 def tile(name: str, value: str, kind: str = "") -> Html:
