@@ -246,6 +246,19 @@ def test_other_collections_withdraw_nothing_and_are_named_when_nothing_fits(
     assert again.code == 0 and "0 records read" in again.err and "hint" not in again.err
 
 
+def test_a_scan_that_looked_at_nothing_does_not_say_that_nothing_fits(
+    network: Any, tmp_path: Path
+) -> None:
+    did, home = next((d, r["pds"]) for d, r in network.manifest["dids"].items() if r["archivable"])
+    elsewhere = next(url for url in network.ready["pds"] if url != home)
+    dead = f"http://127.0.0.1:{free_port()}"
+    known = ("--plc-url", network.ready["plc"], "--allow-private-hosts", "--collections", POSTS)
+    for words in ((dead,), (elsewhere, "--did", did)):
+        ran = trawlnet("pds", "scan", "-w", tmp_path, *words, *known, "--json", "--one-slice")
+        assert (ran.code, ran.rows[0]["result"]) == (3, "failed"), ran.err
+        assert "nothing there fits" not in ran.err
+
+
 def test_whoever_is_registered_is_asked_what_it_is(network: Any, tmp_path: Path) -> None:
     register = ("pds", "register", "-w", tmp_path, "--allow-private-hosts", "--json")
     dead = f"http://127.0.0.1:{free_port()}"
@@ -282,6 +295,7 @@ def test_whoever_wants_to_be_left_alone_is(network: Any, tmp_path: Path) -> None
     # Neither scans, nor registrations, nor discovery.
     asked = trawlnet("pds", "scan", "-w", net, second, *scan)
     assert (asked.code, asked.rows[0]["reason"]) == (3, "banned")
+    assert "nothing there fits" not in asked.err
     register = ("pds", "register", "-w", net, "--allow-private-hosts", "--json", second)
     assert at_once(*register).rows[0]["reason"] == "banned"
     (found,) = trawlnet("pds", "discover", "-w", net, *sources(network), "--json").rows

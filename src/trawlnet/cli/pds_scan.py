@@ -103,13 +103,15 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
     from trawlnet.net.clock import SystemClock
     from trawlnet.observe.metrics import Metrics
 
-    clock, told, bad, held = SystemClock(), 0, 0, set[str]()
+    clock, told, bad, looked, held = SystemClock(), 0, 0, 0, set[str]()
 
     def tell(url: str, result: ScanResult | str) -> None:
-        nonlocal told, bad
+        nonlocal told, bad, looked
         told += 1
         row = {"pds_url": url} | ({"did": wish.did} if wish.did else {}) | _row(result)
         held.update(row.get("held", ()))
+        # What was refused, or not read to its end, may well have what is wanted.
+        looked += row["result"] == "complete" and row["reason"] != "refused"
         bad += row["result"] not in (("complete", "partial") if wish.one_slice else ("complete",))
         emit(row) if as_json else say(_line(row))
 
@@ -120,7 +122,7 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
         await _scan(kit, wish, tell)
     if not told:
         say("nothing is due; name a PDS to scan it all the same")
-    for glob in Routes(config.collections).unmatched(held) if told else ():
+    for glob in Routes(config.collections).unmatched(held) if looked else ():
         say(f"hint: nothing there fits --collections {glob}")
     return Exit.GIVEN_UP if bad else Exit.DONE
 
