@@ -193,6 +193,7 @@ def test_mistakes_are_named_before_anything_is_made(tmp_path: Path) -> None:
         (("discover",), "no source"),
         (("list", "--status", "dead"), "unknown word dead"),
         (("scan", "https://pds.net-a.org", "--did", "nobody"), "--did takes a DID"),
+        (("scan", "https://pds.net-a.org", "--did", "did:plc:nope"), "is not a DID"),
         (("crawl", "--batch", "0"), "at least 1"),
     ):
         (tmp_path / "there").mkdir(exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ _KEYS = (
     *("allow_private_hosts", "contact"),
 )
 _DETAIL_CHARS = 200
+_PLC = re.compile(r"did:plc:[a-z2-7]{24}")
 _TELL_EVERY = 10.0  # Seconds between two lines about one PDS.
 # One account is read in one go; nobody's is larger than this.
 _ACCOUNT_SECONDS = 86_400.0
@@ -82,12 +84,21 @@ def scan(
     Ctrl-C saves: the next scan goes on from there.
     """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
-    if did is not None and (not is_did(did) or len(urls or ()) != 1):
-        raise UsageTrouble("--did takes a DID and one PDS", "scan URL --did did:plc:...")
+    if did is not None:
+        _check_account(did, urls or ())
     agent_for(config.contact, allow_private=config.allow_private_hosts)
     create(workspace, "pds")
     wish = _Wish(urls or [], did, one_slice)
     return until_signal(_scan_all(config, workspace, wish, json))
+
+
+def _check_account(did: str, urls: Sequence[str]) -> None:
+    form = "scan URL --did did:plc:..., with all 24 characters, or did:web:..."
+    # The syntax of DIDs lets a mistyped one of a PLC directory through.
+    if not is_did(did) or (did.startswith("did:plc:") and not _PLC.fullmatch(did)):
+        raise UsageTrouble(f"--did takes a DID: {did[:_DETAIL_CHARS]!r} is not a DID", form)
+    if len(urls) != 1:
+        raise UsageTrouble("--did takes a DID and one PDS", form)
 
 
 @dataclass(frozen=True, slots=True)
