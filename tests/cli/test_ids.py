@@ -142,6 +142,9 @@ def test_the_key_and_the_contact_reach_the_api_and_no_log(api: Api, tmp_path: Pa
     assert "k3y" not in logged + ran.out + ran.err
 
 
+PRIVATE = ("--base-url", "http://127.0.0.1:9", "--allow-private-hosts")
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [
@@ -150,6 +153,8 @@ def test_the_key_and_the_contact_reach_the_api_and_no_log(api: Api, tmp_path: Pa
         (("--base-url", "http://h", "--key-variable", "none"), 2, "reach you"),
         (("--base-url", "http://h", "--contact", "a@b.example", "--path", "/x"), 2, "path"),
         (("--base-url", "http://h", "--contact", "a@b.example"), 2, "no API key"),
+        ((*PRIVATE, "--key-variable", "NOSUCHVAR"), 2, "NOSUCHVAR is not set"),
+        ((*PRIVATE, "--preset", "json", "--key-variable", "NOSUCHVAR"), 2, "export NOSUCHVAR="),
         (("--max-rps", "0"), 2, "--max-rps"),
         (("--scaling", "magic"), 2, "--scaling"),
     ],

@@ -17,7 +17,7 @@ from trawlnet.crawlers.ids.api import api_headers
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.kept import check_shareable
 from trawlnet.crawlers.ids.places import KEYS
-from trawlnet.crawlers.ids.presets import api_of, base_of
+from trawlnet.crawlers.ids.presets import api_of, base_of, needs_key
 from trawlnet.fleet.ids import Pair, keep, office_of
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.ray import ray_runtime
@@ -49,7 +49,7 @@ def run_pair(config: IdsConfig, workspace: Workspace, as_json: bool) -> int:
 
 def _job(config: IdsConfig, workspace: Workspace) -> ShardJob:
     api = api_of(config)
-    api_headers(api, os.environ, required=not config.allow_private_hosts)
+    api_headers(api, os.environ, required=needs_key(config))
     key = {name: os.environ[name] for name in [api.key_variable] if name in os.environ}
     return ShardJob(
         shard=0,

@@ -74,7 +74,7 @@ def api_headers(api: Api, environ: Mapping[str, str], *, required: bool) -> dict
     key = environ.get(api.key_variable, "").strip()
     if not key and required:
         raise NotReady(
-            f"there is no API key in {api.key_variable}",
+            f"there is no API key: {api.key_variable} is not set",
             f"export {api.key_variable}=…, or say that none is needed: --key-variable none",
         )
     if not (key.isascii() and key.isprintable()):

@@ -31,7 +31,7 @@ from trawlnet.crawlers.ids.notes import (
 )
 from trawlnet.crawlers.ids.places import instances_place, queue_place
 from trawlnet.crawlers.ids.position import Position
-from trawlnet.crawlers.ids.presets import api_of, base_of
+from trawlnet.crawlers.ids.presets import api_of, base_of, needs_key
 from trawlnet.crawlers.ids.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.publish import QueueingSink
 from trawlnet.crawlers.ids.room import Room
@@ -139,8 +139,7 @@ async def open_parts(
 def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> Server:
     """Whom to ask, and with which key. Raises NotReady."""
     base = base_of(config)
-    # A private world, or a proxy of one's own, may do without the key.
-    headers = api_headers(api_of(config), environ, required=not config.allow_private_hosts)
+    headers = api_headers(api_of(config), environ, required=needs_key(config))
     return Server(base, lane_of(base), headers)
 
 

@@ -33,6 +33,12 @@ def api_of(config: IdsConfig) -> Api:
     )
 
 
+def needs_key(config: IdsConfig) -> bool:
+    """A private world, or a proxy of one's own, may do without the preset's key; not without one
+    that was asked for by name."""
+    return not config.allow_private_hosts or config.key_variable not in ("", _NONE)
+
+
 def base_of(config: IdsConfig) -> str:
     """The server that is asked, without a slash at its end. Raises NotReady."""
     if not config.base_url:
