@@ -18,6 +18,7 @@ NAMES = st.sampled_from(
         *("sslpassword", "private_key", "webhook", "auth.token", "credentials", "pass[token]"),
     ]
 )
+KEYS = st.sampled_from(["key", "Key", "KEY"])  # A secret in a query only.
 PLAIN = st.text("abcXYZ0189_-.~%", min_size=1, max_size=12).map(lambda text: f"s3cr3t{text}")
 # What people have in URLs although it should be escaped.
 IN_USERINFO = st.text("abc019@:!$&+,;=~%", max_size=12).map(lambda text: f"s3cr3t{text}")
@@ -41,6 +42,9 @@ def shapes(draw: st.DrawFn) -> str:
                 f"{scheme}://{host}{port}{path}?a=b&{name}={secret}&c=d",
                 f"{scheme}://{host}{port}{path}?{name}={secret}",
                 f"{scheme}://{host}{port}{path}#{name}={secret}",
+                f"{scheme}://{host}{port}{path}?{draw(KEYS)}={secret}",
+                f"{scheme}://{host}{port}{path}?a=b&{draw(KEYS)}={secret}&c=d",
+                f"{path}?{draw(KEYS)}={secret}#c",
                 f"host={host} {name}={secret} dbname=d",
                 f"host={host} {name}='{secret} {secret}' dbname=d",
                 json.dumps({"a": 1, name: secret}),
@@ -59,6 +63,8 @@ def shapes(draw: st.DrawFn) -> str:
 @example("https://x@s3cr3t@h/0")
 @example("https://h/x?password=s3cr3t")
 @example("redis://:s3cr3t/x@h:6379/0")
+@example("https://h/x?key=s3cr3t")
+@example("https://h/x?a=b&amp;key=s3cr3t")
 def test_no_secret_is_left(text: str) -> None:
     shown = redact(text)
     assert "s3cr3t" not in shown
@@ -92,12 +98,19 @@ def test_no_secret_is_left_however_deep_it_is(
         "check the user, the password and the virtual host in the URL",
         "key=https://a.org/x lane=a.org",
         "https://a.org/tokens/5?tokenize=yes",
+        "https://a.org/?keyword=x&monkey=y&sortkey=z",
         "make one: export TRAWLNET_TOKEN=$(openssl rand -hex 16)",
         "name one: --queue amqp://USER:PASSWORD@HOST/",
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert redact(text) == text
+
+
+def test_a_key_is_a_secret_in_the_query_of_a_url_only() -> None:
+    config = {"key": "a", "url": "https://h/x?key=s3cr3t", "list": ["https://h/?b=1&key=s3cr3t&c"]}
+    shown = {"key": "a", "url": "https://h/x?key=...", "list": ["https://h/?b=1&key=...&c"]}
+    assert redacted(config) == shown
 
 
 def test_empty_values_and_what_only_sounds_alike_stay() -> None:

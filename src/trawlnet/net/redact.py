@@ -35,6 +35,8 @@ _ASSIGNED = re.compile(
     rf"(?:{_QUOTED}|[^\s&;#,\"'<>]+)",
     re.IGNORECASE,
 )
+# `?key=x`: in a query the key of an API, elsewhere the key of a task or of a config.
+_QUERY_KEY = re.compile(r"(?P<name>[?&;]key)(?P<is>=)[^\s&;#,\"'<>]+", re.IGNORECASE)
 # `"password": "x"`, in JSON and in what Python prints.
 _QUOTED_PAIR = re.compile(
     rf"(?<![\w.%\[\]-])(?P<name>{_SECRET_NAME})(?P<is>[\"']?\s?:\s?)(?:{_QUOTED})", re.IGNORECASE
@@ -52,7 +54,7 @@ def redact(text: str) -> str:
         return "\n".join(redact(line[:_MOST]) for line in text.split("\n"))
     if "://" in text:
         text = _USERINFO.sub(_user_only, text)
-    for pattern in (_HEADER, _QUOTED_PAIR, _ASSIGNED):
+    for pattern in (_HEADER, _QUOTED_PAIR, _ASSIGNED, _QUERY_KEY):
         text = pattern.sub(rf"\g<name>\g<is>{HIDDEN}", text)
     return text
 
