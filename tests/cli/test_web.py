@@ -147,6 +147,15 @@ def test_a_scrape_writes_rows_for_what_is_unchanged(site: Site, tmp_path: Path) 
     assert metrics["not_modified_304"] == len(unchanged)
 
 
+def test_a_scrape_that_stops_at_its_limit_says_how_to_go_on_with_it(
+    site: Site, tmp_path: Path
+) -> None:
+    trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 12))
+    done = trawlnet(*site.words("scrape", tmp_path, "--max-pages", 2, "--concurrency", 1))
+    assert done.code == 4, done.err
+    assert f"left; go on: trawlnet web scrape -w {tmp_path}" in done.err
+
+
 def test_run_does_everything_and_asks_for_no_page_twice(site: Site, tmp_path: Path) -> None:
     spool = tmp_path / "spool" / "discoveries"
     spool.mkdir(parents=True)

@@ -70,5 +70,6 @@ class Crawler(Generic[C]):
     # What the crawl has met and not asked for, by why; and that for people, the most first.
     left_out: Callable[[Path], Mapping[str, int]] = _nothing_left_out
     tell_left_out: Callable[[Mapping[str, int]], list[str]] = list
+    verb: str = "crawl"  # What to type to go on.
     # Crawl with many processes, if the config says so; None where it does not.
     fleet: Callable[[C, Workspace, bool], int | None] = lambda config, workspace, as_json: None

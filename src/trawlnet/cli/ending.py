@@ -25,6 +25,7 @@ class Ended:
     seconds: float
     left_out: Mapping[str, int] = field(default_factory=dict)  # Links by why, over all runs.
     left_out_words: Sequence[str] = ()  # The same for people.
+    verb: str = "crawl"  # What goes on with it.
 
     @property
     def code(self) -> Exit:
@@ -63,7 +64,7 @@ def sum_up(ended: Ended) -> None:
     what, where = ended.workspace.crawler, shown(ended.workspace.path)
     left = ended.counts.open - ended.counts.blocked
     if left and ended.ending is not Ending.DONE:
-        again = f"trawlnet {what} crawl -w {where}, with the same flags"
+        again = f"trawlnet {what} {ended.verb} -w {where}, with the same flags"
         say(f"hint: {left:,} left; go on: {again}")
     if given_up := given_up_on(ended.counts):
         say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")

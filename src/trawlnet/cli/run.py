@@ -157,7 +157,8 @@ class _Run(Generic[C]):
         seconds = self.clock.now() - self.begun
         left_out = job.crawler.left_out(job.workspace.path)
         words = job.crawler.tell_left_out(left_out)
-        told = Ended(job.workspace, ending, counts, control, seconds, left_out, words)
+        verb = job.crawler.verb
+        told = Ended(job.workspace, ending, counts, control, seconds, left_out, words, verb)
         given_up = given_up_on(counts)
         self.tell(ended(job.crawler.name, told.story, given_up, self.clock.now()))
         (emit_summary if job.as_json else sum_up)(told)

@@ -161,7 +161,9 @@ def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> i
 
         return open_scrape(config, workspace, clock, metrics, Order(_run_id()), again=again)
 
-    return _run(replace(WEB, open=opened), path, ask, flags, "scraper")
+    # Without `again` this is the second half of `run`.
+    verb = "scrape" if again else "run"
+    return _run(replace(WEB, open=opened, verb=verb), path, ask, flags, "scraper")
 
 
 def _run(
