@@ -513,7 +513,7 @@ def test_a_publisher_that_waits_for_nobody_says_so_and_goes_on_when_it_is_to_sto
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> float:
-        spool = Spool(tmp_path, "q", QueueOptions(backlog_bytes=50))
+        spool = Spool(tmp_path, "q", QueueOptions(backlog_bytes=50, when_full="read it"))
         await spool.publish([{"n": "x" * 60}])
         await asyncio.sleep(1.0)  # Until the loop is told what was written.
         loop = asyncio.get_running_loop()
@@ -525,7 +525,7 @@ def test_a_publisher_that_waits_for_nobody_says_so_and_goes_on_when_it_is_to_sto
 
     assert 60.0 <= run_sim(main()) < 61.0
     (told,) = [one for one in caplog.records if one.levelname == "WARNING"]
-    assert "the queue is full" in told.message
+    assert told.message == "the queue is full: waiting for whoever reads it; read it"
     assert told.__dict__["unread_bytes"] > told.__dict__["limit_bytes"] == 50
     lines = b"".join(path.read_bytes() for path in tmp_path.glob("*.jsonl")).splitlines()
     assert len(lines) == 2

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.build import spool_options
 from trawlnet.crawlers.web.caps import Caps
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.known import stored_bodies
@@ -225,3 +226,9 @@ def test_a_body_that_is_lost_or_damaged_is_not_held(tmp_path: Path) -> None:
     assert asyncio.run(holds(page))
     path.write_bytes(b"bodY")
     assert not asyncio.run(holds(page))
+
+
+def test_a_crawl_that_waits_for_its_full_spool_says_what_to_do(tmp_path: Path) -> None:
+    words = spool_options(WebConfig(), tmp_path).when_full
+    assert "stop this crawl and run trawlnet web scrape" in words and len(words) < 120
+    assert "spool.max_backlog_gb" in words and "spool.backpressure_limit_gb" in words

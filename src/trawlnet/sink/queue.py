@@ -23,6 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class QueueOptions:
     message_bytes: int = 16 * 1024 * 1024  # A message over this, encoded, is put aside.
     backlog_bytes: int | None = None  # Publishing waits above this much un-acked; None: no bound.
+    when_full: str = ""  # What people can do about a publisher that waits.
     poll: float = 0.2  # How often to look for what another process did.
     # For a spool only.
     segment_bytes: int = 64 * 1024 * 1024  # A segment this long gets a successor.

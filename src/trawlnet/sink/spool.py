@@ -100,7 +100,8 @@ class Spool:
             if not told and asyncio.get_running_loop().time() - since >= _SILENCE:
                 told = True
                 figures = {"unread_bytes": self._backlog_at_most, "limit_bytes": limit}
-                log.warning(_FULL, extra={"queue": self._files.name, **figures})
+                words = "; ".join(filter(None, (_FULL, self._options.when_full)))
+                log.warning(words, extra={"queue": self._files.name, **figures})
             # Acks in this process wake us; those of another one have to be looked for.
             await wait(progress, None if self._reader else self._options.poll)
 

@@ -231,14 +231,21 @@ _GB = 1 << 30
 
 
 def _spool(config: WebConfig, workspace: Path) -> Spool:
+    options = spool_options(config, workspace)
+    return Spool(workspace / config.spool.discoveries_dir, NAME, options)
+
+
+def spool_options(config: WebConfig, workspace: Path) -> QueueOptions:
     spool = config.spool
-    options = QueueOptions(
+    return QueueOptions(
         backlog_bytes=int(min(spool.backpressure_limit_gb, spool.max_backlog_gb) * _GB),
+        # A scrape cannot run beside the crawl that waits for it. Short: a terminal's line is cut.
+        when_full="stop this crawl and run trawlnet web scrape, "
+        "or raise spool.max_backlog_gb and spool.backpressure_limit_gb",
         segment_bytes=int(spool.rotate_every_mb * _MB),
         keep=True,
         bookmark=workspace / BOOKMARK,
     )
-    return Spool(workspace / spool.discoveries_dir, NAME, options)
 
 
 def unread_bytes(config: WebConfig, workspace: Path) -> int:
