@@ -23,6 +23,7 @@ class OddDirectory:
     throttle_every: int = 0  # Of requests.
     cut_after: int = 0  # Bytes of a body that announces more.
     always: int = 0  # A status, whatever is asked.
+    page: str = ""  # Sent with status 200, whatever is asked.
     requests: list = field(default_factory=list)
 
     async def export(self, request):
@@ -30,6 +31,8 @@ class OddDirectory:
         self.requests.append(after)
         if self.always:
             return web.Response(status=self.always, text="no")
+        if self.page:
+            return web.Response(text=self.page, content_type="text/html")
         if self.throttle_every and len(self.requests) % self.throttle_every == 0:
             return web.Response(status=429, headers={"Retry-After": "1"})
         is_number = after is not None and after.isdecimal()

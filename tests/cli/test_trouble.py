@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -130,6 +133,39 @@ def test_a_server_that_may_not_be_asked_is_told_at_once_with_what_to_type(tmp_pa
         )
         assert ran.code == 2 and "http://10.0.0.7:2582 is not asked: " in ran.err
         assert "--allow-private-hosts" in ran.err
+
+
+def test_a_directory_that_is_not_there_is_said_while_it_is_asked_again(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    given = ("--plc-url", url, "--allow-private-hosts")
+    with ThreadPoolExecutor() as pool:  # They mostly wait.
+        running = [
+            pool.submit(trawlnet, *verb, "-w", tmp_path / verb[0], *given)
+            for verb in (("repos", "plc"), ("pds", "discover"))
+        ]
+    for ran in (one.result() for one in running):
+        assert ran.code == Exit.UNREACHABLE, ran.err
+        assert ran.err.count(f"no answer from {url}: connection_error: ") == 1
+        assert "asking again in " in ran.err and "is stored" not in ran.err
+
+
+def test_a_web_page_is_no_directory(tmp_path: Path) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>\n<body>Welcome</body>\n</html>\n")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        given = ("--plc-url", url, "--allow-private-hosts")
+        for verb in (("repos", "plc"), ("pds", "discover")):
+            ran = trawlnet(*verb, "-w", tmp_path / verb[0], *given)
+            assert ran.code == Exit.UNREACHABLE, ran.err
+            assert f"{url}/export" in ran.err and "up to date" not in ran.err
+            assert "parse_error: expected JSON lines of an export" in ran.err
+        server.shutdown()
 
 
 def test_a_flag_with_a_wrong_value_is_named(tmp_path: Path) -> None:

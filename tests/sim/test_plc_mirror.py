@@ -171,6 +171,81 @@ def test_a_directory_that_does_not_tell_is_given_up_on(status, tmp_path):
     asyncio.run(test())
 
 
+def test_by_time_a_last_operation_of_no_use_does_not_hide_the_end(log, tmp_path):
+    lines = [dict(line) for line in log[0][:20]]
+    late = "2099-01-01T00:00:00.000Z"
+    odd = OddDirectory(
+        [*lines, {**lines[-1], "operation": None, "createdAt": late}], numbered=False
+    )
+
+    async def test():
+        async with serving(odd) as url, opened(tmp_path / "tables") as tables:
+            tally = await mirrored(url, tables)
+            assert tally.caught_up and tally.malformed == tally.pages, "each page has it"
+
+    asyncio.run(test())
+
+
+PAGE = "<!doctype html>\n<html><body>\n  Welcome\n</body></html>\n"
+
+
+@pytest.mark.parametrize("page", [PAGE, '{"message": "hello"}\n', "<html>" * 200_000])
+def test_nothing_but_malformed_lines_is_no_directory(page, tmp_path):
+    async def test():
+        async with serving(OddDirectory([], page=page)) as url, opened(tmp_path / "t") as tables:
+            with pytest.raises(Unanswered, match="parse_error: expected JSON lines"):
+                await mirrored(url, tables)
+            assert await plc.load_cursor(tables) is None
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_web_page_is_not_the_end_of_a_directory(numbered, log, tmp_path):
+
+    async def test():
+        odd = OddDirectory(log[0], numbered=numbered)
+        async with serving(odd) as url, opened(tmp_path / "tables") as tables:
+            odd.page = PAGE
+            with pytest.raises(Unanswered, match="parse_error") as fresh:
+                await mirrored(url, tables)
+            assert f"{url}/export" in fresh.value.message
+            assert "JSON lines of an export" in fresh.value.message
+            assert "stored" not in fresh.value.hint
+            assert await plc.load_cursor(tables) is None
+            odd.page = ""
+            await mirrored(url, tables)
+            cursor = await plc.load_cursor(tables)
+            odd.page = PAGE
+            with pytest.raises(Unanswered, match="parse_error"):
+                await mirrored(url, tables)
+            assert await plc.load_cursor(tables) == cursor
+
+    asyncio.run(test())
+
+
+def test_what_was_read_before_a_directory_fails_is_stored(log, tmp_path):
+    odd = OddDirectory(log[0], most=10)
+
+    async def test():
+        async with serving(odd) as url, opened(tmp_path / "tables") as tables:
+            answer = odd.numbered_lines
+
+            def lines(after):
+                if after >= 20:
+                    odd.page = "<html>"
+                return answer(after)
+
+            odd.numbered_lines = lines
+            with pytest.raises(Unanswered, match="parse_error") as failed:
+                await mirrored(url, tables)
+            assert "what was read is stored" in failed.value.hint
+            assert (await plc.load_cursor(tables)).position == 30
+            assert len(await tables.rows(OPERATIONS)) == 30
+
+    asyncio.run(test())
+
+
 @pytest.mark.parametrize("numbered", [True, False])
 def test_a_directory_that_leads_in_circles_is_given_up_on(numbered, log, tmp_path):
     odd = OddDirectory(log[0], numbered=numbered, ignores_after=True, cut_after=20_000)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from typing import Any
+
 import pytest
 
 from trawlnet.crawlers.atproto.export import Place
-from trawlnet.crawlers.atproto.reader import Directory, ExportReader, Tally
+from trawlnet.crawlers.atproto.reader import Directory, ExportReader, Tally, Wait
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.rules import Manners
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.sim.virtual import SimClock, run_sim
 
@@ -30,3 +36,45 @@ def test_an_address_that_we_refuse_ourselves_is_told_at_once(tireless: bool) -> 
         assert clock.now() < 1.0
 
     run_sim(main())
+
+
+class HastyClock(SystemClock):
+    """Sockets have real time; our own waits are added up, and over at once."""
+
+    waited = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.waited
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited += max(0.0, seconds)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("reason", ["connection_error", "dns_error"])
+def test_a_directory_that_was_never_there_is_given_up_on_soon_and_each_wait_is_told(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lookup(*args: Any, **more: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    url = "http://127.0.0.1:1"
+    if reason == "dns_error":
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+        url = "http://plc.nowhere.example"
+
+    async def main() -> None:
+        clock, waits = HastyClock(), list[Wait]()
+        gate = Gate(clock, Manners(rate=1000.0))
+        agent = agent_for("a@b.example", allow_private=True)
+        async with Http(gate, clock, agent, guard=Guard(allow_private=True)) as http:
+            directory = Directory(url, http, gate, clock, True, waits.append)
+            with pytest.raises(Unanswered, match=f"does not tell .*{reason}") as failed:
+                await ExportReader(directory, Tally()).page(Place())
+        assert 5.0 < clock.waited < 20.0
+        assert "stored" not in failed.value.hint
+        assert len(waits) == 3
+        assert all(wait.url == url and not wait.was_answered for wait in waits)
+        assert waits[0].why.startswith(f"{reason}: ")
+
+    asyncio.run(main())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,10 @@ import typer
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.plc import wait_line
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import until_signal
-from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.talk import at_once_and_then, emit, listed, say
 from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
@@ -80,7 +82,8 @@ async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
 
     clock = SystemClock()
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
-        tallies = await discover(kit.finder, wanted(config, path))
+        finder = replace(kit.finder, on_wait=at_once_and_then(clock, wait_line))
+        tallies = await discover(finder, wanted(config, path))
     if as_json:
         emit({str(source): tally.row() for source, tally in tallies.items()})
     for source, tally in tallies.items():

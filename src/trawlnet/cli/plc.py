@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +14,14 @@ from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json, variables, with_flags
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import stop_event
-from trawlnet.cli.talk import emit, listed, now_and_then, say
+from trawlnet.cli.talk import at_once_and_then, emit, listed, now_and_then, say
 from trawlnet.cli.workspace import Workspace, create, shown
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.repos.config import ReposConfig
 
 if TYPE_CHECKING:  # Only a mirror that runs pays for the import.
     from trawlnet.crawlers.atproto.mirror import PlcMirror
-    from trawlnet.crawlers.atproto.reader import Tally
+    from trawlnet.crawlers.atproto.reader import Tally, Wait
     from trawlnet.tables.ports import Tables
 
 CLICKHOUSE = (
@@ -75,6 +76,7 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
     ):
         with stop_event("storing what has come") as stop:
             say(f"mirroring {directory.url} into {_where(config, path)}")
+            directory = replace(directory, on_wait=at_once_and_then(clock, wait_line))
             mirror = PlcMirror(directory, tables, stop, follow=follow)
             await mirror.run(now_and_then(clock, _line))
         code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
@@ -82,6 +84,11 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
     if code is Exit.INTERRUPTED:
         say(f"hint: go on: trawlnet repos plc -w {shown(path)}")
     return code
+
+
+def wait_line(wait: Wait) -> str:
+    what = "operations" if wait.was_answered else "answer"
+    return f"no {what} from {wait.url}: {wait.why}; asking again in {wait.seconds:.0f} s"
 
 
 def _where(config: ReposConfig, path: Path) -> str:

@@ -41,6 +41,20 @@ def now_and_then(clock: Clock, line: Callable[[T, float], str]) -> Callable[[T],
     return tell
 
 
+def at_once_and_then(clock: Clock, line: Callable[[T], str]) -> Callable[[T], None]:
+    """Say what goes wrong: the first time, and then twice a minute at most."""
+    told: float | None = None
+
+    def tell(state: T) -> None:
+        nonlocal told
+        now = clock.now()
+        if told is None or now - told >= _EVERY:
+            told = now
+            say(line(state))
+
+    return tell
+
+
 _EVERY, _EVERY_LIVE = 30.0, 2.0  # Seconds.
 
 

@@ -108,7 +108,8 @@ def _parsed(line: bytes) -> Any:
 
 
 def read_page(lines: Lines, place: Place, *, allow_private: bool) -> ExportPage | None:
-    """What a page tells and where the next one begins; None if it is not in the form asked for."""
+    """What a page tells and where the next one begins; None if it is not in the form asked for.
+    Raises Malformed for what is no page of an export at all."""
     rows: list[OperationRow] = []
     malformed = 0
     for line in lines.rows:
@@ -123,14 +124,28 @@ def read_page(lines: Lines, place: Place, *, allow_private: bool) -> ExportPage 
             rows.append(row)
     after = _after_seq if place.form is Form.SEQ else _after_time
     following = after(lines, rows, place)
-    if following is None:
+    if following is None and (place == Place() or _has_objects(lines)):
         return None
+    if following is None or (lines.rows and not rows and _is_foreign(lines, place)):
+        raise Malformed(f"none of its {len(lines.rows)} lines is one")
     if following != place:
         return ExportPage(rows, following, False, malformed, was_crowded=place.strictly)
     if place.form is Form.TIME and not place.strictly and place.position:
         # The instant may hold more than one page: what lies behind it is asked for before the end.
         return ExportPage(rows, replace(place, strictly=True), False, malformed)
     return ExportPage(rows, replace(place, strictly=False), not lines.is_cut, malformed)
+
+
+def _is_foreign(lines: Lines, place: Place) -> bool:
+    """Whether a page without any valid line comes from something else than a directory."""
+    if place.form is Form.SEQ:
+        return False  # Its numbers lead on.
+    # The page before was valid, and the last operations of a directory may be of no use.
+    return not (place.strictly and _has_objects(lines))
+
+
+def _has_objects(lines: Lines) -> bool:
+    return any(isinstance(line, dict) for line in lines.rows)
 
 
 def _after_seq(lines: Lines, rows: Sequence[OperationRow], place: Place) -> Place | None:

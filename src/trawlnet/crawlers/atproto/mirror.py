@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from trawlnet.crawlers.atproto import operations
 from trawlnet.crawlers.atproto.export import Form, Place
 from trawlnet.crawlers.atproto.reader import Directory, ExportReader, Tally
-from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.tables import plc
 from trawlnet.tables.plc import Cursor, OperationRow
 from trawlnet.tables.ports import Tables
@@ -27,6 +27,7 @@ class _Batch:
     place: Place
     rows: list[OperationRow] = field(default_factory=list)
     is_last: bool = False
+    failure: Unanswered | None = None  # Why it is not fuller.
 
 
 class PlcMirror:
@@ -46,7 +47,7 @@ class PlcMirror:
         """Until the directory has told everything, or as long as it is followed. Tells each batch
         that was stored. Raises Unanswered, NotReady."""
         batch = await self._fill(await self._begin())
-        while not (self._stop.is_set() or (batch.is_last and not self._follow)):
+        while not (self._stop.is_set() or batch.failure or (batch.is_last and not self._follow)):
             if batch.is_last:
                 await self._store(batch)
                 stored(self.tally)
@@ -57,6 +58,8 @@ class PlcMirror:
                 stored(self.tally)
         await self._store(batch)
         stored(self.tally)
+        if batch.failure:
+            raise batch.failure
 
     async def _begin(self) -> Place:
         url, cursor = self._directory.url, await plc.load_cursor(self._tables)
@@ -86,7 +89,11 @@ class PlcMirror:
         while len(batch.rows) < _BATCH and not batch.is_last:
             if batch.rows and clock.now() > deadline:
                 break
-            page = await self._unless_stopped(self._reader.page(batch.place))
+            try:
+                page = await self._unless_stopped(self._reader.page(batch.place))
+            except Unanswered as failure:
+                batch.failure = failure
+                break
             if page is None:
                 break
             batch.rows += page.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.atproto.export import (
@@ -20,12 +21,17 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import RetryPolicy
+from trawlnet.formats.malformed import Malformed
 from trawlnet.net.lane import lane_of
 
 _RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)
 # Answers of a directory without the numbered export, and how often they must come: an old version
 # breaks when it is asked, but so does any server now and then.
 _NO_SUCH_FORM = {Reason.HTTP_ERROR: 1, Reason.NOT_FOUND: 1, Reason.UNAVAILABLE: 3}
+# No word from the host. One that was never heard in this run is more likely named wrongly than
+# down for a moment: it is asked for some 15 seconds only.
+_SILENT = (Reason.CONNECTION_ERROR, Reason.DNS_ERROR)
+_TRIES_UNHEARD = 4
 _NEVER = 1 << 30  # Tries.
 _MOST_IDLE = 5  # Pages; a body that is cut early may lead nowhere now and then.
 
@@ -46,6 +52,20 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """A directory does not tell what it was asked for, and is asked again later."""
+
+    url: str
+    why: str
+    was_answered: bool  # Though not with operations.
+    seconds: float
+
+
+def unsaid(wait: Wait) -> None:
+    """For whoever has nobody to tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class Directory:
     """Where operations come from, and how we behave there."""
 
@@ -54,6 +74,7 @@ class Directory:
     gate: Gate
     clock: Clock
     allow_private: bool = False
+    on_wait: Callable[[Wait], None] = unsaid
 
 
 class ExportReader:
@@ -63,6 +84,7 @@ class ExportReader:
         self._lane = lane_of(directory.url)
         self._tireless = tireless
         self._idle = 0  # Pages in a row that led nowhere.
+        self._heard = False  # Whether the host has said anything in this run.
         self.tally = tally
 
     async def page(self, place: Place) -> ExportPage:
@@ -74,26 +96,40 @@ class ExportReader:
             answer = await fetch_lines(self._directory.http, url, self._lane)
             if isinstance(answer, Lines):
                 self._directory.gate.observe(self._lane, Outcome(Reason.OK))
-                return self._read(answer, place)
+                self._heard = True
+                return self._read(answer, place, url)
             if answer.reason is Reason.REFUSED:
                 # By ourselves: asking again is no use, however patient somebody is.
                 raise NotReady(f"{self._directory.url} is not asked: {answer.detail}", PRIVATE_HINT)
+            self._heard |= answer.reason not in _SILENT
             if answer.reason.again is Again.PATIENT:
                 waits += 1
             else:
                 tries += 1
             if place == Place() and tries >= _NO_SUCH_FORM.get(answer.reason, _NEVER):
                 return ExportPage((), Place(Form.TIME), is_last=False)
-            if not self._tireless and (tries >= _RETRY.attempts or waits > _RETRY.patience):
+            if not self._tireless and (tries >= self._attempts() or waits > _RETRY.patience):
                 raise Unanswered(
                     f"{self._directory.url} does not tell its operations: "
                     f"{answer.reason}: {answer.detail}",
-                    "what was read is stored; run the same command again to go on",
+                    self._hint("run the same command again to go on"),
                 )
             await self._put_off(answer, url, tries)
 
-    def _read(self, lines: Lines, place: Place) -> ExportPage:
-        page = read_page(lines, place, allow_private=self._directory.allow_private)
+    def _attempts(self) -> int:
+        return _RETRY.attempts if self._heard else min(_TRIES_UNHEARD, _RETRY.attempts)
+
+    def _hint(self, what_to_do: str) -> str:
+        return f"what was read is stored; {what_to_do}" if self.tally.pages else what_to_do
+
+    def _read(self, lines: Lines, place: Place, url: str) -> ExportPage:
+        try:
+            page = read_page(lines, place, allow_private=self._directory.allow_private)
+        except Malformed as error:
+            raise Unanswered(
+                f"{url}: {Reason.PARSE_ERROR}: expected JSON lines of an export: {error}",
+                self._hint("look at it with curl; is it the URL of a PLC directory?"),
+            ) from None
         if page is not None:
             self._watch_for_circles(place, page)
             self.tally.pages += 1
@@ -104,7 +140,7 @@ class ExportReader:
             return ExportPage((), Place(Form.TIME), is_last=False)
         raise Unanswered(
             f"{self._directory.url} sends a page without sequence numbers after {place.position}",
-            "look at it with curl; what was read is stored",
+            self._hint("look at it with curl"),
         )
 
     def _watch_for_circles(self, place: Place, page: ExportPage) -> None:
@@ -113,11 +149,15 @@ class ExportReader:
         if self._idle > _MOST_IDLE:
             raise Unanswered(
                 f"{self._directory.url} tells the same page again and again after {place.position}",
-                "look at it with curl; what was read is stored",
+                self._hint("look at it with curl"),
             )
 
     async def _put_off(self, outcome: Outcome, url: str, tries: int) -> None:
         self.tally.retries += 1
         clock = self._directory.clock
         parked = self._directory.gate.observe(self._lane, outcome) - clock.now()
-        await clock.sleep(max(parked, outcome.wait or 0.0, _RETRY.delay(url, tries)))
+        seconds = max(parked, outcome.wait or 0.0, _RETRY.delay(url, tries))
+        was_answered = outcome.reason not in (*_SILENT, Reason.TIMEOUT)
+        why = f"{outcome.reason}: {outcome.detail}"
+        self._directory.on_wait(Wait(self._directory.url, why, was_answered, seconds))
+        await clock.sleep(seconds)

@@ -63,7 +63,9 @@ async def _from_mirror(finder: Finder, tables: Tables, tally: Tally) -> None:
 
 async def _from_export(finder: Finder, url: str, tally: Tally) -> None:
     """From where the last run stopped. What a page names is stored before the place after it."""
-    directory = Directory(url, finder.http, finder.gate, finder.clock, finder.allow_private)
+    directory = Directory(
+        url, finder.http, finder.gate, finder.clock, finder.allow_private, finder.on_wait
+    )
     reader, notes, name = ExportReader(directory, Reading()), finder.registry.notes, f"plc {url}"
     place = _place(await notes.get(name))
     while True:

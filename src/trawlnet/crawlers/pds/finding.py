@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trawlnet.crawlers.atproto.reader import Wait, unsaid
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
@@ -58,6 +59,7 @@ class Finder:
     http: Getter
     gate: Gate
     clock: Clock
+    on_wait: Callable[[Wait], None] = unsaid  # For the directory.
 
     @property
     def allow_private(self) -> bool:
