@@ -41,7 +41,7 @@ quick: $(READY) ## what needs no server: unit, property and simulated tests, emb
 	@TRAWLNET_QUICK=1 $(BIN)/python -m pytest -n 4 --dist worksteal $(QUICK)
 
 worlds: $(READY) ## worlds drawn at random for an hour (SECONDS=…, ONLY=web), until a crawl gets one wrong
-	@$(BIN)/python scripts/worlds.py --seconds $(SECONDS) --only '$(ONLY)'
+	@$(BIN)/python scripts/draw_worlds.py --seconds $(SECONDS) --only '$(ONLY)'
 
 mutants: $(READY) ## break the code on purpose in many places; each has to be noticed by the tests
 	@$(BIN)/python scripts/mutants.py --only '$(ONLY)'

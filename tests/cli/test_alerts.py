@@ -105,6 +105,7 @@ def test_a_receiver_that_stalls_does_not_stop_a_crawl(network: Any, tmp_path: Pa
 def test_a_host_that_is_given_up_on_is_named(tmp_path: Path) -> None:
     seeds = [f"http://127.0.0.1:1/{number}" for number in range(14)]
     quick = ("--req-per-sec", 100, "--set", "limits.backoff_base_ms=10")
+    quick += ("--set", "limits.block_probes=0")  # Those take minutes.
     with receiving() as receiver:
         words = ("web", "crawl", "-w", tmp_path, *seeds, "--allow-private-hosts", *quick)
         ran = trawlnet(*words, TRAWLNET_WEBHOOK=receiver.url)

@@ -25,6 +25,7 @@ from trawlnet.crawlers.ids.places import KEYS
 from trawlnet.crawlers.ids.words import Mark
 from trawlnet.fleet.ids import Pair as Kept
 from trawlnet.fleet.ids import keep
+from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Holders, Office, holders
 from trawlnet.net.clock import SystemClock
@@ -280,7 +281,8 @@ def test_a_fleet_keeps_one_active_and_one_on_standby_until_it_is_told_to_end(
             job = ShardJob(0, "ids", given, redis.url, {}, STANDS, 0.0, str(tmp_path))
             with closing(Processes(job, tmp_path)) as runtime:
                 office = Office(redis.url, KEYS, STANDS)
-                kept = Kept(office, runtime, SystemClock(), seen.append)
+                limits = RunLimits(SystemClock(), None)
+                kept = Kept(office, runtime, SystemClock(), seen.append, limits)
                 keeping = asyncio.create_task(keep(kept))
                 for _ in range(2):
 

@@ -55,7 +55,7 @@ async def _feed(floor: Floor) -> None:
         for lane, tasks in Counter(task.lane for task in page.tasks).items():
             floor.count(lane, tasks)
         for lane, due in _earliest(page).items():
-            floor.note(lane, due, math.inf)
+            floor.note(lane, due)
         control.changed.set()
         while _is_enough(floor, await store.counts()):
             await _relieved(floor)
@@ -126,7 +126,7 @@ def _leave_lane(floor: Floor, lane: str) -> bool:
     if lane not in floor.full:
         return False
     floor.full.discard(lane)
-    floor.note(lane, 0.0, math.inf)
+    floor.note(lane, 0.0)
     return True
 
 

@@ -40,7 +40,7 @@ def _pick(floor: Floor) -> dict[str, int]:
     lanes = floor.schedule.take(now, floor.limits.gather)
     while len(room) < free and (lane := next(lanes, None)) is not None:
         if gate.ready_at(lane) > horizon + _TICK:
-            floor.note(lane, now, math.inf)
+            floor.note(lane, now)
         elif (places := gate.room(lane) - floor.busy[lane]) > 0:
             room[lane] = min(places, max(1, gate.allowance(lane, horizon)))
         else:
@@ -73,12 +73,8 @@ _SOON = 2.0  # and have work within so many seconds.
 
 
 async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
-    for lane in wants:
-        floor.dues.pop(lane, None)  # The store says anew.
     lease = await floor.parts.store.lease(wants, floor.parts.clock.now(), floor.limits.lease)
-    latest: dict[str, float] = {}
     for task in lease.tasks:
-        latest[task.lane] = max(task.due, latest.get(task.lane, 0.0))
         floor.held[task.key] = task
         floor.started(task.lane, emptied=task.lane in lease.dues)
         floor.busy[task.lane] += 1
@@ -88,8 +84,7 @@ async def _start(floor: Floor, wants: Mapping[str, int], work: Work) -> None:
         floor.group.create_task(work(floor, task))
     for lane in wants:
         # A lane that had less than asked for says when it has more; any other has more now.
-        # What was put off comes in the order of its time: what is left is due no earlier.
-        floor.note(lane, lease.dues.get(lane, 0.0), lease.dues.get(lane, latest.get(lane)))
+        floor.note(lane, lease.dues.get(lane, 0.0))
 
 
 async def _finished(floor: Floor) -> bool:
@@ -106,11 +101,22 @@ async def _finished(floor: Floor) -> bool:
         return True
     if not control.source_dry or limits.follow:
         return False
-    # A revisit that is due counts as open only once it is leased.
-    if floor.has_due:
-        return False
     counts = await floor.parts.store.counts()
-    return counts.open == counts.blocked
+    if counts.open != counts.blocked:
+        return False
+    return not counts.scheduled or not await _has_due(floor)
+
+
+async def _has_due(floor: Floor) -> bool:
+    """Whether a lane has a revisit that was due when the crawl began: it counts as open only once
+    it is leased. What has come due since is left to the next run, or this one might never end."""
+    after: str | None = None
+    while lanes := await floor.parts.store.lanes(after, _LANES_AT_ONCE):
+        for work in lanes:
+            if work.due <= floor.born and work.held < math.inf and floor.parts.owns(work.lane):
+                return True
+        after = lanes[-1].lane
+    return False
 
 
 def _has_room(floor: Floor) -> bool:

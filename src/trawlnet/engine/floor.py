@@ -87,7 +87,6 @@ class Floor:
         self.done: asyncio.Queue[Done | None] = asyncio.Queue(limits.backlog)
         self.held: dict[str, Task] = {}  # Keys from lease to settlement, as they were leased.
         self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
-        self.dues: dict[str, float] = {}  # By lane when its next task is due, whatever its turn.
         self.born = parts.clock.now()
         self.full: set[str] = set()  # Lanes with work but no room for another task.
         self.unsettled = 0  # Outcomes that wait for a slow sink.
@@ -150,22 +149,12 @@ class Floor:
         gate, most = self.parts.gate, heapq.nlargest(_LONGEST, self.queued, self.queued.__getitem__)
         return max([self.work_left(lane) for lane in most if not gate.blocked(lane)], default=0.0)
 
-    def note(self, lane: str, due: float, since: float | None = None) -> None:
-        """The lane has work at `due`: look at it then, or shortly before the gate lets it pass.
-        `since`: when the first task that was put off is due; infinity if none is known of."""
+    def note(self, lane: str, due: float) -> None:
+        """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
         if not self.parts.owns(lane):
             return
         ahead = self.limits.ahead - self.limits.gather
         self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - ahead))
-        if lane in self.schedule:
-            since = due if since is None else since
-            self.dues[lane] = min(since, self.dues.get(lane, math.inf))
-
-    @property
-    def has_due(self) -> bool:
-        """Whether a lane has a task that was due when the crawl began, and waits for its turn.
-        What has come due since is left to the next run, or this one might never end."""
-        return any(due <= self.born and lane in self.schedule for lane, due in self.dues.items())
 
 
 _LONGEST = 100  # Lanes with most tasks: one of them takes longest.

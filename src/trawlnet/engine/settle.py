@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -75,7 +74,7 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
     found = Counter(task.lane for receipt in receipts for task in receipt.found)
     for lane, tasks in found.items():
         floor.count(lane, tasks)
-        floor.note(lane, 0.0, math.inf)
+        floor.note(lane, 0.0)
     floor.control.settled_batch(receipts, now)
 
 
