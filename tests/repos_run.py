@@ -163,8 +163,15 @@ class SimMirror:
             if row["in_plc"] and row["status"] not in ("tombstoned", "junk")
         }
 
+    async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
+        return [
+            (row.did, "none")
+            for row in self.rows.values()
+            if after < row.did <= last and not row.pds
+        ][:most]
+
     async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
-        rows = [row for did, row in self.rows.items() if did > after]
+        rows = [row for did, row in self.rows.items() if did > after and row.pds]
         for start in range(0, len(rows), 30):
             yield rows[start : start + 30]
 

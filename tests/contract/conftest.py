@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
-from trawlnet.engine.ports import Ledger
+from trawlnet.engine.ports import KeyLedger
 from trawlnet.store.open import open_store
 
 DURABLE_STORES = ("lmdb", "redis")
@@ -22,7 +22,7 @@ class StoreMaker:
     where: str
     prefix: str
 
-    async def open(self, **options: Any) -> Ledger:
+    async def open(self, **options: Any) -> KeyLedger:
         return await open_store(self.where, prefix=self.prefix, **options)
 
 

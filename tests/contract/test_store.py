@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.contract.conftest import StoreMaker
 
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Ledger, Page
+from trawlnet.engine.ports import Counts, Failure, KeyLedger, LaneWork, Lease, Ledger, Page
 from trawlnet.engine.task import Task
 from trawlnet.store.errors import StoreError, Unstorable
 
@@ -19,7 +20,7 @@ NOW = 1_700_000_000.125
 TTL = 60.0
 
 
-def story(tell: Callable[[Ledger], Awaitable[None]]) -> Callable[[StoreMaker], None]:
+def story(tell: Callable[[KeyLedger], Awaitable[None]]) -> Callable[[StoreMaker], None]:
     """A test told about one store, run on each kind."""
 
     def test(maker: StoreMaker) -> None:
@@ -517,6 +518,25 @@ async def test_a_retried_key_can_fail_and_succeed_again(store: Ledger) -> None:
     await settled(store, task, Reason.OK)
     assert await failures(store) == {}
     assert (await store.counts()).settled == {Reason.OK: 1}
+
+
+@story
+async def test_single_failures_can_be_opened_again(store: KeyLedger) -> None:
+    await fed(store, *tasks("a", "b", "c", payload={"n": 1}))
+    a, b, c = await leased_tasks(store)
+    for task in (a, b):
+        await settled(store, task, Reason.NOT_FOUND, detail="x")
+    await settled(store, c, Reason.TIMEOUT)
+    await store.hold("host", math.inf)
+    found = await failures(store)
+    outdated = replace(found["c"], reason=Reason.NOT_FOUND)
+    unknown = replace(found["b"], key="nobody")
+    assert await store.retry_keys([found["b"], outdated, unknown]) == 1
+    assert await store.retry_keys([found["b"]]) == 0
+    assert (await failures(store)).keys() == {"a", "c"}
+    assert (await store.lanes(None, 9))[0].held == 0.0
+    assert await leased_tasks(store) == tasks("b", payload={"n": 1})
+    assert await fed(store, *tasks("a", "b", "c")) == 0
 
 
 @story

@@ -132,11 +132,10 @@ def check_reasons(expected: Mapping[str, set[str]], found: Mapping[str, str]) ->
 
 
 def may_be_had(world: World, one: Account) -> bool:
-    """It moved while the crawl went on, to a dead host or from one: it may have been fetched in
-    time, or is looked for in a later sweep, before its old host is left alone again."""
+    """It moved while the crawl went on, to a dead host: it may have been fetched in time."""
     if one.moves_to is None or one.malformed:
         return False
-    return world.spec.hosts[one.moves_to].dead != world.spec.hosts[one.home].dead
+    return world.spec.hosts[one.moves_to].dead and not world.spec.hosts[one.home].dead
 
 
 def reasons_of(world: World, one: Account) -> set[str]:

@@ -392,6 +392,10 @@ class WorldMirror:
             for did, one in sorted(world.accounts.items())
             if not one.tombstoned
         }
+        self._gone = sorted(did for did, one in world.accounts.items() if one.tombstoned)
+
+    async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
+        return [(did, "tombstoned") for did in self._gone if after < did <= last][:most]
 
     async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
         rows = [row for did, row in self._rows.items() if did > after]

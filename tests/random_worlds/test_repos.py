@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -225,10 +226,8 @@ class Sweeps:
 
     def _is_named(self, one: Account) -> bool:
         """Whether the source leads to it."""
-        if self.source == "list":
+        if self.source != "relay":
             return True
-        if self.source == "plc":
-            return not one.tombstoned
         return one.did in self.world.told
 
 
@@ -270,6 +269,9 @@ def spec_of(*hosts: Host, directory: Host = DIRECTORY, **more: Any) -> Spec:
         # An account that moved away from a dead host was never looked for.
         (spec_of(GONE, Host(7, 0), moving=2), "list", None),
         (spec_of(GONE, Host(7, 0), moving=2), "plc", None),
+        # Whoever left a dead host was found only if few of those who stayed were asked before.
+        (spec_of(replace(GONE, size=60, active=40), Host(7, 2), moving=9), "plc", None),
+        (spec_of(replace(GONE, size=60, active=40), Host(7, 2), moving=9), "list", None),
         # Accounts that a listing names twice, or that are listed and looked up.
         (spec_of(Host(99, 2, listed_at_once=50, repeats=5)), "relay", None),
     ],

@@ -342,6 +342,15 @@ def test_pages_of_dids_tell_whom_to_visit(log, tmp_path):
             )
             assert [(row.did, row.pds) for row in found] == expected
             assert all(1 <= len(page) <= 7 for page in pages)
+            gone = {
+                did
+                for did, row in log[1].items()
+                if row["in_plc"] and row["status"] in ("tombstoned", "junk")
+            }
+            unhoused = await plc.unhoused(tables, "", "did:~", 1000)
+            assert {did for did, _ in unhoused} == gone
+            assert {"tombstoned"} < {why for _, why in unhoused}
+            assert await plc.unhoused(tables, unhoused[0][0], unhoused[2][0], 1) == unhoused[1:2]
             middle = found[len(found) // 2].did
             rest = [row async for page in plc.did_pages(tables, middle, 7) for row in page]
             assert [row.did for row in rest] == [row.did for row in found if row.did > middle]

@@ -142,3 +142,11 @@ class Ledger(Store, Protocol):
 
     async def close(self) -> None:
         """Give back what is still leased, and let go of files and connections."""
+
+
+class KeyLedger(Ledger, Protocol):
+    """A ledger whose keys can be put back one by one."""
+
+    async def retry_keys(self, failures: Sequence[Failure]) -> int:
+        """Open these settled failures again, as `retry` does; others, and keys that have another
+        last word by now, stay as they are. Returns how many."""

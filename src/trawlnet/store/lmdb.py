@@ -111,6 +111,9 @@ class LmdbStore:
 
         return await self._write(change)
 
+    async def retry_keys(self, failures: Sequence[Failure]) -> int:
+        return await self._write(lambda batch: batch.reopen_keys(failures))
+
     async def close(self) -> None:
         await self._call(self._close)
         self._thread.shutdown(wait=False)

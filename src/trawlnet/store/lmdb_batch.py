@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Failure
 from trawlnet.engine.task import Task
 from trawlnet.store.lmdb_leases import Leases
 from trawlnet.store.lmdb_rows import (
@@ -99,15 +100,18 @@ class Batch:
     def reopen_failed(self, reason: Reason | None) -> int:
         reopened = 0
         for key, value in self._walk(self.tables.failed, failed_prefix(reason)):
-            row = unpack_row(value[SEQ_BYTES:])
-            lane = self._lane(row.lane)
-            place = Place.of(State.READY, lane, value[:SEQ_BYTES], row)
-            self.txn.delete(key, db=self.tables.failed)
-            self._settled[failed_reason(key)] -= 1
-            self._queue(key[-DIGEST_BYTES:], place, repack_row(row, **_AS_NEW))
-            if self._held(lane) == math.inf:
-                self._hold(lane, 0.0)
+            self._reopen(key, value)
             reopened += 1
+        return reopened
+
+    def reopen_keys(self, failures: Sequence[Failure]) -> int:
+        reopened = 0
+        for failure in failures:
+            key = failed_key(failure.reason, digest(failure.key))
+            value = self.txn.get(key, db=self.tables.failed)
+            if value is not None:
+                self._reopen(key, value)
+                reopened += 1
         return reopened
 
     def reopen_blocked(self) -> int:
@@ -128,6 +132,16 @@ class Batch:
         counters.settled = _summed(counters.settled, self._settled)
         counters.scheduled += sum(change.scheduled for change in self._changes.values())
         self.txn.put(b"counters", encode(counters), db=self.tables.meta)
+
+    def _reopen(self, key: bytes, value: bytes) -> None:
+        row = unpack_row(value[SEQ_BYTES:])
+        lane = self._lane(row.lane)
+        place = Place.of(State.READY, lane, value[:SEQ_BYTES], row)
+        self.txn.delete(key, db=self.tables.failed)
+        self._settled[failed_reason(key)] -= 1
+        self._queue(key[-DIGEST_BYTES:], place, repack_row(row, **_AS_NEW))
+        if self._held(lane) == math.inf:
+            self._hold(lane, 0.0)
 
     def _discover(self, task: Task) -> None:
         # The hot path of a crawl that follows links: nearly every found key is a settled one.

@@ -139,22 +139,39 @@ class MemoryStore:
         blocked = self._on_blocked_lanes(reason)
         failed = [row for row in self._failed.values() if reason in (None, row.reason)]
         for row in failed:
-            del self._failed[row.task.key]
-            assert row.reason is not None
-            self._settled[row.reason] -= 1
-        for row in [*failed, *blocked]:
-            key = row.task.key
-            self._unqueue(key)
-            self._keep(_Row(replace(row.task, due=0.0, attempt=0, waits=0), row.seq))
-            self._release_lane(row.task.lane)
+            self._reopen_failed(row)
+        for row in blocked:
+            self._renew(row)
         if reason in (None, Reason.BLOCKED):
             for name in self._lanes:
                 self._release_lane(name)
         return len(failed) + len(blocked)
 
+    async def retry_keys(self, failures: Sequence[Failure]) -> int:
+        rows = [self._failed.get(one.key) for one in failures]
+        failed = [
+            row
+            for row, one in zip(rows, failures, strict=True)
+            if row is not None and row.reason is one.reason
+        ]
+        for row in failed:
+            self._reopen_failed(row)
+        return len(failed)
+
     async def close(self) -> None:
         for lane in self._lanes.values():
             self._give_back(list(lane.leases))
+
+    def _reopen_failed(self, row: _Row) -> None:
+        del self._failed[row.task.key]
+        assert row.reason is not None
+        self._settled[row.reason] -= 1
+        self._renew(row)
+
+    def _renew(self, row: _Row) -> None:
+        self._unqueue(row.task.key)
+        self._keep(_Row(replace(row.task, due=0.0, attempt=0, waits=0), row.seq))
+        self._release_lane(row.task.lane)
 
     def _add(self, task: Task) -> bool:
         key = task.key

@@ -154,6 +154,13 @@ async def did_pages(
         after = last
 
 
+async def unhoused(tables: Tables, after: str, last: str, most: int) -> list[tuple[str, str]]:
+    """DIDs beyond `after`, up to and with `last`, that have no PDS to visit: `tombstoned`, `none`,
+    or why the endpoint of their document is not used."""
+    bounds: dict[str, str | int] = {"after": after, "last": last, "most": most}
+    return [(did, why) for did, why in await tables.rows(statement("plc_unhoused"), bounds)]
+
+
 async def load_cursor(tables: Tables) -> Cursor | None:
     rows = await tables.rows(statement("mirror_cursor"), {"name": _MIRROR})
     return Cursor(*rows[0]) if rows else None

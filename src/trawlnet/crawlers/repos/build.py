@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.heap import steady_heap
 from trawlnet.crawlers.repos.making import read_car, read_cars, recipe
 from trawlnet.crawlers.repos.rates import PdsRates
-from trawlnet.crawlers.repos.recheck import is_under_way, reopen
+from trawlnet.crawlers.repos.recheck import Rescue, is_under_way, reopen, stranded
 from trawlnet.crawlers.repos.residents import NotedResidents
-from trawlnet.crawlers.repos.resolving import DocumentResolver
+from trawlnet.crawlers.repos.resolving import DocumentResolver, directory
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.spill import FOLDER, Spills
 from trawlnet.crawlers.repos.visit import Visitor
@@ -33,7 +34,7 @@ from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Clock, Ledger, Source
+from trawlnet.engine.ports import Clock, KeyLedger, Ledger, Source
 from trawlnet.engine.threads import Threads, giving_way
 from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.answer import Limits
@@ -82,8 +83,16 @@ async def open_parts(
         frame = Frame(given, mirror, store, shelf, gate, workspace, rates, resuming)
         parts = await assembled(config, frame, clock, metrics, stack)
         if not resuming:
-            await reopen(store, clock.now() - config.recheck_inactive)
+            await _begin_sweep(config, frame, clock)
         yield _at_work(parts, workspace) if config.redis_address else parts
+
+
+async def _begin_sweep(config: ReposConfig, frame: Frame, clock: Clock) -> None:
+    store, private = frame.store, config.allow_private_hosts
+    accounts = await stranded(store)
+    await reopen(store, clock.now() - config.recheck_inactive)
+    directory_of = partial(directory, plc=frame.given.plc, allow_private=private)
+    await Rescue(store, frame.mirror, directory_of, clock, private)(accounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class Frame:
 
     given: Given
     mirror: TableMirror | None
-    store: Ledger
+    store: KeyLedger
     shelf: Shelf
     gate: Gate
     scratch: Path  # A folder for what need not outlive the crawl.
@@ -202,7 +211,7 @@ def _begun(state: Path) -> Path | str:
     return state / _STORE if (state / _STORE).exists() else "memory:"
 
 
-async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> Ledger:
+async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> KeyLedger:
     store = await open_store(
         config.redis_address or workspace / "state" / "repos" / _STORE,
         owner=_owner(workspace),
@@ -281,7 +290,7 @@ def _source(frame: Frame, census: Census, rates: PdsRates) -> Source:
         return RelaySource(given.relays, census, resuming=frame.resuming)
     if mirror is None or given.kind is SourceKind.RELAY:
         return NoSource()
-    return PlcSource(mirror.pages, census, shelf.archived, rates, shelf.meter)
+    return PlcSource(mirror, census, shelf.archived, rates, shelf.meter)
 
 
 def _owner(workspace: Path) -> str:

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
-from trawlnet.crawlers.repos.work import RepoVisit, Resolution, lane_at, unresolvable
+from trawlnet.crawlers.repos.work import LeftOut, RepoVisit, Resolution, lane_at, unresolvable
+from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 
 _AT_ONCE = 2000  # Accounts of a page; then others may run.
+LEFT_OUT_AT_MOST = 100_000  # Accounts of one run that are put on record without a visit.
 
 # Makes keys that are done unknown again, so that they can be given once more.
 Reopen = Callable[[Sequence[str]], Awaitable[None]]
@@ -48,8 +50,10 @@ class Census:
         due = [claim for claim in claims if self._is_due(claim, revs.get(claim.did))]
         self.left_out["archived"] += len(claims) - len(due)
         states = await self.mirror.states([claim.did for claim in due]) if self.mirror else {}
-        tasks = [self._task(claim, states.get(claim.did), revs) for claim in due]
-        return await self._given_again([task for task in tasks if task is not None])
+        tasks: list[Task] = []
+        for claim in due:
+            tasks += self._tasks(claim, states.get(claim.did), revs)
+        return await self._given_again(tasks)
 
     async def of_identities(self, identities: Sequence[Identity]) -> list[Task]:
         """Accounts that a directory names, with all that is to be known."""
@@ -63,7 +67,18 @@ class Census:
                 self.left_out["archived"] += 1
             elif (task := self._visit(identity, rev)) is not None:
                 tasks.append(task)
+            else:
+                tasks += self._not_visited(identity)
         return await self._given_again(tasks)
+
+    async def may_visit(self, did: str) -> bool:
+        """Whether the mirror names a server for it that is not left alone."""
+        state = (await self.mirror.states([did])).get(did) if self.mirror else None
+        return state is not None and self._refusal(state) is None
+
+    def of_left_out(self, did: str, why: str) -> list[Task]:
+        """One that a directory names without a server, for the record; or none if enough are."""
+        return self._on_record(LeftOut(did, Reason.NOT_FOUND, why))
 
     async def of_vanished(self, dids: Iterable[str]) -> list[Task]:
         """Archived accounts that a directory no longer names: what has become of them?"""
@@ -75,34 +90,54 @@ class Census:
         return await self._given_again([] if task is None else [task])
 
     def _visit(self, identity: Identity, rev: str = "") -> Task | None:
+        if self._refusal(identity) is not None:
+            return None
+        visit = RepoVisit(identity.did, identity.pds, identity.key, rev, int(self.clock.now()))
+        return visit.task()
+
+    def _refusal(self, identity: Identity) -> LeftOut | None:
+        """Why the account is not visited."""
         try:
-            visit = RepoVisit(identity.did, identity.pds, identity.key, rev, int(self.clock.now()))
-            task = visit.task()
+            lane = lane_at(identity.pds)
         except ValueError:
-            self.left_out["no_pds"] += 1
-            return None
-        if task.lane in self.skip:
-            self.left_out["skipped"] += 1
-            return None
-        return task
+            return LeftOut(identity.did, Reason.NOT_FOUND, "its document names no PDS")
+        if lane in self.skip:
+            why = f"its PDS is left alone: {identity.pds}"
+            return LeftOut(identity.did, Reason.REFUSED, why)
+        return None
+
+    def _not_visited(self, identity: Identity) -> list[Task]:
+        refused = self._refusal(identity)
+        return [] if refused is None else self._on_record(refused)
+
+    def _on_record(self, one: LeftOut) -> list[Task]:
+        """Beyond so many they are counted only: a directory names millions that are gone."""
+        has_room = self.room_on_record > 0
+        self.left_out["skipped" if one.reason is Reason.REFUSED else "no_pds"] += 1
+        return [one.task()] if has_room else []
+
+    @property
+    def room_on_record(self) -> int:
+        return LEFT_OUT_AT_MOST - self.left_out["skipped"] - self.left_out["no_pds"]
 
     def _is_due(self, claim: Claim, archived: str | None) -> bool:
         if archived is None:
             return True
         return self.update and not (claim.active and claim.rev == archived)
 
-    def _task(self, claim: Claim, state: Identity | None, revs: dict[str, str]) -> Task | None:
+    def _tasks(self, claim: Claim, state: Identity | None, revs: dict[str, str]) -> list[Task]:
         if state is None:
-            return self._resolution(claim.did)
-        if claim.pds and (not state.pds or lane_at(state.pds) != lane_at(claim.pds)):
-            self.left_out["lives_elsewhere"] += 1
-            return None
-        # A rev that was told differs from the archived one: no need to ask for it again.
-        task = self._visit(state, "" if claim.rev else revs.get(claim.did, ""))
-        if task is None and not claim.pds:
+            return [self._resolution(claim.did)]
+        # Visited where it lives, whoever lists it: its own server may not be known otherwise. A
+        # rev that its server told differs from the archived one: no need to ask for it again.
+        told = claim.rev and state.pds and lane_at(state.pds) == lane_at(claim.pds)
+        task = self._visit(state, "" if told else revs.get(claim.did, ""))
+        if task is not None:
+            return [task]
+        if not claim.pds:
             # The user named it: looking it up puts on record why it is not visited.
-            return self._resolution(claim.did)
-        return task
+            return [self._resolution(claim.did)]
+        return self._not_visited(state)
 
     def _resolution(self, did: str) -> Task:
         try:

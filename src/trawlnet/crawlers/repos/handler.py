@@ -13,7 +13,16 @@ from trawlnet.crawlers.repos.claims import Census
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.visit import Fetched, Visitor
-from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, read_task
+from trawlnet.crawlers.repos.work import (
+    LeftOut,
+    Listed,
+    Listing,
+    RepoVisit,
+    Resolution,
+    is_listing,
+    read_task,
+    visits_by_lane,
+)
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
@@ -40,6 +49,8 @@ class ReposHandler:
             return await self._list(work, task.lane)
         if isinstance(work, Resolution):
             return await self._resolve(work)
+        if isinstance(work, LeftOut):
+            return await self._left_out(work)
         return await self._visit(work, task)
 
     async def _list(self, listing: Listing, lane: str) -> Outcome:
@@ -53,7 +64,10 @@ class ReposHandler:
             return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
         if listing.what is Listed.REPOS:
             await self._count(listing, lane, [claim.did for claim in page.claims])
-        outcome = page.outcome(await self.census.of_claims(page.claims))
+        tasks = await self.census.of_claims(page.claims)
+        # Some live elsewhere: a server that nobody has listed is asked like one of its size, too.
+        await self.rates.add(visits_by_lane(task for task in tasks if task.lane != lane))
+        outcome = page.outcome(tasks)
         await self._list_again(outcome)
         return outcome
 
@@ -66,7 +80,13 @@ class ReposHandler:
     async def _list_again(self, outcome: Outcome) -> None:
         """Listings that were done in another sweep are to be done in this one, too."""
         if self.census.reopen is not None:
-            await self.census.reopen([t.key for t in outcome.found if t.key.startswith("list:")])
+            await self.census.reopen([t.key for t in outcome.found if is_listing(t.key)])
+
+    async def _left_out(self, work: LeftOut) -> Outcome:
+        """Asks nobody. One that can be visited by now is named by the source as such."""
+        if await self.census.may_visit(work.did):
+            return Outcome(Reason.OK, detail="it can be visited by now")
+        return Outcome(work.reason, detail=work.why)
 
     async def _resolve(self, resolution: Resolution) -> Outcome:
         did = resolution.did
@@ -102,8 +122,11 @@ class ReposHandler:
 
 
 def _unread(listing: Listing, outcome: Outcome) -> Outcome:
-    """ "There is no such thing" answers the question for an account. Said of a relay's listing, or
-    of its next page, it leaves a crawl without what it was to find: that is not done."""
-    if listing.what is Listed.HOSTS or listing.cursor:
+    """ "There is no such thing" answers the question for an account, and for a server without a
+    listing. Said of a relay's, or of a next page, it leaves a crawl without what it was to find:
+    that is not done. Nor is it when the server has an address that we may not ask, or speaks of
+    accounts where it was asked for its listing."""
+    is_answer = outcome.reason is Reason.NOT_FOUND
+    if listing.what is Listed.HOSTS or listing.cursor or not is_answer:
         return outcome.as_given_up("this listing was not read to its end")
     return outcome

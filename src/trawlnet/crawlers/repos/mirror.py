@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from trawlnet.crawlers.repos.identity import Identity
-from trawlnet.tables.plc import did_pages, did_states
+from trawlnet.tables.plc import did_pages, did_states, unhoused
 from trawlnet.tables.ports import Tables
 
 
@@ -24,6 +24,13 @@ class TableMirror:
         """DIDs that can be visited, beyond one and in order."""
         async for page in did_pages(self._tables, after, self._page_size, buckets=self._buckets):
             yield [Identity(*row) for row in page]
+
+    async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
+        """DIDs of a range that cannot be visited, and why: for the record. Of many that share a
+        crawl one tells of them."""
+        if most <= 0 or (self._buckets and min(self._buckets) > 0):
+            return []
+        return await unhoused(self._tables, after, last, most)
 
     async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
         found = await did_states(self._tables, dids)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from trawlnet.crawlers.atproto.didfile import dids_in
 from trawlnet.crawlers.repos.archived import Archived
 from trawlnet.crawlers.repos.claims import Census, Claim
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.rates import PdsRates
-from trawlnet.crawlers.repos.work import Listed, Listing, lane_at
+from trawlnet.crawlers.repos.work import Listed, Listing, lane_at, visits_by_lane
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.formats.syntax import is_did
 from trawlnet.observe.repos import RepoMeter
 
-# Everything that the directory has beyond a DID, page by page in the order of DIDs.
-DidPages = Callable[[str], AsyncIterator[Sequence[Identity]]]
+
+class Directory(Protocol):
+    """The mirrored directory, in the order of DIDs."""
+
+    def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+        """Everything beyond a DID that can be visited, page by page."""
+
+    async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
+        """DIDs beyond one, up to and with another, that cannot be visited, and why."""
 
 
 class PlcSource:
@@ -29,13 +37,13 @@ class PlcSource:
 
     def __init__(
         self,
-        pages: DidPages,
+        directory: Directory,
         census: Census,
         archived: Archived,
         rates: PdsRates,
         meter: RepoMeter,
     ) -> None:
-        self._pages = pages
+        self._directory = directory
         self._census = census
         self._archived = archived
         self._rates = rates
@@ -52,12 +60,13 @@ class PlcSource:
         self._last = cursor
         if not cursor:
             await self._rates.begin()
-        async for identities in self._pages(cursor):
+        async for identities in self._directory.pages(cursor):
             if not identities:
                 continue
             last = identities[-1].did
             tasks = await self._census.of_identities(identities)
             tasks += await self._vanished(cursor, identities, last)
+            tasks += await self._unhoused(cursor, last)
             await self._rates.add(_by_lane(identities))
             self._meter.page_fetched(len(tasks))
             self._last = last
@@ -65,7 +74,18 @@ class PlcSource:
             cursor = last
         if cursor:
             tasks = await self._vanished(cursor, (), _BEYOND_ALL_DIDS)
+            tasks += await self._unhoused(cursor, _BEYOND_ALL_DIDS)
             yield Page(tasks, "")
+
+    async def _unhoused(self, after: str, last: str) -> list[Task]:
+        """Those that are archived are looked up instead, and only by an update."""
+        found = await self._directory.unhoused(after, last, self._census.room_on_record)
+        revs = await self._archived.revs(did for did, _ in found)
+        tasks: list[Task] = []
+        for did, why in found:
+            if did not in revs:
+                tasks += self._census.of_left_out(did, _UNHOUSED.get(why, f"no PDS: {why}"))
+        return tasks
 
     async def _vanished(self, after: str, identities: Sequence[Identity], last: str) -> list[Task]:
         if not self._census.update:
@@ -75,6 +95,10 @@ class PlcSource:
         return await self._census.of_vanished(gone)
 
 
+_UNHOUSED = {
+    "tombstoned": "the directory says that it is gone",
+    "none": "its document names no PDS",
+}
 _BEYOND_ALL_DIDS = "did:~"
 _PLC = "did:plc:"
 _DIGITS = "234567abcdefghijklmnopqrstuvwxyz"  # In the order of their characters, as DIDs are.
@@ -146,14 +170,6 @@ class FileSource:
         dids = dids_in(self._path)
         while page := list(islice(dids, self._page_size)):
             tasks = await self._census.of_claims([Claim(did) for did in dict.fromkeys(page)])
-            await self._rates.add(_visits_by_lane(tasks))
+            await self._rates.add(visits_by_lane(tasks))
             self._meter.page_fetched(len(tasks))
             yield Page(tasks, f"file {page[-1]}")
-
-
-def _visits_by_lane(tasks: Sequence[Task]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for task in tasks:
-        if task.key.startswith("did:"):
-            found[task.lane].append(task.key)
-    return found

@@ -66,11 +66,15 @@ class Visitor:
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
         found: Outcome | Identity | None = None
-        if self.whereabouts.gate.in_trouble(task.lane):
+        home = lane_of(visit.pds)
+        # On the lane of a directory, that is to be asked first: the server had failed.
+        if task.lane != home or self.whereabouts.gate.in_trouble(home):
             # Before another failure there: whoever left a server that is gone is elsewhere.
             found = await self.whereabouts.moved_since(visit, self.clock.now())
         if found is None:
-            found = await self._try(visit, task, task.lane)
+            found = await self._try(visit, task, home)
+            if isinstance(found, Outcome) and task.lane != home:
+                found = replace(found, lane=found.lane or home)
         if isinstance(found, Outcome) and found.reason in INACTIVE:
             found = await self.whereabouts.moved_since(visit, self.clock.now()) or found
         if isinstance(found, Identity):

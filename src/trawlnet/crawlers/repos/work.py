@@ -7,11 +7,14 @@ for finding out where an account lives.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 
@@ -19,7 +22,9 @@ from trawlnet.net.lane import lane_of
 lane_at = lru_cache(maxsize=65_536)(lane_of)
 
 _LISTINGS_FIRST = -1.0  # Score: how much there is to do should be known early.
+_LIST = "list:"
 _RESOLVE = "resolve:"
+_LEFT_OUT = "left out:"
 _NO_DIRECTORY = "no directory"  # A lane on which nothing is asked.
 
 
@@ -48,7 +53,7 @@ class Listing:
             "idle": self.idle,
             "recent": list(self.recent),
         }
-        key = f"list:{self.what}:{self.server}:{self.cursor}"
+        key = f"{_LIST}{self.what}:{self.server}:{self.cursor}"
         return Task(key, lane_of(self.server), payload, score=_LISTINGS_FIRST)
 
 
@@ -83,13 +88,16 @@ class RepoVisit:
         return Task(self.did, lane_at(self.pds), payload)
 
 
-def read_task(task: Task) -> Listing | Resolution | RepoVisit:
+def read_task(task: Task) -> Listing | Resolution | RepoVisit | LeftOut:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: dict[str, Any] = task.payload
     if "pds" in payload:
         return RepoVisit(task.key, payload["pds"], payload["key"], payload["rev"], payload["told"])
     if "resolve" in payload:
         return Resolution(task.key.removeprefix(_RESOLVE), payload["resolve"])
+    if "left_out" in payload:
+        reason = Reason(payload["left_out"])
+        return LeftOut(task.key.removeprefix(_LEFT_OUT), reason, payload["why"])
     return Listing(
         Listed(payload["what"]),
         payload["server"],
@@ -100,6 +108,33 @@ def read_task(task: Task) -> Listing | Resolution | RepoVisit:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An account that is named and cannot be visited: a task without a request, so that it is on
+    record why."""
+
+    did: str
+    reason: Reason
+    why: str
+
+    def task(self) -> Task:
+        payload = {"left_out": str(self.reason), "why": self.why}
+        return Task(_LEFT_OUT + self.did, _NO_DIRECTORY, payload)
+
+
+def visits_by_lane(tasks: Iterable[Task]) -> Mapping[str, Sequence[str]]:
+    """The DIDs that are visited on each lane."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for task in tasks:
+        if task.key.startswith("did:"):
+            found[task.lane].append(task.key)
+    return found
+
+
+def is_listing(key: str) -> bool:
+    return key.startswith(_LIST)
+
+
 def did_of(key: str) -> str:
     """The DID that a task is about, or its key if it is about a whole server."""
-    return key.removeprefix(_RESOLVE)
+    return key.removeprefix(_RESOLVE).removeprefix(_LEFT_OUT)

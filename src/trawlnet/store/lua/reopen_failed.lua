@@ -1,7 +1,17 @@
 -- reopen_failed: open some failures of one reason again, and let go of their lanes if blocked.
--- args: reason, most. Returns how many; fewer than `most` means that none are left.
-local reason, most = args[1], args[2]
-local keys = redis.call('SRANDMEMBER', name('failed:', reason), most)
+-- args: reason, most, and perhaps the keys; without them any. Returns how many; of any, fewer than
+-- `most` means that none are left.
+local reason, most, wanted = args[1], args[2], args[3]
+local keys = {}
+if wanted then
+  for _, key in ipairs(wanted) do
+    if redis.call('SISMEMBER', name('failed:', reason), key) == 1 then
+      keys[#keys + 1] = key
+    end
+  end
+else
+  keys = redis.call('SRANDMEMBER', name('failed:', reason), most)
+end
 for _, key in ipairs(keys) do
   local row = cmsgpack.unpack(redis.call('HGET', name('details'), key))
   redis.call('HDEL', name('details'), key)
