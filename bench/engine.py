@@ -28,7 +28,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "tests")]
 
 from servers import redis_server
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
@@ -79,7 +79,8 @@ async def settle_all(store: Ledger) -> float:
     clock = SystemClock()
     gate = Gate(clock, Manners(rate=math.inf, concurrency=8))
     before = cpu()
-    await crawl(Parts(Pages(), store, done, Nowhere(), gate, clock), Limits(), Control(256))
+    parts = Parts(Feed(Pages(), store), store, done, Nowhere(), gate, clock)
+    await crawl(parts, Limits(), Control(256))
     spent = cpu() - before
     assert (await store.counts()).settled[Reason.OK] == TASKS
     return spent / TASKS * 1e6

@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -69,7 +69,8 @@ async def crawl_things(base: str) -> tuple[ListSink, Control]:
     gate = Gate(clock, Manners(rate=200.0, concurrency=4))
     async with aiohttp.ClientSession() as session:
         handler = FetchThing(session, base, gate)
-        parts = Parts(FirstThing(), MemoryStore(), handler, sink, gate, clock)
+        store = MemoryStore()
+        parts = Parts(Feed(FirstThing(), store), store, handler, sink, gate, clock)
         await crawl(parts, Limits(retry=RetryPolicy(attempts=5, base=0.05)), control)
     return sink, control
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock, Page
@@ -109,5 +109,6 @@ class Setup:
         self.handler = handler or self.world
 
     async def run(self) -> Ending:
-        parts = Parts(self.source, self.store, self.handler, self.sink, self.gate, self.clock)
+        feed = Feed(self.source, self.store)
+        parts = Parts(feed, self.store, self.handler, self.sink, self.gate, self.clock)
         return await crawl(parts, self.limits, self.control)

@@ -12,7 +12,7 @@ import pytest
 from tests.program import at_once, started
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -167,7 +167,8 @@ def test_a_crawl_logs_tries_that_failed_and_lanes_that_are_held(tmp_path: Path):
     async def main() -> None:
         clock = SystemClock()
         gate, handler = Gate(clock, Manners()), LoggedTries(Failing())
-        parts = Parts(Told(), MemoryStore(), handler, Nowhere(), gate, clock)
+        store = MemoryStore()
+        parts = Parts(Feed(Told(), store), store, handler, Nowhere(), gate, clock)
         limits = Limits(retry=RetryPolicy(attempts=1, patience=0))
         await crawl(parts, limits, Control(2))
 

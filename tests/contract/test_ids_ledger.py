@@ -23,6 +23,7 @@ from trawlnet.crawlers.ids.marks import Miss
 from trawlnet.crawlers.ids.notes import MissedLog
 from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.work import IdsWork
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import BUCKETS
 from trawlnet.engine.task import Task
@@ -109,18 +110,19 @@ def use(place: Place, work: Callable[[IdsLedger], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-def receipt(
-    entries: Sequence[Entry] | None, reason: Reason = Reason.OK, number: int = 0
-) -> Receipt:
-    asked = Asked(Ask(number, Purpose.FIRST), Counting(0))
-    return Receipt(Task(str(number), "api", asked), reason, at=100.0, detail="why", news=entries)
+def told(
+    entries: Sequence[Entry], reason: Reason = Reason.OK, number: int = 0
+) -> tuple[Receipt, Sequence[Entry]]:
+    asked = Asked(1, "pilot", Ask(number, Purpose.FIRST))
+    task = Task(str(number), "api", asked.payload())
+    return Receipt(task, reason, at=100.0, detail="why"), entries
 
 
 def laid(place: Place, *entries: Entry, first: int = 10) -> None:
     async def work(ledger: IdsLedger) -> None:
         if ledger.first is None:
             await ledger.begin(first)
-        await ledger.settle([receipt([entry]) for entry in entries])
+        await ledger.record([told([entry]) for entry in entries])
 
     use(place, work)
 
@@ -164,7 +166,7 @@ def test_opening_again_finds_what_was_there(
     async def work(ledger: IdsLedger) -> object:
         await ledger.begin(0)
         for start, length, mark in rows:
-            await ledger.settle([receipt([Entry(start, start + length, mark)])])
+            await ledger.record([told([Entry(start, start + length, mark)])])
         return await state(ledger)
 
     place.name = f"-{next(NUMBERS)}"  # Each example has a ledger of its own.
@@ -175,8 +177,8 @@ def test_size_follows_intervals_and_not_ids(place: Place) -> None:
     async def work(ledger: IdsLedger) -> int:
         await ledger.begin(0)
         for start in range(0, 40_000, 1000):
-            done = [receipt([Entry(n, n + 1, Mark.DONE)]) for n in range(start, start + 1000)]
-            await ledger.settle(done)
+            done = [told([Entry(n, n + 1, Mark.DONE)]) for n in range(start, start + 1000)]
+            await ledger.record(done)
         return await ledger.intervals()
 
     assert use(place, work) == 1
@@ -188,12 +190,12 @@ def test_a_request_that_was_never_sent_is_asked_again_and_one_that_broke_counts(
     async def work(ledger: IdsLedger) -> tuple[list[str], list[Verdict]]:
         await ledger.begin(10)
         pilot = Counting(10)
-        ledger.askers = Askers(pilot, SecondChances(ChancePolicy()))
-        first = (await ledger.lease({"api": 2}, 0.0, 60.0)).tasks
-        await ledger.settle(
+        work = IdsWork(ledger, Askers(pilot, SecondChances(ChancePolicy())))
+        first = (await work.lease({"api": 2}, 0.0, 60.0)).tasks
+        await work.settle(
             [Receipt(first[0], Reason.PARKED), Receipt(first[1], Reason.UNKNOWN, at=1.0)]
         )
-        again = (await ledger.lease({"api": 2}, 0.0, 60.0)).tasks
+        again = (await work.lease({"api": 2}, 0.0, 60.0)).tasks
         return [task.key for task in again], [answer.verdict for answer in pilot.heard]
 
     assert use(place, work) == (["10", "12"], [Verdict.FAILED])
@@ -214,7 +216,7 @@ def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
             Entry(10, 11, Mark.DONE),
             Entry(11, 12, Mark.HOLE),
         ):
-            await ledger.settle([receipt([entry], number=entry.start)])
+            await ledger.record([told([entry], number=entry.start)])
             seen.append(file.read_text())
         return seen
 
@@ -259,7 +261,7 @@ def test_ids_that_never_parse_are_filed_as_such(place: Place) -> None:
         entries = [Entry(n, n + 1, Mark.MISSED, "errors used up its tries") for n in (10, 11, 12)]
         reasons = (Reason.PARSE_ERROR, Reason.TIMEOUT, Reason.PARSE_ERROR)
         rows = zip(entries, reasons, strict=True)
-        await ledger.settle([receipt([entry], reason) for entry, reason in rows])
+        await ledger.record([told([entry], reason) for entry, reason in rows])
         return (await ledger.counts()).settled
 
     assert use(place, work) == {Reason.HTTP_ERROR: 1, Reason.PARSE_ERROR: 2}

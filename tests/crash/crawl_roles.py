@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trawlnet.engine.settle as settling
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
@@ -90,9 +90,8 @@ async def run(folder: Path, store: Ledger) -> None:
     sink = RecordSink(BlobStore(folder / "blobs"), folder / "index.jsonl")
     gate = Gate(clock, Manners(rate=math.inf, concurrency=3, block_at=10_000))
     limits = Limits(high_water=100, lease=30.0, retry=RetryPolicy(base=0.01))
-    await crawl(
-        Parts(Numbers(roots_of(folder)), store, handle, sink, gate, clock), limits, Control(6)
-    )
+    feed = Feed(Numbers(roots_of(folder)), store)
+    await crawl(Parts(feed, store, handle, sink, gate, clock), limits, Control(6))
     await store.close()
 
 

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trawlnet.crawlers.pds.build import NoItems, ScanHandler, owner
+from trawlnet.crawlers.pds.build import ScanHandler, owner
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
@@ -158,7 +158,7 @@ async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) 
     rota = Rota(CONFIG.batch, CONFIG.scan_interval, once=True)
     source = DueSource(store, clock, rota, asyncio.Event(), nothing)
     handler = ScanHandler(store, scan, clock, CONFIG.scan_timeout)
-    parts = Parts(source, store, handler, NoItems(), Gate(clock, manners(CONFIG)), clock)
+    parts = Parts(Feed(source, None), store, handler, None, Gate(clock, manners(CONFIG)), clock)
     await crawl(parts, limits(CONFIG), Control(CONFIG.concurrency))
     await store.close()
     await registry.close()

@@ -24,7 +24,7 @@ from made_segments import make_block
 from servers import RedisServer
 from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.share import Opened, Share, ShareSource
-from trawlnet.engine.crawl import Limits, Parts
+from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.partition import BUCKETS
@@ -262,7 +262,7 @@ class _Crawl:
                 follow=True,
                 retry=RetryPolicy(attempts=6, base=0.05, cap=0.2),
             )
-            parts = Parts(source, store, visit, sink, gate, clock, owns=share.owns)
+            parts = Parts(Feed(source, store), store, visit, sink, gate, clock, owns=share.owns)
             yield Opened(parts, limits, world.workers, sink.hurry, dict)
 
 

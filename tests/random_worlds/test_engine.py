@@ -27,7 +27,7 @@ from tests.random_worlds.engine_world import (
 )
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Ledger
@@ -109,9 +109,10 @@ class _Crawling:
         for host in self.world.hosts:
             if host.manners is not None:
                 gate.treat(host.name, host.manners)
+        staged = StageStore(store, stage, doom)
         parts = Parts(
-            StageSource(stage, doom),
-            StageStore(store, stage, doom),
+            Feed(StageSource(stage, doom), staged),
+            staged,
             StageHandler(stage, gate, doom),
             StageSink(stage, doom),
             gate,

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -46,7 +46,7 @@ async def run(lanes: int) -> int:
     source = Pages(store, 40, lanes)
     gate = Gate(clock, Manners(rate=math.inf))
     limits = Limits(high_water=3 * PAGE, few_lanes=5, highest_water=12 * PAGE)
-    parts = Parts(source, store, good, DictSink(), gate, clock)
+    parts = Parts(Feed(source, store), store, good, DictSink(), gate, clock)
     assert await crawl(parts, limits, Control(4)) is Ending.DONE
     return source.most_open
 
@@ -71,7 +71,7 @@ def test_what_a_blocked_lane_holds_does_not_keep_the_source_waiting() -> None:
 
         source = Pages(store, 40, lanes=2)
         limits = Limits(high_water=PAGE, retry=RetryPolicy(attempts=1))
-        parts = Parts(source, store, dead, DictSink(), gate, clock)
+        parts = Parts(Feed(source, store), store, dead, DictSink(), gate, clock)
         assert await crawl(parts, limits, Control(4)) is Ending.DONE
         counts = await store.counts()
         assert counts.settled[Reason.OK] == 20 * PAGE

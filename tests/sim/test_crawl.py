@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -635,10 +635,10 @@ def test_a_companion_runs_beside_the_crawl_resizes_it_and_ends_with_it() -> None
             finally:
                 told.append("ended")
 
-        control = Control(1)
+        control, store = Control(1), MemoryStore()
         parts = Parts(
-            ListSource(numbered_pages(100)),
-            MemoryStore(),
+            Feed(ListSource(numbered_pages(100)), store),
+            store,
             World(clock, gate, trouble=False),
             DictSink(),
             gate,

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from servers import free_port
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Failure, Page
@@ -103,7 +103,7 @@ async def crawl_all(folder: Path, port: int) -> tuple[list[Failure], float]:
                 return Outcome(Reason.OK, items=[got.body])
             return answer.outcome_of(got)
 
-        parts = Parts(AllPages(port), store, fetch, sink, gate, clock)
+        parts = Parts(Feed(AllPages(port), store), store, fetch, sink, gate, clock)
         limits = Limits(retry=RetryPolicy(attempts=4, base=0.1))
         before, peak = anonymous_bytes(), 0
         crawling = asyncio.create_task(crawl(parts, limits, Control(24)))

@@ -16,7 +16,6 @@ from trawlnet.crawlers.ids.askers import Asked
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
 from trawlnet.crawlers.ids.kept import ledger_to_write
-from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.words import Ask, Entry, Mark, Purpose
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
@@ -119,13 +118,13 @@ def test_a_missed_id_can_be_put_back_from_the_command_line(tmp_path: Path) -> No
     async def prepare() -> None:
         ledger = await ledger_to_write(IdsConfig(), state, "api.example")
         await ledger.begin(FIRST)
-        asked = Asked(Ask(FIRST, Purpose.FIRST, 3), SecondChances(ChancePolicy()))
-        task = Task(str(FIRST), "api.example", asked)
+        asked = Asked(1, "pilot", Ask(FIRST, Purpose.FIRST, 3))
+        task = Task(str(FIRST), "api.example", asked.payload())
         entries = [
             Entry(FIRST, FIRST + 9, Mark.DONE),
             Entry(FIRST + 9, FIRST + 10, Mark.MISSED),
         ]
-        await ledger.settle([Receipt(task, Reason.UNAVAILABLE, detail="why", news=entries)])
+        await ledger.record([(Receipt(task, Reason.UNAVAILABLE, detail="why"), entries)])
         await ledger.close()
 
     asyncio.run(prepare())

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from trawlnet.crawlers.pds import rounds as discovery
-from trawlnet.crawlers.pds.build import NoItems, ScanHandler
+from trawlnet.crawlers.pds.build import ScanHandler
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.config import gap as config_gap
 from trawlnet.crawlers.pds.discover import Wanted
@@ -23,7 +23,7 @@ from trawlnet.crawlers.pds.rounds import Rounds
 from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
@@ -77,10 +77,10 @@ class Hall:
         source = DueSource(store, self.clock, rota, discovered, rounds.once)
         handler = ScanHandler(store, self.scan, self.clock, config.scan_timeout, config_gap(config))
         parts = Parts(
-            source,
+            Feed(source, None),
             store,
             handler,
-            NoItems(),
+            None,
             Gate(self.clock, manners(config)),
             self.clock,
             companions=[one(discovered) for one in companions],

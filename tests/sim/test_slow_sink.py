@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Counts, Page
@@ -47,7 +47,8 @@ async def crawled(
 ) -> tuple[MemoryStore, float]:
     clock, store = SimClock(), MemoryStore()
     gate = Gate(clock, Manners(rate=1000.0, concurrency=100))
-    parts = Parts(ListSource(pages), store, handler, sink, gate, clock, owns=owns)
+    feed = Feed(ListSource(pages), store)
+    parts = Parts(feed, store, handler, sink, gate, clock, owns=owns)
     limits = Limits(unsettled=500, follow=False, most_seconds=600.0)
     assert await crawl(parts, limits, Control(50)) in (Ending.DONE, Ending.LIMIT)
     return store, clock.now()
@@ -118,7 +119,9 @@ def test_a_source_that_waited_for_others_goes_on_when_they_are_done() -> None:
     async def main() -> None:
         clock, sink = SimClock(), DictSink()
         gate = Gate(clock, Manners(rate=1000.0))
-        parts = Parts(ListSource(numbered_pages(100)), SharedStore(), handler, sink, gate, clock)
+        store = SharedStore()
+        feed = Feed(ListSource(numbered_pages(100)), store)
+        parts = Parts(feed, store, handler, sink, gate, clock)
         assert await crawl(parts, Limits(high_water=1000), Control(5)) is Ending.DONE
         assert len(sink.rows) == 100 and 1000.0 <= clock.now() < 1100.0
 
@@ -145,7 +148,7 @@ def test_what_gathered_is_settled_together_however_it_came() -> None:
         clock, store = SimClock(), CountingStore()
         gate = Gate(clock, Manners(rate=1000.0, concurrency=400))
         page = Page([Task(f"k{n}", "host", {"n": n}) for n in range(400)], "1")
-        parts = Parts(ListSource([page]), store, handler, GatheringSink(), gate, clock)
+        parts = Parts(Feed(ListSource([page]), store), store, handler, GatheringSink(), gate, clock)
         assert await crawl(parts, Limits(unsettled=500), Control(400)) is Ending.DONE
         assert sum(store.sizes) == 400 and len(store.sizes) <= 3, store.sizes
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Parts, crawl
+from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -47,7 +47,8 @@ def test_nothing_but_the_margin_costs_pace_and_no_gap_is_short() -> None:
 
         seeds = [Task(f"host{n}/0", f"host{n}") for n in range(HOSTS)]
         source = ListSource([Page(seeds, "all")])
-        parts = Parts(source, MemoryStore(), visit, DictSink(), gate, clock)
+        store = MemoryStore()
+        parts = Parts(Feed(source, store), store, visit, DictSink(), gate, clock)
         return await crawl(parts, engine_limits(config), Control(HOSTS))
 
     assert run_sim(main()) is Ending.DONE

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Page
@@ -93,7 +93,9 @@ def test_a_bug_in_a_handler_leaves_its_trace_in_the_file_and_one_line_on_the_ter
 ) -> None:
     async def main() -> None:
         clock = SystemClock()
-        parts = Parts(One(), MemoryStore(), Broken(), Nowhere(), Gate(clock, Manners()), clock)
+        store = MemoryStore()
+        feed, gate = Feed(One(), store), Gate(clock, Manners())
+        parts = Parts(feed, store, Broken(), Nowhere(), gate, clock)
         await crawl(parts, Limits(retry=RetryPolicy(attempts=1)), Control(1))
 
     with logging_to(tmp_path, "toy-1", said.append) as path:

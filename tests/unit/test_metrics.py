@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -84,7 +84,7 @@ def watching(figures: Metrics, control: Control | None = None, gate: Gate | None
     """The figures of a crawl that does not run."""
     clock = SystemClock()
     gate = gate or Gate(clock, Manners())
-    parts = Parts(Things(0), MemoryStore(), Pausing(0), Shelf(), gate, clock)
+    parts = Parts(None, MemoryStore(), Pausing(0), Shelf(), gate, clock)
     return figures.watch(parts, control or Control(1))
 
 
@@ -105,9 +105,8 @@ def test_a_scrape_agrees_with_the_store_in_the_middle_and_at_the_end() -> None:
         handler = Pausing(half=60)
         gate = Gate(clock, Manners(rate=float("inf"), concurrency=4, block_at=10_000))
         control = Control(workers=8)
-        parts = Parts(
-            Things(120), store, figures.timed(handler), figures.weighed(shelf), gate, clock
-        )
+        feed, counted = Feed(Things(120), store), figures.timed(handler)
+        parts = Parts(feed, store, counted, figures.weighed(shelf), gate, clock)
         scrape = figures.watch(parts, control)
         limits = Limits(retry=RetryPolicy(attempts=2, base=0.001))
         async with serving_metrics(scrape.text, "127.0.0.1:0") as url:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.engine.crawl import Limits, Parts, crawl
+from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -170,7 +170,8 @@ async def fine(task: Task) -> Outcome:
 
 
 def parts(gate: Gate, clock: Any, handler: Any = fine, tasks: Sequence[Task] = ()) -> Parts:
-    return Parts(Tasks(tasks), MemoryStore(), handler, Nowhere(), gate, clock)
+    store = MemoryStore()
+    return Parts(Feed(Tasks(tasks), store), store, handler, Nowhere(), gate, clock)
 
 
 def test_speed_and_eta_come_from_the_last_minute() -> None:
@@ -220,9 +221,11 @@ class Slowly:
 def test_a_source_that_knows_its_share_gives_a_time_left_before_it_is_dry() -> None:
     async def main() -> Snapshot:
         clock, control, source = SimClock(), Control(4), Slowly()
+        whole = parts(Gate(clock, Manners(rate=math.inf)), clock)
+        assert whole.feed is not None
         whole = replace(
-            parts(Gate(clock, Manners(rate=math.inf)), clock),
-            source=source,
+            whole,
+            feed=replace(whole.feed, source=source),
             share_named=lambda: source.named / 100 if source.named else None,
         )
         return await _after(40, whole, control)

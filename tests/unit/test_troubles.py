@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.worlds import DictSink, ListSource, World, numbered_pages
 
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Parts
+from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import Manners
@@ -188,7 +188,8 @@ def watch(trouble: bool, tmp_path: Path) -> list[Alert]:
         metrics, control = Metrics("toy", clock), Control(50)
         metrics.folder = tmp_path
         pages = numbered_pages(100 if trouble else 4, lanes=2)
-        parts = Parts(ListSource(pages), MemoryStore(), handler, DictSink(), gate, clock)
+        store = MemoryStore()
+        parts = Parts(Feed(ListSource(pages), store), store, handler, DictSink(), gate, clock)
         watcher = Watcher(metrics, parts, control, told.append)
         await watcher.look()
         await crawl(parts, Limits(), control)

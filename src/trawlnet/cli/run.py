@@ -25,14 +25,13 @@ from trawlnet.cli.ending import Ended, emit_summary, given_up_on, sum_up
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.settings import Settings
-from trawlnet.cli.status import status_row
+from trawlnet.cli.status import cursor_of, status_row
 from trawlnet.cli.talk import Lasting, say
 from trawlnet.cli.tracing import tracing
 from trawlnet.cli.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
-from trawlnet.engine.ports import Ledger
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redacted
 from trawlnet.observe.alert_shapes import Alert
@@ -170,7 +169,7 @@ class _Run(Generic[C]):
         parts = replace(
             parts,
             handler=metrics.timed(LoggedTries(parts.handler)),
-            sink=metrics.weighed(parts.sink),
+            sink=None if parts.sink is None else metrics.weighed(parts.sink),
         )
         progress = Progress(self.job.crawler.name, parts, self.control, metrics.yields)
 
@@ -207,7 +206,9 @@ class _Run(Generic[C]):
 
     def live(self, parts: Parts, progress: Progress) -> Live:
         async def retry(reason: Reason | None) -> int:
-            reopened = await cast(Ledger, parts.store).retry(reason)
+            if parts.ledger is None:
+                return 0  # A scrape: what it gives up on is put back into its spool.
+            reopened = await parts.ledger.retry(reason)
             self.control.look_again()
             return reopened
 
@@ -230,7 +231,7 @@ class _Run(Generic[C]):
         row = status_row(self.job.crawler.name, await shown_counts(parts))
         now = self.clock.now()
         row |= {
-            "cursor": await parts.store.cursor(),
+            "cursor": await cursor_of(_position(parts)),
             "running": os.getpid(),
             "workers": self.control.workers,
             "rate": round(self.control.window.rate(now), 2),
@@ -256,6 +257,12 @@ class _Run(Generic[C]):
                 self.parts.gate.retune(plan.manners)
             self.config = self.config.model_copy(update={key: getattr(fresh, key) for key in live})
         say(_reloaded(live, sorted(changed.keys() - live.keys())))
+
+
+def _position(parts: Parts) -> object:
+    """Whoever knows how far the crawl has come."""
+    frontier = None if parts.feed is None else parts.feed.frontier
+    return parts.ledger if frontier is None else frontier
 
 
 def _style(as_json: bool) -> Style:

@@ -9,7 +9,7 @@ from typing import Any
 from trawlnet.cli.errors import CliError
 from trawlnet.cli.talk import listed
 from trawlnet.cli.workspace import Workspace, holder, read_snapshot, shown
-from trawlnet.engine.ports import Counts
+from trawlnet.engine.ports import Counts, Positioned
 
 _COUNTS = ("open", "leased", "waiting", "blocked", "scheduled", "known")
 _FIRST_SNAPSHOT = 3.0  # Seconds that a crawl which has just started gets to leave its figures.
@@ -21,6 +21,11 @@ def status_row(crawler: str, counts: Counts) -> dict[str, Any]:
     row["settled"] = {str(reason): count for reason, count in counts.settled.items() if count}
     row["attempts"] = {str(reason): count for reason, count in counts.attempts.items() if count}
     return row
+
+
+async def cursor_of(store: object) -> str | None:
+    """How far it has come, if it is of a kind that can say so."""
+    return await store.cursor() if isinstance(store, Positioned) else None
 
 
 def of_running(workspace: Workspace, *, patiently: bool = True) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ from trawlnet.cli.flags import (
 )
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.settings import Settings
-from trawlnet.cli.status import of_running, status_row, status_text
+from trawlnet.cli.status import cursor_of, of_running, status_row, status_text
 from trawlnet.cli.talk import emit, iso, say, size
 from trawlnet.cli.workspace import Workspace, create, find, locked, shown, size_of
 from trawlnet.engine.outcome import Reason
@@ -155,7 +155,7 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboa
 def _status(place: _Place[C], as_json: bool) -> int:
     async def ask(ledger: Ledger) -> dict[str, Any]:
         row = status_row(place.name, await ledger.counts())
-        return row | {"cursor": await ledger.cursor(), "running": None, "rate": None}
+        return row | {"cursor": await cursor_of(ledger), "running": None, "rate": None}
 
     # Who stands by has the lock, and nothing to tell.
     is_remote = bool(place.crawler.remote(place.config))

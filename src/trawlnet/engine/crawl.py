@@ -11,14 +11,14 @@ from typing import Any
 
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.dispatch import dispatch
-from trawlnet.engine.floor import Done, Floor, Limits, Parts
+from trawlnet.engine.floor import Done, Feed, Floor, Limits, Parts
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.engine.ports import Counts, Page
+from trawlnet.engine.ports import Counts, Frontier, Page, Source
 from trawlnet.engine.settle import settle
 from trawlnet.engine.task import Task
 
-__all__ = ["Limits", "Parts", "crawl"]
+__all__ = ["Feed", "Limits", "Parts", "crawl"]
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     try:
         async with asyncio.TaskGroup() as group:
             floor.group = group
-            feeding = group.create_task(_feed(floor))
+            feeding = group.create_task(_feed(floor, parts.feed))
             renewing = group.create_task(_renew(floor))
             settling = group.create_task(settle(floor))
             companions = [group.create_task(run(control)) for run in parts.companions]
@@ -47,20 +47,25 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     return control.ending or Ending.DONE
 
 
-async def _feed(floor: Floor) -> None:
+async def _feed(floor: Floor, feed: Feed | None) -> None:
+    if feed is not None:
+        await _feed_from(floor, feed.source, feed.frontier)
+    floor.control.source_dry = True
+    floor.control.changed.set()
+
+
+async def _feed_from(floor: Floor, source: Source, frontier: Frontier | None) -> None:
     """Pull pages from the source, no faster than the store is worked off."""
-    store, control = floor.parts.store, floor.control
-    async for page in floor.parts.source.pages(await store.cursor()):
-        control.fed += await store.feed(page)
+    control = floor.control
+    async for page in source.pages(await frontier.cursor() if frontier else None):
+        control.fed += await frontier.feed(page) if frontier else len(page.tasks)
         for lane, tasks in Counter(task.lane for task in page.tasks).items():
             floor.count(lane, tasks)
         for lane, due in _earliest(page).items():
             floor.note(lane, due)
         control.changed.set()
-        while _is_enough(floor, await store.counts()):
+        while _is_enough(floor, await floor.parts.store.counts()):
             await _relieved(floor)
-    control.source_dry = True
-    control.changed.set()
 
 
 async def _relieved(floor: Floor) -> None:

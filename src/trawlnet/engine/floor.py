@@ -13,20 +13,29 @@ from typing import Any, NamedTuple
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome
-from trawlnet.engine.ports import Clock, Counts, Handler, Sink, Source, Store
+from trawlnet.engine.ports import Clock, Counts, Frontier, Handler, Ledger, Sink, Source, Work
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
 
 
 @dataclass(frozen=True, slots=True)
+class Feed:
+    """Where tasks come from, and what takes them in."""
+
+    source: Source
+    # None: what the source names is in the store already, and the source knows where to go on.
+    frontier: Frontier | None
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What a crawl is made of."""
 
-    source: Source
-    store: Store
+    feed: Feed | None  # None: the store alone knows what there is to do.
+    store: Work
     handler: Handler
-    sink: Sink
+    sink: Sink | None  # None: no outcome of this handler has items.
     gate: Gate
     clock: Clock
     # Whether a limit of the crawler's own was reached, such as so many pages.
@@ -39,6 +48,8 @@ class Parts:
     companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
     # What people are shown, where the store counts only what this process has taken on.
     outlook: Callable[[], Awaitable[Counts]] | None = None
+    # What commands look back at, and put work back into, while the crawl runs.
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)

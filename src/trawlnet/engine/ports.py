@@ -1,10 +1,10 @@
-"""The edges of the engine, as Protocols: a source, a store, a handler, a sink and a clock."""
+"""The edges of the engine, as Protocols: source, frontier, work, handler, sink and clock."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.task import Task
@@ -93,15 +93,24 @@ class Unstorable(Exception):
     """One task holds something that no store can keep; nothing of its batch was written."""
 
 
-class Store(Protocol):
-    """What the crawl needs of its memory. Every method is atomic and durable on return."""
-
+@runtime_checkable
+class Positioned(Protocol):
     async def cursor(self) -> str | None:
-        """The cursor of the last page fed."""
+        """How far the crawl has come, in words of its own; None before the beginning."""
+
+
+class Frontier(Positioned, Protocol):
+    """How far the source was read: `cursor` is that of the last page fed. Every method is atomic
+    and durable on return."""
 
     async def feed(self, page: Page) -> int:
         """Add a page and its cursor in one transaction; known keys are left alone. Returns how
         many were new."""
+
+
+class Work(Protocol):
+    """What there is to do, who does it, and what came of it. Every method is atomic and durable
+    on return."""
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
         """Lanes with open or scheduled tasks, in a fixed order, beyond the lane `after`."""
@@ -130,8 +139,10 @@ class Store(Protocol):
     async def counts(self) -> Counts: ...
 
 
-class Ledger(Store, Protocol):
-    """What the commands need besides: looking back, and putting work back."""
+class Ledger(Protocol):
+    """What the commands need: looking back, and putting work back."""
+
+    async def counts(self) -> Counts: ...
 
     def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         """Settled keys whose last word was not a success, and open ones on blocked lanes."""
@@ -150,3 +161,7 @@ class KeyLedger(Ledger, Protocol):
     async def retry_keys(self, failures: Sequence[Failure]) -> int:
         """Open these settled failures again, as `retry` does; others, and keys that have another
         last word by now, stay as they are. Returns how many."""
+
+
+class Store(Frontier, Work, KeyLedger, Protocol):
+    """One memory for all three: what is fed is the work, and is looked back at."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Store, Unstorable
+from trawlnet.engine.ports import Unstorable, Work
 from trawlnet.engine.rules import judge
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,10 @@ async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
 
 async def _write(floor: Floor, batch: Sequence[Done]) -> None:
     items = [(one.task, one.outcome.items) for one in batch if one.outcome.items]
-    await floor.parts.sink.write(items)
+    if floor.parts.sink is not None:
+        await floor.parts.sink.write(items)
+    elif items:
+        raise TypeError(f"{items[0][0].key}: items for a crawl that has no sink")
 
 
 async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
@@ -78,7 +81,7 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
     floor.control.settled_batch(receipts, now)
 
 
-async def _record(store: Store, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
+async def _record(store: Work, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
     """Settle them all; one that no store can keep costs its own task and no other."""
     try:
         await store.settle(receipts)
@@ -87,7 +90,7 @@ async def _record(store: Store, receipts: Sequence[Receipt]) -> Sequence[Receipt
         return [await _record_alone(store, receipt) for receipt in receipts]
 
 
-async def _record_alone(store: Store, receipt: Receipt) -> Receipt:
+async def _record_alone(store: Work, receipt: Receipt) -> Receipt:
     try:
         await store.settle([receipt])
         return receipt

@@ -41,7 +41,7 @@ def office_of(config: IdsConfig, member: int = 0) -> Office:
 
 def with_term(parts: Parts, term: Term) -> Parts:
     """Told to others at every beat, and ended with the term."""
-    ledger = parts.store
+    ledger = parts.ledger
     assert isinstance(ledger, IdsLedger)
     term.figures = lambda: ledger_row(ledger)
     return replace(parts, companions=[*parts.companions, term.watch])

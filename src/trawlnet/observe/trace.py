@@ -13,12 +13,12 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Receipt
-from trawlnet.engine.ports import Clock, Counts, Handler, LaneWork, Lease, Page, Sink, Store
+from trawlnet.engine.ports import Clock, Counts, Handler, LaneWork, Lease, Sink, Work
 from trawlnet.engine.task import Task
 from trawlnet.net.http import Leaving, Turns
 
@@ -116,7 +116,7 @@ def traced(parts: Parts, ways: Ways | None) -> Parts:
         parts,
         store=TracedStore(parts.store, ways),
         handler=TracedHandler(parts.handler, ways),
-        sink=TracedSink(parts.sink, ways),
+        sink=None if parts.sink is None else TracedSink(parts.sink, ways),
     )
 
 
@@ -208,14 +208,8 @@ class TracedSink:
 class TracedStore:
     """Only a lease and a settlement are steps of a task's way."""
 
-    store: Store
+    store: Work
     ways: Ways
-
-    async def cursor(self) -> str | None:
-        return await self.store.cursor()
-
-    async def feed(self, page: Page) -> int:
-        return await self.store.feed(page)
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
         return await self.store.lanes(after, limit)
@@ -243,3 +237,7 @@ class TracedStore:
 
     async def counts(self) -> Counts:
         return await self.store.counts()
+
+
+if TYPE_CHECKING:
+    _WORK: type[Work] = TracedStore

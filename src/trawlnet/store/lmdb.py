@@ -8,12 +8,12 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import lmdb
 
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page, Store
 from trawlnet.engine.threads import Threads
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_batch import Batch
@@ -191,3 +191,7 @@ def _trouble(error: lmdb.Error, path: Path) -> StoreError:
         f"the store in {path} cannot be read or written: {error}",
         "check the folder and start again: everything confirmed so far is kept",
     )
+
+
+if TYPE_CHECKING:
+    _STORE: type[Store] = LmdbStore

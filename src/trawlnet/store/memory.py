@@ -7,9 +7,10 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page, Store
 from trawlnet.engine.task import Task
 from trawlnet.store.packing import clean_detail, pack_payload, text_bytes, unpack_payload
 
@@ -291,3 +292,7 @@ def _packed_receipt(receipt: Receipt) -> Receipt:
         next=None if receipt.next is None else _packed(receipt.next),
         detail=clean_detail(receipt.detail),
     )
+
+
+if TYPE_CHECKING:
+    _STORE: type[Store] = MemoryStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trawlnet.engine.ports import KeyLedger
+from trawlnet.engine.ports import Store
 from trawlnet.store.errors import StoreError
 from trawlnet.store.fence import Fence
 from trawlnet.store.lmdb import LmdbStore
@@ -24,7 +24,7 @@ async def open_store(
     owner: str | None = None,
     prefix: str = "crawler:",
     fence: Fence | None = None,
-) -> KeyLedger:
+) -> Store:
     """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
     `fence` are Redis's."""
     place = str(where)

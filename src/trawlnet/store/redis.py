@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from redis.asyncio import Redis
 
 from trawlnet.engine.outcome import Again, Reason, Receipt
-from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page, Store
 from trawlnet.engine.task import Task
 from trawlnet.store.errors import StoreError
 from trawlnet.store.fence import Fence
@@ -281,3 +281,7 @@ def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
         total += weight
     if part:
         yield part
+
+
+if TYPE_CHECKING:
+    _STORE: type[Store] = RedisStore

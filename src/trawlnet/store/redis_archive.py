@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trawlnet.engine.ports import Clock, Store
+from trawlnet.engine.ports import Clock, Work
 from trawlnet.store.redis import RedisStore
 
 _AT_ONCE = 2000  # Keys in one command.
@@ -69,7 +69,7 @@ class ArchiveKeys:
         }
 
 
-def archive_keys(store: Store, segment: Callable[[], int | None]) -> ArchiveKeys | None:
+def archive_keys(store: Work, segment: Callable[[], int | None]) -> ArchiveKeys | None:
     return ArchiveKeys(store, segment) if isinstance(store, RedisStore) else None
 
 

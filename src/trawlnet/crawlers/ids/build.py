@@ -37,9 +37,9 @@ from trawlnet.crawlers.ids.publish import QueueingSink
 from trawlnet.crawlers.ids.room import Room
 from trawlnet.crawlers.ids.second import SHARE, ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.setout import pilot_for
-from trawlnet.crawlers.ids.source import NoPages
 from trawlnet.crawlers.ids.start import Scout, first_id
 from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
+from trawlnet.crawlers.ids.work import IdsWork
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.share import Mandate
 from trawlnet.engine.control import Control
@@ -125,14 +125,15 @@ async def open_parts(
             companions.append(reader.run)
         _say_hello(helm, stack, config)
         yield Parts(
-            NoPages(),
-            ledger,
+            None,
+            IdsWork(ledger, askers),
             handler,
             sink,
             gate,
             clock,
             enough=lambda: config.until is not None and ledger.watermark >= config.until,
             companions=companions,
+            ledger=ledger,
         )
 
 
@@ -189,9 +190,7 @@ def _askers(config: IdsConfig, ledger: IdsLedger, position: Position, clock: Clo
     policy = ChancePolicy(per_second=SHARE * config.max_rps)
     second = SecondChances(policy)
     second.remember(clock.now(), ledger.misses)
-    askers = Askers(pilot_for(config, position), second)
-    ledger.askers = askers
-    return askers
+    return Askers(pilot_for(config, position), second)
 
 
 def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:

@@ -54,7 +54,7 @@ class IdsHandler:
     _spoilt: OrderedDict[int, str] = field(default_factory=OrderedDict)
 
     async def __call__(self, task: Task) -> Outcome:
-        asked: Asked = task.payload
+        asked = Asked.of(task.payload)
         number = asked.ask.id
         begun = self.clock.now()
         response = await self.http.get(

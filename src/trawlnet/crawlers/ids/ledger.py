@@ -1,24 +1,22 @@
-"""The ledger: what is known of every id, as intervals; a Store whose tasks its askers think up."""
+"""The ledger: what is known of every id, as intervals."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from trawlnet.crawlers.ids.askers import Asked, Askers
 from trawlnet.crawlers.ids.marks import DONE, Miss, mark_of, reason_of, span_of, word_of
 from trawlnet.crawlers.ids.missing import failures_in, missed_changes, missed_for, put_back
 from trawlnet.crawlers.ids.position import Position, position_of
 from trawlnet.crawlers.ids.words import Entry, Mark
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page
-from trawlnet.engine.task import Task
+from trawlnet.engine.ports import Counts, Failure, Ledger, Positioned
 from trawlnet.store.errors import StoreError
 from trawlnet.store.lmdb_spans import SpanFile
 from trawlnet.store.spans import Span, SpanStore
@@ -27,7 +25,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_LOOK_EVERY = 1.0  # Seconds after which the askers are asked even if they named no instant.
 _AHEAD = 16  # Spans looked at to move the watermark: it rarely passes more than two.
 _MISS = "missed:"
 _NOTES = ("first", "attempts", "held", "watermark", "lane")
@@ -42,15 +39,13 @@ class IdsLedger:
         # One thread: syncing to disk never stops the loop, and nothing below needs a lock.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self.lane = lane
-        self.askers: Askers | None = None
         self.first: int | None = None
         self.watermark = 0
         self.beyond = 0
         self.lengths: Counter[str] = Counter()  # Ids by mark.
         self.misses: dict[int, Miss] = {}
         self._attempts: Counter[str] = Counter()
-        self._held = 0.0
-        self._leased = 0
+        self.held = 0.0  # The lane is held until then.
         # Told which ids have come to be missed, and which no longer are, once it is on disk.
         self.told: list[Callable[[Iterable[int], Iterable[int]], None]] = []
 
@@ -73,7 +68,7 @@ class IdsLedger:
         self.first, attempts, held, watermark, lane = file.notes(_NOTES)
         self.lane = self.lane or lane or _NOBODY
         self._attempts.update(attempts or {})
-        self._held = held or 0.0
+        self.held = held or 0.0
         self.watermark = watermark or self.first or 0
         self.beyond = self.first or 0
         missed: list[int] = []
@@ -116,32 +111,12 @@ class IdsLedger:
         assert self.first is not None, "a crawl has begun"
         return position_of(self._file.spans(), self.first, self.watermark, self.beyond)
 
-    # --- What the engine needs of its memory ---
+    # --- What a crawl writes ---
 
-    async def cursor(self) -> str | None:
-        return None if self.first is None else str(self.watermark)
-
-    async def feed(self, page: Page) -> int:
-        raise AssertionError("no source feeds a ledger: its askers know what is next")
-
-    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
-        return [] if after is not None else [LaneWork(self.lane, 0.0, self._held)]
-
-    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
-        assert self.askers is not None, "only a crawl asks for work"
-        room = wants.get(self.lane, 0)
-        tasks = [Task(str(asked.ask.id), self.lane, asked) for asked in self.askers.asks(now, room)]
-        self._leased += len(tasks)
-        if len(tasks) == room:
-            return Lease(tasks, {})
-        return Lease(tasks, {self.lane: min(self.askers.wake_at(now), now + _LOOK_EVERY)})
-
-    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        """Leases are in memory, and this process is alone."""
-
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
-        entries = [(receipt, entry) for receipt in receipts for entry in self._entries(receipt)]
-        attempts = self._attempts + Counter(str(receipt.reason) for receipt in receipts)
+    async def record(self, told: Sequence[tuple[Receipt, Sequence[Entry]]]) -> None:
+        """Tries, and what each puts into the ledger: all in one transaction."""
+        entries = [(receipt, entry) for receipt, all_of_it in told for entry in all_of_it]
+        attempts = self._attempts + Counter(str(receipt.reason) for receipt, _ in told)
         changes = missed_changes(self.misses, entries)
         came, went = changes.came, changes.went
         notes: dict[str, Any] = {"attempts": dict(attempts), "lane": self.lane}
@@ -151,7 +126,6 @@ class IdsLedger:
         await self._call(partial(self._write, spans, notes))
         # Committed: only now may memory follow the disk.
         self._attempts = attempts
-        self._leased -= len(receipts)
         for number in went:
             self.misses.pop(number, None)
         self.misses |= came
@@ -159,9 +133,14 @@ class IdsLedger:
             for tell in self.told:
                 tell(came, went)
 
-    async def hold(self, lane: str, until: float) -> None:
-        self._held = until
+    async def hold(self, until: float) -> None:
+        self.held = until
         await self._call(lambda: self._file.write((), {"held": until}))
+
+    # --- What the commands need ---
+
+    async def cursor(self) -> str | None:
+        return None if self.first is None else str(self.watermark)
 
     async def counts(self) -> Counts:
         lengths = self.lengths
@@ -173,17 +152,14 @@ class IdsLedger:
             Reason.PARSE_ERROR: missed[Reason.PARSE_ERROR],
         }
         known = self.beyond - (self.first or 0)
-        waiting = known - sum(settled.values())
+        open_ = known - sum(settled.values())
         return Counts(
-            open=waiting,
-            leased=self._leased,
-            waiting=max(0, waiting - self._leased),
+            open=open_,
+            waiting=open_,
             remembered=known,
             attempts={Reason(word): count for word, count in self._attempts.items()},
             settled={reason: count for reason, count in settled.items() if count},
         )
-
-    # --- What the commands need besides ---
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         """Ids that were missed, are withheld, or are holes; gaps are listed as ranges elsewhere."""
@@ -238,18 +214,6 @@ class IdsLedger:
 
     # --- Inside ---
 
-    def _entries(self, receipt: Receipt) -> Sequence[Entry]:
-        asked: Asked = receipt.task.payload
-        if receipt.news is not None:
-            entries: Sequence[Entry] = receipt.news
-            return entries
-        assert self.askers is not None
-        # The engine's own word: the request was never sent, or our code broke.
-        if receipt.reason is Reason.PARKED:
-            self.askers.returned(asked)
-            return ()
-        return self.askers.broke(receipt.at, asked)
-
     def _write(self, spans: Sequence[Span], notes: dict[str, Any]) -> None:
         for word, change in self._file.write(spans, notes, stands=(DONE,)).items():
             self.lengths[mark_of(word)] += change
@@ -267,3 +231,8 @@ class IdsLedger:
 
     async def _call(self, run: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+
+if TYPE_CHECKING:
+    _LEDGER: type[Ledger] = IdsLedger
+    _POSITIONED: type[Positioned] = IdsLedger

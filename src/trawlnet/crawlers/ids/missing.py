@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trawlnet.crawlers.ids.askers import Asked
 from trawlnet.crawlers.ids.marks import Miss, mark_of
 from trawlnet.crawlers.ids.words import Entry, Mark
 from trawlnet.engine.outcome import Reason, Receipt
@@ -24,7 +25,7 @@ def missed_changes(misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt, 
         if entry.mark is Mark.MISSED:
             for number in range(entry.start, entry.end):
                 rounds = misses[number].rounds + 1 if number in misses else 0
-                attempt = receipt.task.payload.ask.attempt
+                attempt = Asked.of(receipt.task.payload).ask.attempt
                 reason = str(receipt.reason)
                 changes.came[number] = Miss(rounds, receipt.at, attempt, receipt.detail, reason)
                 changes.went.discard(number)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import resolve
@@ -25,7 +24,7 @@ from trawlnet.crawlers.pds.routing import Routes
 from trawlnet.crawlers.pds.scan import scan_pds
 from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
-from trawlnet.engine.crawl import Parts
+from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
@@ -164,14 +163,15 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts]:
     source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
     try:
         yield Parts(
-            source,
+            Feed(source, None),
             store,
             ScanHandler(store, scanning(scans), clock, config.scan_timeout, gap(config)),
-            NoItems(),
+            None,  # Scans store their records as they go, page by page.
             kit.gate,
             clock,
             companions=[rounds.run] if sources.any and not config.once else [],
             outlook=store.outlook,
+            ledger=store,
         )
     finally:
         await store.close()
@@ -229,10 +229,3 @@ class ScanHandler:
         except (TablesUnreachable, TablesBusy) as away:
             return Outcome(Reason.PARKED, detail=away.message)
         return Outcome(result.reason, detail=result.detail, news=result)
-
-
-class NoItems:
-    """Scans store their records as they go, page by page."""
-
-    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        return None

@@ -1,4 +1,4 @@
-"""The registry as the source and the store of a crawl: what is due is claimed a batch at a time.
+"""The registry as the source and the work of a crawl: what is due is claimed a batch at a time.
 
 A claim outlives nobody: each batch has an owner of its own, is renewed while it is worked on, and
 is given back when the crawl ends. Who dies lets his claims run out, and others take them.
@@ -12,14 +12,14 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
 from trawlnet.crawlers.pds.scan_parts import ScanResult
 from trawlnet.crawlers.pds.verdict import conclude, excuse
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Page
+from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledger, Page, Work
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
@@ -73,9 +73,12 @@ class RegistryStore:
         self._counted: Counts | None = None
         self._counted_at = 0.0
         self._held: dict[str, _Held] = {}
+        # Lanes that are held, and until when. Rows have due times of their own, which last: this
+        # is forgotten with the process.
+        self._holds: dict[str, float] = {}
 
     async def claim(self, most: int, which: Which) -> list[Task]:
-        """Claim some that are due; `feed` takes them in."""
+        """Claim some that are due: they are open from now on."""
         self._claims += 1
         owner = f"{self._owner}/{self._claims}"
         rows = await self._patiently(
@@ -97,15 +100,10 @@ class RegistryStore:
             return await self._registry.next_once(now, rota.which, now + _LOOK_AGAIN)
         return await self._registry.next_begun(now, rota.which)
 
-    async def cursor(self) -> str | None:
-        return None
-
-    async def feed(self, page: Page) -> int:
-        return len(page.tasks)  # They were claimed before they were told.
-
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
         lanes = sorted({held.task.lane for held in self._held.values() if not held.is_begun})
-        return [LaneWork(lane, 0.0) for lane in lanes if after is None or lane > after][:limit]
+        beyond = [lane for lane in lanes if after is None or lane > after][:limit]
+        return [LaneWork(lane, 0.0, self._holds.get(lane, 0.0)) for lane in beyond]
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
         tasks, dues = [], {}
@@ -114,7 +112,7 @@ class RegistryStore:
             for held in ready[:count]:
                 self._held[held.task.key] = replace(held, is_begun=True)
                 tasks.append(held.task)
-            if len(ready) <= count:
+            if len(ready) < count:
                 dues[lane] = math.inf
         return Lease(tasks, dues)
 
@@ -170,7 +168,9 @@ class RegistryStore:
                 return done
 
     async def hold(self, lane: str, until: float) -> None:
-        """Rows have due times of their own; a lane's is forgotten with the process."""
+        now = self._clock.now()
+        self._holds = {held: end for held, end in self._holds.items() if end > now}
+        self._holds[lane] = until
 
     async def outlook(self) -> Counts:
         """The whole registry, whoever scans it."""
@@ -188,15 +188,23 @@ class RegistryStore:
         # A crawl ends when its own batch has, however much is due for others.
         open_ = len(self._held)
         leased = sum(held.is_begun for held in self._held.values())
+        blocked = sum(self._is_blocked(held.task.lane) for held in self._held.values())
         given_up = sum(counts.settled.values())
         scheduled = max(0, counts.known - open_ - given_up)
-        return replace(counts, open=open_, leased=leased, waiting=0, scheduled=scheduled)
+        return replace(
+            counts, open=open_, leased=leased, waiting=0, blocked=blocked, scheduled=scheduled
+        )
+
+    def _is_blocked(self, lane: str) -> bool:
+        return self._holds.get(lane, 0.0) == math.inf
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         async for failure in failures_of(self._registry, reason):
             yield failure
 
     async def retry(self, reason: Reason | None = None) -> int:
+        if reason in (None, Reason.BLOCKED):
+            self._holds = {lane: end for lane, end in self._holds.items() if end < math.inf}
         return await self._registry.retry(reason, self._clock.now())
 
     async def close(self) -> None:
@@ -288,3 +296,8 @@ def _task(row: PdsRow) -> Task:
 
 def _is_ready(held: _Held, lane: str) -> bool:
     return held.task.lane == lane and not held.is_begun
+
+
+if TYPE_CHECKING:
+    _WORK: type[Work] = RegistryStore
+    _LEDGER: type[Ledger] = RegistryStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,9 +32,9 @@ from trawlnet.crawlers.repos.spill import FOLDER, Spills
 from trawlnet.crawlers.repos.visit import Visitor
 from trawlnet.crawlers.repos.whereabouts import Whereabouts
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Parts
+from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Clock, KeyLedger, Ledger, Source
+from trawlnet.engine.ports import Clock, Ledger, Source, Store
 from trawlnet.engine.threads import Threads, giving_way
 from trawlnet.formats.repocontent import DROP_REASONS
 from trawlnet.net.answer import Limits
@@ -101,12 +101,13 @@ class Frame:
 
     given: Given
     mirror: TableMirror | None
-    store: KeyLedger
+    store: Store
     shelf: Shelf
     gate: Gate
     scratch: Path  # A folder for what need not outlive the crawl.
     rates: PdsRates
     resuming: bool = False  # A sweep that was begun goes on; else a new one begins.
+    shared: Callable[[Source], Source] = lambda source: source  # Only this shard's part of it.
 
 
 async def assembled(
@@ -164,7 +165,8 @@ async def assembled(
     shelf.meter.watched = Watched(
         frame.gate, lambda: rates.pdses, census.left_out, _DROPS, lambda: _in_memory(budget)
     )
-    parts = Parts(source, frame.store, handler, shelf.sink, frame.gate, clock)
+    feed = Feed(frame.shared(source), frame.store)
+    parts = Parts(feed, frame.store, handler, shelf.sink, frame.gate, clock, ledger=frame.store)
     if isinstance(source, PlcSource):
         return replace(parts, share_named=source.share_named)
     return parts
@@ -211,7 +213,7 @@ def _begun(state: Path) -> Path | str:
     return state / _STORE if (state / _STORE).exists() else "memory:"
 
 
-async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> KeyLedger:
+async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> Store:
     store = await open_store(
         config.redis_address or workspace / "state" / "repos" / _STORE,
         owner=_owner(workspace),
@@ -272,7 +274,7 @@ async def open_mirror(
     return None
 
 
-def _redis_keys(store: Ledger, sink: ArchiveSink | SharedSink) -> ArchiveKeys | None:
+def _redis_keys(store: Store, sink: ArchiveSink | SharedSink) -> ArchiveKeys | None:
     """None unless the store is in Redis, for others to read."""
     from trawlnet.store.redis_archive import archive_keys
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trawlnet.crawlers.repos.config import ReposConfig, manners
 from trawlnet.crawlers.repos.residents import ENOUGH, Residents
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Store
+from trawlnet.engine.ports import Work
 from trawlnet.engine.rules import Manners
 
 SMALL = 100  # Accounts; a PDS below this is somebody's own machine.
@@ -57,7 +57,7 @@ class PdsRates:
         await self._residents.begin(lane)
         self._lanes = self._lanes - {lane} if lane is not None else set()
 
-    async def doubt(self, store: Store, others: Collection[str]) -> None:
+    async def doubt(self, store: Work, others: Collection[str]) -> None:
         """Take lanes with work that nobody has counted for small ones: whoever counted them was
         killed before it was written down. `others` are no PDSes."""
         after: str | None = None

@@ -11,7 +11,7 @@ from trawlnet.crawlers.repos.identity import Mirror
 from trawlnet.crawlers.repos.visit import INACTIVE
 from trawlnet.crawlers.repos.work import RepoVisit, is_listing, lane_at
 from trawlnet.engine.outcome import Again, Blame, Reason, Receipt
-from trawlnet.engine.ports import Clock, Failure, KeyLedger
+from trawlnet.engine.ports import Clock, Failure, KeyLedger, Store
 from trawlnet.engine.task import Task
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Rescue:
     """Looks for stranded accounts where they live now. Their old host is left alone once it has
     failed a few times, and those behind would never be asked about."""
 
-    store: KeyLedger
+    store: Store
     mirror: Mirror | None
     directory_of: Callable[[str], str]  # Raises ValueError for a DID without one.
     clock: Clock

@@ -100,12 +100,12 @@ async def open_shard(
             gate,
             share.scratch,
             rates,
+            shared=lambda source: ShareSource(source, share.run, share.owns),
         )
         parts = await assembled(config, frame, clock, metrics, stack)
-        source = ShareSource(parts.source, share.run, share.owns)
         watching = partial(residents.watch, heed=rates.heed)
         yield Opened(
-            replace(parts, source=source, owns=share.owns, companions=(watching,)),
+            replace(parts, owns=share.owns, companions=(watching,)),
             _limits(config, share.shards),
             config.workers,
             sink.hurry,

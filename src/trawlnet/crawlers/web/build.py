@@ -23,7 +23,7 @@ from trawlnet.crawlers.web.site import agent_of, alone, open_site
 from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
 from trawlnet.crawlers.web.unscraped import FILE as UNSCRAPED
 from trawlnet.crawlers.web.unscraped import BothLedgers, FetchedAt, UnscrapedFile
-from trawlnet.engine.crawl import Parts
+from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.formats.url import split
 from trawlnet.observe.metrics import Metrics
@@ -98,7 +98,16 @@ async def open_crawl(
         )
         stack.push_async_callback(counted.flush)
         source = SeedSource(seeds, config.sitemaps.urls, site.linker)
-        yield Parts(source, store, handler, counted, site.gate, clock, site.budget.spent)
+        yield Parts(
+            Feed(source, store),
+            store,
+            handler,
+            counted,
+            site.gate,
+            clock,
+            site.budget.spent,
+            ledger=store,
+        )
 
 
 def _no_start(workspace: Path) -> NotReady:
@@ -149,7 +158,9 @@ async def open_scrape(
         failed = UnscrapedFile(workspace / _STATE / UNSCRAPED, _fetched_at(sink.pages))
         stack.callback(failed.close)
         acking = AckingStore(store, source, failed, clock)
-        yield Parts(source, acking, handler, counted, site.gate, clock, site.budget.spent)
+        yield Parts(
+            Feed(source, acking), acking, handler, counted, site.gate, clock, site.budget.spent
+        )
 
 
 @asynccontextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trawlnet.crawlers.web.policy import PER_DEPTH
 from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile
 from trawlnet.crawlers.web.work import PageVisit, read_task
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Clock, Counts, LaneWork, Lease, Page, Store
+from trawlnet.engine.ports import Clock, Counts, Frontier, LaneWork, Lease, Page, Store, Work
 from trawlnet.engine.task import Task
 from trawlnet.formats.malformed import Malformed
 from trawlnet.formats.url import request_url
@@ -135,3 +135,8 @@ def _unscraped(receipt: Receipt) -> Unscraped:
     visit = read_task(receipt.task)
     assert isinstance(visit, PageVisit)
     return Unscraped.of(visit, receipt.task.lane, receipt)
+
+
+if TYPE_CHECKING:
+    _FRONTIER: type[Frontier] = AckingStore
+    _WORK: type[Work] = AckingStore

@@ -21,7 +21,7 @@ from trawlnet.crawlers.web.shared_turns import SharedTurns
 from trawlnet.crawlers.web.site import Standing, open_site
 from trawlnet.crawlers.web.source import SeedSource
 from trawlnet.engine.control import Control
-from trawlnet.engine.crawl import Limits, Parts
+from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock, Handler, Page, Source
@@ -120,7 +120,7 @@ async def open_shard(
         received = _Received(lambda: metrics.http.wire)
         visit = site.handler(follow=True)
         parts = Parts(
-            SharedSeeds(source, share.owns),
+            Feed(SharedSeeds(source, share.owns), store),
             store,
             SharedHandler(visit, sink, caps, received, budgets.bytes, clock),
             sink,

@@ -6,16 +6,17 @@ what it gives up on; one is over as soon as its page is fetched by anybody.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from trawlnet.crawlers.web.work import PageVisit
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Ledger, Page
+from trawlnet.engine.ports import Counts, Failure, Ledger, Positioned, Store
 from trawlnet.sink.files import Appender, disk_errors, replace_file
 from trawlnet.sink.queue import Message, Queue
 
@@ -106,7 +107,7 @@ class UnscrapedFile:
 class BothLedgers:
     """The crawl's own ledger, which also knows what scrapes gave up on."""
 
-    crawl: Ledger
+    crawl: Store
     path: Path
     fetched_at: FetchedAt
     spool: Callable[[], Queue]
@@ -134,26 +135,13 @@ class BothLedgers:
     async def cursor(self) -> str | None:
         return await self.crawl.cursor()
 
-    async def feed(self, page: Page) -> int:
-        return await self.crawl.feed(page)
-
-    async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
-        return await self.crawl.lanes(after, limit)
-
-    async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
-        return await self.crawl.lease(wants, now, ttl)
-
-    async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        await self.crawl.renew(keys, now, ttl)
-
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
-        await self.crawl.settle(receipts)
-
-    async def hold(self, lane: str, until: float) -> None:
-        await self.crawl.hold(lane, until)
-
     async def counts(self) -> Counts:
         return await self.crawl.counts()
 
     async def close(self) -> None:
         await self.crawl.close()
+
+
+if TYPE_CHECKING:
+    _LEDGER: type[Ledger] = BothLedgers
+    _POSITIONED: type[Positioned] = BothLedgers
