@@ -16,10 +16,10 @@ import zstandard
 from tests.clickhouse_front import ClickHouse, clickhouse_front
 
 from trawlnet.tables import native
-from trawlnet.tables.chdb import is_answered_at_once
 from trawlnet.tables.errors import TablesError, TablesUnreachable
 from trawlnet.tables.open import opened, opened_to_read
 from trawlnet.tables.ports import Query, Tables
+from trawlnet.tables.question import is_answered_at_once, refusal
 from trawlnet.tables.server import Server
 
 MAKE = Query(
@@ -131,15 +131,61 @@ def test_a_file_that_a_question_writes_is_whole(
             assert await answer(tables, write.format(parquet, "Parquet")) == b""
             body = parquet.read_bytes()
             assert body[:4] == body[-4:] == b"PAR1"
-            counted = f"SELECT count() AS n FROM file('{parquet}', Parquet)"
-            assert rows(await answer(tables, counted)) == [{"n": 100_000}]
             await answer(tables, write.format("all.csv.zst", "CSV"))  # Where we are.
             with zstandard.open("all.csv.zst", "rb") as file:
                 assert file.read().count(b"\n") == 100_000
             with pytest.raises(TablesError, match="exists"):
                 await answer(tables, write.format("all.csv.zst", "CSV"))
+        counted = Query("count", f"SELECT count() FROM file('{parquet}', Parquet)")
+        async with opened(tmp_path / "tables") as tables:
+            assert await tables.rows(counted) == [[100_000]]
 
     asyncio.run(ask())
+
+
+OUTSIDE = (
+    "SELECT * FROM file('{}', LineAsString)",
+    "SELECT file('{}')",
+    "SELECT arrayMap(x -> \"file\" (x), ['{}'])",
+    "SELECT file /* a word */ ('{}')",
+    r"SELECT `\x66ile`('{}')",
+    "SELECT * FROM `{}`",
+    "SELECT * FROM url('http://127.0.0.1:9/', CSV, 'a String')",
+    "SELECT * FROM s3('http://127.0.0.1:9/bucket/x', CSV, 'a String')",
+    "SELECT * FROM remote('127.0.0.1', 'system', 'one')",
+    "SELECT * FROM executable('x.sh', CSV, 'a String')",
+    "SELECT 1 INTO OUTFILE '{}' TRUNCATE FORMAT CSV",
+    "SELECT 1 INTO OUTFILE '{}' AND STDOUT APPEND FORMAT CSV",
+    "SELECT 1 SETTINGS readonly = 0",
+)
+
+
+def test_a_pasted_statement_does_not_leave_the_embedded_tables(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret\n")
+
+    async def ask() -> None:
+        await fill(tmp_path / "tables")
+        async with opened_to_read(tmp_path / "tables") as tables:
+            for sql in OUTSIDE:
+                with pytest.raises(TablesError) as caught:
+                    await answer(tables, sql.replace("{}", str(secret)))
+                assert "secret\n" not in caught.value.message
+                told = caught.value.message + caught.value.hint
+                assert "not asked" in told or "these tables alone" in told, (sql, told)
+            # A column may have any name.
+            named = "SELECT name AS file, 'file(x)' AS other FROM things ORDER BY (file) LIMIT 1"
+            assert rows(await answer(tables, named)) == [{"file": "a", "other": "file(x)"}]
+            with pytest.raises(TablesError, match="these tables alone"):
+                await answer(tables, "EXPLAIN SELECT 1; SET readonly = 0")
+        assert secret.read_text() == "a secret\n"
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("sql", ["SELECT profile(1)", "SELECT 'OUTFILE TRUNCATE'", "SELECT `a b`"])
+def test_words_that_only_look_alike_are_asked(sql: str) -> None:
+    assert not refusal(sql)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import re
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import orjson
 from trawlnet.engine.durable import make_directory
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesMissing, said
 from trawlnet.tables.ports import NO_PARAMETERS, Parameter, Query
+from trawlnet.tables.question import is_answered_at_once, refusal
 from trawlnet.tables.sql import statement
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ class ChdbTables:
         self._lock = lock
         self._thread = ThreadPoolExecutor(1, "chdb")
         self._turn = asyncio.Lock()
+        self._questions_only = False
 
     async def run(self, query: Query, parameters: Mapping[str, Parameter] = NO_PARAMETERS) -> None:
         await self._call(lambda: self._query(query.text, parameters))
@@ -49,7 +50,11 @@ class ChdbTables:
         await self._call(lambda: self._insert(query.text, block))
 
     async def stream(self, sql: str, layout: str) -> AsyncIterator[bytes]:
+        """In a session that is for questions alone from then on."""
+        if why := refusal(sql):
+            raise TablesError(f"not asked: {why}", _REFUSED_HINT)
         async with self._turn:
+            await self._threaded(self._take_questions_only)
             if is_answered_at_once(sql):
                 yield await self._threaded(lambda: self._answer(sql, layout))
                 return
@@ -88,43 +93,44 @@ class ChdbTables:
         except RuntimeError as error:
             raise TablesError(f"the tables refuse rows: {said(error)}", _HINT) from error
 
+    def _take_questions_only(self) -> None:
+        if not self._questions_only:
+            self._session.query(statement("set_final").text)
+            # Nothing that a question says leads out of the tables, or changes them.
+            self._session.query(statement("set_readonly").text)
+            self._questions_only = True
+
     def _answer(self, sql: str, layout: str) -> bytes:
         try:
-            self._session.query(statement("set_final").text)
             return bytes(self._session.query(sql, layout).bytes() or b"")
         except RuntimeError as error:
-            raise TablesError(said(error), _OWN_HINT) from error
+            raise _own_trouble(error) from error
 
     def _send(self, sql: str, layout: str) -> Any:
         try:
-            self._session.query(statement("set_final").text)
             return self._session.send_query(sql, layout)
         except RuntimeError as error:
             if _NO_STREAM in str(error):
                 raise TablesError(_NO_QUESTION, _OWN_HINT) from error
-            raise TablesError(said(error), _OWN_HINT) from error
+            raise _own_trouble(error) from error
 
 
-# chDB streams results of SELECT alone; and a file that a stream writes is left without its end.
-_SHORT_ANSWERS = ("DESC", "DESCRIBE", "EXISTS", "EXPLAIN", "SHOW")
 _NO_STREAM = "Streaming query is not supported"
 _NO_QUESTION = "only questions are answered here: SELECT, WITH, SHOW, DESCRIBE, EXPLAIN, EXISTS"
-_TEXTS_AND_COMMENTS = re.compile(
-    r"""--[^\n]*|\#[ !][^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`""",
-    re.DOTALL,
+_READONLY = "(READONLY)"
+_TABLES_ALONE = "of these tables alone, without file(), url(), s3() and such, and without SETTINGS"
+_REFUSED_HINT = (
+    "to join other data, write rows to a new file (INTO OUTFILE 'new.parquet' FORMAT Parquet) and "
+    "ask a ClickHouse of your own"
 )
-_INTO_FILE = re.compile(r"\bINTO\s+OUTFILE\b", re.IGNORECASE)
-
-
-def is_answered_at_once(sql: str) -> bool:
-    """Whether the answer is short, or goes to a file: such a one does not come piece by piece."""
-    words = _TEXTS_AND_COMMENTS.sub(" ", sql)
-    first = words.split(None, 1)[:1]
-    return first[0].upper() in _SHORT_ANSWERS or bool(_INTO_FILE.search(words)) if first else False
-
-
 _HINT = "check that the disk has room; what was stored before is safe"
 _OWN_HINT = "see what is there: SHOW TABLES, or DESCRIBE TABLE repo_records"
+
+
+def _own_trouble(error: RuntimeError) -> TablesError:
+    if _READONLY in str(error):
+        return TablesError(f"{_NO_QUESTION}; {_TABLES_ALONE}", _REFUSED_HINT)
+    return TablesError(said(error), _OWN_HINT)
 
 
 async def open_chdb(folder: Path) -> ChdbTables:
@@ -185,7 +191,7 @@ def _next_piece(results: Any) -> bytes | None:
     try:
         piece = results.fetch()
     except RuntimeError as error:
-        raise TablesError(said(error), _OWN_HINT) from error
+        raise _own_trouble(error) from error
     return None if piece is None else bytes(piece.bytes())
 
 
