@@ -79,7 +79,8 @@ class LaneLaw:
         if reason is Reason.RATE_LIMITED:
             self.throttled += 1
         elif reason in HOST_FAILS or reason is Reason.BLOCKED:
-            self.failures += 1
+            # What fails while the host is parked was sent before it was: that is one failure.
+            self.failures += at >= self.parked_until
         else:
             self.failures = self.throttled = 0
             self.trouble_since = None

@@ -295,3 +295,17 @@ def test_a_longer_gap_of_its_own_gives_a_lane_no_second_burst():
         assert all(b - a >= 1.0 - 1e-5 for a, b in itertools.pairwise(left[4:]))
 
     run_sim(main())
+
+
+def test_requests_that_fail_while_their_lane_is_parked_are_no_further_failures():
+    async def main() -> None:
+        clock = SimClock()
+        gate = Gate(clock, Manners(rate=10.0, concurrency=3, block_at=2))
+        for _ in range(3):  # They were in flight together, and the host asks for a pause.
+            gate.observe("lane", Outcome(Reason.TIMEOUT, wait=5.0))
+        assert gate.failures("lane") == 1 and not gate.blocked("lane")
+        await clock.sleep(5.0)
+        gate.observe("lane", Outcome(Reason.TIMEOUT, wait=5.0))
+        assert gate.blocked("lane")
+
+    run_sim(main())
