@@ -46,17 +46,20 @@ def _pick(floor: Floor) -> dict[str, int]:
         else:
             floor.full.add(lane)
     share = max(1, free // len(room)) if room else 0
-    return _leaving_some(floor, {lane: min(places, share) for lane, places in room.items()})
+    wants = {lane: min(places, share) for lane, places in room.items()}
+    return _leaving_some(floor, wants, free, now)
 
 
-def _leaving_some(floor: Floor, wants: Mapping[str, int]) -> dict[str, int]:
+def _leaving_some(floor: Floor, wants: dict[str, int], free: int, now: float) -> dict[str, int]:
     """A lane gets its second and further workers only while some are left for lanes that have
     work and none: those of slow servers would otherwise take all, and hold them for long."""
-    crew, at_work = floor.control.workers, floor.busy.keys() | wants.keys()
+    crew, busy = floor.control.workers, floor.busy
     most = max(1, crew // _KEPT_SHARE) if crew > 1 else 0
-    kept = floor.schedule.soon(floor.parts.clock.now() + _SOON, most, at_work)
-    firsts = {lane: int(not floor.busy[lane]) for lane in wants}
-    further = max(0, floor.free - sum(firsts.values()) - kept)
+    if not wants or free - sum(wants.values()) >= most:
+        return wants  # Enough are left, however many lanes there are.
+    kept = floor.schedule.soon(now + _SOON, most, (busy, wants))
+    firsts = {lane: int(not busy[lane]) for lane in wants}
+    further = max(0, free - sum(firsts.values()) - kept)
     granted: dict[str, int] = {}
     for lane, want in wants.items():
         more = min(want - firsts[lane], further)

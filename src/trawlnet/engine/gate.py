@@ -74,11 +74,12 @@ class Gate:
     def observe(self, lane: str, outcome: Outcome) -> float:
         """Learn from one outcome. Returns until when the lane is parked, 0 if it is not."""
         state, now = self._lane(lane), self._clock.now()
-        if state.awaits_probe(now) and outcome.reason.blame is Blame.LANE:
+        blames_lane = outcome.reason.blame is Blame.LANE
+        if blames_lane and state.awaits_probe(now):
             return 0.0  # It left before the lane was suspended, and is no probe.
         before = pace = state.pace
         # What failed while its lane was parked had left before, and tells nothing new of it.
-        if outcome.reason.blame is not Blame.LANE or throttled(outcome) or not state.parked > now:
+        if not blames_lane or throttled(outcome) or not state.parked > now:
             pace = before.after(outcome.reason, lane_is_well=outcome.lane_is_well)
         if pace is not before:
             state.fare(state.manners, pace)

@@ -51,6 +51,7 @@ class Lane:
 
     __slots__ = (
         "book",
+        "burst_seconds",
         "common",
         "concurrency",
         "gone",
@@ -70,8 +71,7 @@ class Lane:
     def __init__(self, manners: Manners) -> None:
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
         self.gone = -math.inf  # The same for what has left, which is later than its start.
-        self.interval = 0.0
-        self.manners = manners
+        self.burst_seconds = 0.0  # How far before its book the lane may start.
         self.fare(manners, WELL)
         self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
         self.in_flight = 0
@@ -99,21 +99,18 @@ class Lane:
     def fare(self, manners: Manners, pace: Pace) -> None:
         """From now on it is treated like this, and has been doing so. What that comes to is asked
         for several times in each request, and seldom changes."""
-        held_back = self._burst_seconds()
+        held_back = self.burst_seconds
         self.manners = manners
         self.pace = pace
         rate = pace.rate(manners)
         self.interval = 1.0 / rate if rate > 0.0 else math.inf  # Seconds between two starts.
+        self.burst_seconds = (manners.burst - 1) * self.interval if manners.burst > 1 else 0.0
         self.concurrency = pace.concurrency(manners)
         # A burst lasts longer at a lower rate: without this a lane that fails, and so gets
         # slower, could start more at once than before.
-        if (more := self._burst_seconds() - held_back) and math.isfinite(more):
+        if (more := self.burst_seconds - held_back) and math.isfinite(more):
             self.book += more
             self.gone += more
-
-    def _burst_seconds(self) -> float:
-        """How far before its book the lane may start."""
-        return (self.manners.burst - 1) * self.interval if self.manners.burst > 1 else 0.0
 
     def treat(self, manners: Manners) -> None:
         before = self.interval
@@ -137,7 +134,7 @@ class Lane:
         return max(0, self.starts_by(now) - self.promised)
 
     def next_start(self) -> float:
-        return self.book - self._burst_seconds()
+        return self.book - self.burst_seconds
 
     def starts_by(self, now: float) -> int:
         interval = self.interval
@@ -165,7 +162,7 @@ class Lane:
         return 0.0
 
     def leaves_at(self) -> float:
-        return self.gone - self._burst_seconds()
+        return self.gone - self.burst_seconds
 
     def may_leave(self, now: float) -> bool:
         """Whether nobody waits to leave, and this one need not, either."""

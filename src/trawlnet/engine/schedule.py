@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Container, Iterator, Set
 
 
 class Schedule:
@@ -34,17 +34,18 @@ class Schedule:
         """How many lanes it holds that are not among the others."""
         return len(self._when) - sum(lane in self._when for lane in others)
 
-    def soon(self, until: float, most: int, others: Set[str]) -> int:
-        """How many lanes that are not among the others may be asked by then; at most so many are
-        counted, since whoever asks does so for every task."""
-        found = sum(lane not in others for _, _, lane in self._ready[:most])
+    def soon(self, until: float, most: int, others: tuple[Container[str], Container[str]]) -> int:
+        """How many lanes that are in neither of the others may be asked by then; at most so many
+        are counted, since whoever asks does so for every task."""
+        some, more = others
+        found = sum(lane not in some and lane not in more for _, _, lane in self._ready[:most])
         places = [0]
         while places and found < most:
             place = places.pop()
             if place >= len(self._later) or (when := self._later[place][0]) > until:
                 continue
             lane = self._later[place][2]
-            found += self._when.get(lane) == when and lane not in others
+            found += self._when.get(lane) == when and lane not in some and lane not in more
             places += (2 * place + 1, 2 * place + 2)  # A heap: none of these is earlier.
         return found
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 import ssl
 from collections.abc import Callable
+from functools import lru_cache
 from typing import cast
 
 import httptools
@@ -212,8 +213,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.pause_reading()
 
     def _set_alarm(self, now: float) -> None:
-        look_at = math.inf if self._received is None else now + _LOOK
-        self._alarm.set(min(self._give_up_at, look_at))
+        at = self._give_up_at
+        self._alarm.set(at if self._received is None else min(at, now + _LOOK))
 
     def _look(self) -> None:
         if self._waiter is None or self._waiter.done():
@@ -283,7 +284,10 @@ class Connection(asyncio.BufferedProtocol):
     def _parse(self, came: memoryview) -> None:
         was_headed = self._is_headed
         try:
-            self._feed(came)
+            if len(came) <= _SLICE:
+                self._feed_part(came)
+            else:
+                self._feed(came)
         except httptools.HttpParserUpgrade:
             self.is_complete = True
         except TooLarge as error:
@@ -298,6 +302,8 @@ class Connection(asyncio.BufferedProtocol):
             self._parts.clear()
             self._put(piece)
             body = len(piece)
+        if self.is_complete and not was_headed:
+            return  # All of it came at once.
         if too_much := self._too_much(len(came), body, was_headed):
             self._fail(TooLarge(too_much))
         elif self._is_headed and not self.is_complete and not self._framing.is_chunked:
@@ -306,14 +312,16 @@ class Connection(asyncio.BufferedProtocol):
     def _feed(self, came: memoryview) -> None:
         """Little at a time where there may be header lines: the parser copies all of a value for
         every line that it is folded into."""
-        while came:
-            is_body = self._is_headed and not self._framing.is_chunked
-            part = came if is_body else came[:_SLICE]
-            came = came[len(part) :]
-            bodies = len(self._parts)
-            self._parser.feed_data(part)
-            if len(self._parts) == bodies and is_folded(part):
-                raise TooLarge("header lines that are folded too often")
+        while len(came) > _SLICE and (self._framing.is_chunked or not self._is_headed):
+            self._feed_part(came[:_SLICE])
+            came = came[_SLICE:]
+        self._feed_part(came)
+
+    def _feed_part(self, part: memoryview) -> None:
+        bodies = len(self._parts)
+        self._parser.feed_data(part)
+        if len(self._parts) == bodies and is_folded(part):
+            raise TooLarge("header lines that are folded too often")
 
     def _too_much(self, size: int, body: int, was_headed: bool) -> str:
         if was_headed:
@@ -365,11 +373,8 @@ class Connection(asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_headed:  # In the trailer, which nobody reads.
             return
-        # The parser sees a length in `Content-Length : 4 `, and leaves the blanks for us to see.
-        name, value = name.rstrip(_BLANKS), value.rstrip(_BLANKS)
-        self._fields.append(
-            (name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape"))
-        )
+        text = value.rstrip(_BLANKS).decode("utf-8", "surrogateescape")
+        self._fields.append((_name(name), text))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -384,8 +389,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_doubtful(self) -> bool:
         """Whether others may see the end of this body elsewhere: HTTP/1.0 knows no chunks."""
-        is_old = self._framing.is_chunked and self._parser.get_http_version() == "1.0"
-        return is_old or bool(self._framing.refusal)
+        if not self._framing.is_chunked:
+            return bool(self._framing.refusal)
+        return self._parser.get_http_version() == "1.0"
 
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
@@ -397,3 +403,9 @@ class Connection(asyncio.BufferedProtocol):
 
 _NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 _NO_FRAMING = Framing(False, None)
+
+
+@lru_cache(maxsize=128)  # The same few come in every head.
+def _name(raw: bytes) -> str:
+    """The parser sees a length in `Content-Length : 4 `, and leaves the blanks for us to see."""
+    return raw.rstrip(_BLANKS).decode("utf-8", "surrogateescape")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from multidict import CIMultiDictProxy
 
 _PER_BODY_BYTE = 10  # Bytes of framing: a chunk of one byte has five, or ten with a padded size.
-_LENGTH = re.compile(r"[0-9]{1,19}")
+_LONGEST_LENGTH = 19  # Digits.
 
 
 class Framing(NamedTuple):
@@ -34,7 +33,8 @@ def framing_of(headers: CIMultiDictProxy[str]) -> Framing:
             return Framing(False, None, f"transfer encoding {coding!r} was not asked for")
         return Framing(True, None)
     length = headers.get("Content-Length", "")
-    return Framing(False, int(length) if _LENGTH.fullmatch(length) else None)
+    is_number = length.isdecimal() and length.isascii() and len(length) <= _LONGEST_LENGTH
+    return Framing(False, int(length) if is_number else None)
 
 
 class Overhead:
