@@ -85,6 +85,56 @@ def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
     assert wrong == []
 
 
+# Imports inside functions: what is imported there is an extra, or slow and seldom needed. All
+# other modules of a command are imported by `cli/lazy.py`, when the command is named.
+IMPORTED_LATE = {
+    ("cli/bar.py", "rich"),  # Slow, and only for a terminal.
+    ("cli/fleet_plan.py", "matplotlib"),  # An extra.
+    ("cli/ids.py", "trawlnet.cli.ids_standby"),  # Needs Redis, an extra.
+    ("cli/ids_plot.py", "matplotlib"),  # An extra.
+    ("cli/replay.py", "trawlnet.fleet.ray"),  # Needs Ray and Redis, extras.
+    ("cli/replay.py", "trawlnet.fleet.replay"),
+    ("cli/tracing.py", "trawlnet.observe.otel"),  # Needs OpenTelemetry, an extra.
+    ("cli/web.py", "trawlnet.store.redis_fleet"),  # Needs Redis, an extra.
+}
+
+
+def late_imports(path: Path) -> Iterator[str]:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, functions):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name.split(".")[0] for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    module = node.module or ""
+                    yield module if module.startswith("trawlnet.") else module.split(".")[0]
+
+
+def test_a_command_imports_at_the_top_of_its_module() -> None:
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in modules()
+        if room_of(path) == "cli"
+        for name in late_imports(path)
+    }
+    known = {
+        (file, name if name.startswith("trawlnet.") else name.split(".")[0]) for file, name in found
+    }
+    assert known == IMPORTED_LATE
+
+
+def test_only_one_module_of_the_command_line_imports_by_name() -> None:
+    users = [p.name for p in modules() if room_of(p) == "cli" and "import_module(" in p.read_text()]
+    assert users == ["doctor.py", "lazy.py"]  # The doctor looks whether libraries load.
+
+
+def test_the_command_line_has_no_imports_for_types_alone() -> None:
+    assert [
+        p.name for p in modules() if room_of(p) == "cli" and "TYPE_CHECKING" in p.read_text()
+    ] == []
+
+
 def test_every_room_is_known() -> None:
     assert {room_of(path) for path in modules()} - {""} <= set(MAY_IMPORT)
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from pydantic import BaseModel
 
+from trawlnet.cli.commands import TRAWLNET
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import default_of, metavar_of
+from trawlnet.cli.lazy import Group
 from trawlnet.cli.sections import SECTIONS
 from trawlnet.cli.settings import PLAIN_FLAGS, flag_of, variable_of
-from trawlnet.cli.whole import app
 from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.observe.catalogue import CATALOGUE
 
@@ -32,7 +32,7 @@ def commands(command: Any, path: str = "trawlnet") -> Iterator[tuple[str, Any]]:
         yield from commands(inner, f"{path} {name}")
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+ALL = dict(commands(Group(TRAWLNET)))
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

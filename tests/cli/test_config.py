@@ -9,7 +9,7 @@ import pytest
 from program import at_once, trawlnet
 from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.sections import SECTIONS
-from trawlnet.cli.settings import Settings, load
+from trawlnet.cli.settings import Settings, load_settings
 from trawlnet.crawlers.repos.config import ReposConfig
 
 
@@ -19,7 +19,7 @@ def loaded(
     file = folder / "trawlnet.yaml"
     if yaml:
         file.write_text(yaml)
-    return load("repos", ReposConfig, file, variables, flags or {}, ["repos"])
+    return load_settings("repos", ReposConfig, file, variables, flags or {}, ["repos"])
 
 
 def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_config_as_text_is_a_file_that_says_the_same(tmp_path: Path) -> None:
     file = tmp_path / "trawlnet.yaml"
     file.write_text(ran.out)
     for name, model in SECTIONS.items():
-        assert load(name, model, file, {}, {}, list(SECTIONS)).config == model()
+        assert load_settings(name, model, file, {}, {}, list(SECTIONS)).config == model()
 
 
 def test_a_wrong_config_stops_every_verb_before_it_touches_anything(tmp_path: Path) -> None:

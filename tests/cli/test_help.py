@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 import sys
@@ -9,11 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
 from program import PATIENCE, at_once, environment, trawlnet
+from trawlnet.cli import doctor
+from trawlnet.cli.commands import TRAWLNET
+from trawlnet.cli.errors import EXITS, Exit
+from trawlnet.cli.lazy import Group, GroupRow, Row
 from trawlnet.cli.main import run
-from trawlnet.cli.whole import app
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -22,7 +25,8 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(inner, (*path, name))
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+EXTRAS = {module.partition(".")[0] for module, _ in doctor.EXTRAS}
+ALL = dict(commands(Group(TRAWLNET)))
 
 
 def test_help_fits_one_screen() -> None:
@@ -37,16 +41,51 @@ def test_without_arguments_help_is_shown() -> None:
     assert trawlnet().out == trawlnet("--help").out
 
 
-def test_starting_up_costs_little() -> None:
-    """Imports of engines, servers and views belong inside the commands that need them."""
+def loaded_by(statement: str) -> set[str]:
+    """The modules that are imported once a statement has run."""
+    code = f"{statement}\nimport sys; print('loaded', *sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment()
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_the_help_of_a_group_imports_none_of_its_commands() -> None:
+    asked = [["--help"], *([one.name, "--help"] for one in TRAWLNET.rows if hasattr(one, "rows"))]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    listing = "import sys, trawlnet.cli.main; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", listing], capture_output=True, text=True, env=environment()
-    ).stdout.split()
+    loaded = loaded_by(f"from trawlnet.cli.main import run\nfor one in {asked}: run(one)")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert not {"aiohttp", "uvloop", "rich", "lmdb", "prometheus_client"} & set(loaded)
+    assert "trawlnet.cli.commands" in loaded
+    slow = {"pydantic", "aiohttp", "uvloop", "rich", "lmdb", "prometheus_client"}
+    assert (slow | EXTRAS) & loaded == set()
+    assert [
+        name for name in loaded if re.match(r"trawlnet\.(crawlers\..*\.|sim|fleet)", name)
+    ] == []
     assert after.ru_utime - before.ru_utime < 3.0  # Loose: the machine may be busy.
+
+
+def rows(group: GroupRow, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Row]]:
+    for row in group.rows:
+        if isinstance(row, GroupRow):
+            yield from rows(row, (*path, row.name))
+        else:
+            yield (*path, row.name), row
+
+
+ROWS = dict(rows(TRAWLNET))
+
+
+@pytest.mark.parametrize("path", ROWS, ids=" ".join)
+def test_the_table_of_commands_says_what_their_docstrings_say(path: tuple[str, ...]) -> None:
+    assert ALL[path].help.split("\n\n")[0].replace("\n", " ") == ROWS[path].help
+
+
+def test_commands_for_one_machine_need_no_extra() -> None:
+    """They work where neither Redis nor Ray nor ClickHouse is installed."""
+    asked = [[*path, "--help"] for path in ROWS if path[0] not in ("fleet", "dashboard")]
+    loaded = loaded_by(f"from trawlnet.cli.main import run\nfor one in {asked}: run(one)")
+    assert "trawlnet.cli.run" in loaded
+    assert EXTRAS & loaded == set()
 
 
 def test_a_crawl_loads_nothing_that_only_others_need() -> None:
@@ -68,6 +107,13 @@ def test_every_command_explains_itself_with_an_example(path: tuple[str, ...]) ->
     command = ALL[path]
     assert command.help
     assert f"Example: trawlnet {path[0]}" in command.epilog
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if not hasattr(ALL[path], "commands")])
+def test_every_command_says_how_it_may_end(path: tuple[str, ...]) -> None:
+    epilog = ALL[path].epilog
+    for code in (Exit.DONE, Exit.ERROR, Exit.USAGE):
+        assert f"  {int(code)}    {EXITS[code]}" in epilog
 
 
 def test_a_command_read_alone_leaves_the_others_in_place(

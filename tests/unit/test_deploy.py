@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from program import wait_until
 from servers import free_port
-from trawlnet.cli.whole import app
+from trawlnet.cli.commands import TRAWLNET
+from trawlnet.cli.lazy import Group
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = sorted(DEPLOY.rglob("*.yaml"))
@@ -43,7 +43,7 @@ def command_lines(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_command_line_is_one_that_the_program_understands(path: Path) -> None:
-    group = typer.main.get_command(app)
+    group = Group(TRAWLNET)
     for _, crawler, verb, *flags in command_lines(path):
         known = {flag for one in group.commands[crawler].commands[verb].params for flag in one.opts}
         assert {flag.partition("=")[0] for flag in flags} <= known

@@ -6,19 +6,30 @@ import sys
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import orjson
 import typer
 
+from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.lookup import look_up, records
+from trawlnet.archive.segment import MANIFEST, Damage, find_segments
+from trawlnet.archive.tally import inspect as look
+from trawlnet.archive.tally import open_all
+from trawlnet.archive.tally import tally as count
+from trawlnet.archive.verify import verify_segment
 from trawlnet.cli.archive_tables import collection_rows, collection_table, inspection, size_shown
 from trawlnet.cli.bar import progress_bar
-from trawlnet.cli.errors import CliError
-from trawlnet.cli.flags import Json, variables
+from trawlnet.cli.errors import CliError, Exit
+from trawlnet.cli.flags import Json
 from trawlnet.cli.place import parse_place, place_shown, reading, total_size
 from trawlnet.cli.talk import emit, say
-
-if TYPE_CHECKING:  # Only the commands themselves pay for the import.
-    from trawlnet.archive.segment import Damage
+from trawlnet.cli.verb import PLAIN, Verb
+from trawlnet.crawlers.repos.compact import compact as act
+from trawlnet.crawlers.repos.compact import plan_compaction
+from trawlnet.formats.rca import RcaError
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.logs import warnings_to
 
 Where = Annotated[
     Any,
@@ -52,28 +63,11 @@ DryRun = Annotated[
 ]
 
 
-def add_archive_verbs(app: typer.Typer) -> None:
-    settings = variables("repos")
-    for verb, example in (
-        (inspect, "inspect ./net/archive/segment_0001.rca"),
-        (tally, "tally ./net/archive"),
-        (verify, "verify ./net/archive"),
-        (cat, "cat ./net/archive --did did:plc:ewvi7nxzyoun6zhxrhs64oiz"),
-        (compact, "compact ./net/archive --dry-run"),
-    ):
-        app.command(
-            verb.__name__, epilog=f"Example: trawlnet repos {example}", context_settings=settings
-        )(verb)
-
-
 def inspect(file: OneFile, json: Json = False) -> int:
-    """Show a segment's header, its index, and what is in it, unpacking everything.
+    """Show the header, the index and the contents of one segment; unpacks every record.
 
     Damage is named as file@offset, on stderr; the exit code is then 1.
     """
-    from trawlnet.archive.tally import inspect as look
-    from trawlnet.formats.rca import RcaError
-
     with reading(file, "name one segment, such as archive/segment_0001.rca"):
         try:
             with progress_bar("unpacking", total_size(file)) as progress:
@@ -91,14 +85,12 @@ def inspect(file: OneFile, json: Json = False) -> int:
 
 
 def tally(place: Where, json: Json = False) -> int:
-    """Count repositories and records by collection, without unpacking anything.
+    """Count repositories and records by collection, without unpacking records.
 
     Each repository counts once, with its latest block, unless a tombstone covers it. Headers,
     footers and indexes are checked. The numbers are those of each block's table of contents, which
     must add up but are not compared with the data: only verify reads those.
     """
-    from trawlnet.archive.tally import tally as count
-
     with reading(place), progress_bar("counting", total_size(place)) as progress:
         counts = count(place, progress)
     fields = ("segments", "unfinalised", "bytes", "repos", "records", "superseded", "tombstoned")
@@ -116,15 +108,10 @@ def tally(place: Where, json: Json = False) -> int:
 
 
 def verify(place: Where, json: Json = False) -> int:
-    """Check every byte: ends, checksums, compression, records, JSON, order, index.
+    """Check every byte of an archive: checksums, compression, records, order, index.
 
     Damage is named as file@offset, on stdout; the exit code is then 1.
     """
-    from trawlnet.archive.census import load_tombstones, take_census
-    from trawlnet.archive.segment import find_segments
-    from trawlnet.archive.tally import open_all
-    from trawlnet.archive.verify import verify_segment
-
     names = ("segments", "unfinalised", "bytes", "blocks", "records", "torn", "damaged")
     total: dict[str, int] = dict.fromkeys(names, 0)
     with reading(place), progress_bar("verifying", total_size(place)) as progress:
@@ -158,11 +145,6 @@ def verify(place: Where, json: Json = False) -> int:
 
 def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> int:
     """Print the records of one repository, one JSON object per line."""
-    import orjson
-
-    from trawlnet.archive.lookup import look_up, records
-    from trawlnet.archive.segment import Damage
-
     with reading(place):
         found = look_up(place, did)
         for damage in found.damage:
@@ -191,8 +173,6 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
 
 
 def _refuse_of_fleet(folder: Path) -> None:
-    from trawlnet.archive.segment import MANIFEST
-
     # A URL that was taken for a path has lost one of its slashes.
     if str(folder).startswith("s3:/") or (folder / MANIFEST).is_dir():
         raise CliError(
@@ -202,15 +182,10 @@ def _refuse_of_fleet(folder: Path) -> None:
 
 
 def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
-    """Drop blocks that later ones replace or that tombstones cover.
+    """Remove blocks that later ones replace or that tombstones cover.
 
     Each segment is written anew and then swapped in; a kill at any instant loses nothing.
     """
-    from trawlnet.crawlers.repos.compact import compact as act
-    from trawlnet.crawlers.repos.compact import plan_compaction
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.logs import warnings_to
-
     _refuse_of_fleet(folder)
     with warnings_to(say), reading(folder):
         if dry_run:
@@ -254,3 +229,16 @@ def _plain(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+_NEEDS_NO_WORKSPACE = (*PLAIN, Exit.UNREACHABLE)
+INSPECT, TALLY, VERIFY, CAT = (
+    Verb(verb, f"repos {example}", _NEEDS_NO_WORKSPACE, "repos")
+    for verb, example in (
+        (inspect, "inspect ./net/archive/segment_0001.rca"),
+        (tally, "tally ./net/archive"),
+        (verify, "verify ./net/archive"),
+        (cat, "cat ./net/archive --did did:plc:ewvi7nxzyoun6zhxrhs64oiz"),
+    )
+)
+COMPACT = Verb(compact, "repos compact ./net/archive --dry-run", (*PLAIN, Exit.IN_USE), "repos")

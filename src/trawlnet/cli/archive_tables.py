@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trawlnet.archive.segment import Segment
+from trawlnet.archive.tally import Tally
 from trawlnet.cli.talk import iso, size
-
-if TYPE_CHECKING:  # Only the commands themselves pay for the import.
-    from trawlnet.archive.segment import Segment
-    from trawlnet.archive.tally import Tally
+from trawlnet.observe.lanes import shown as harmless
 
 _NAME_MAX = 100
 
@@ -50,8 +49,6 @@ def collection_rows(counts: Tally, *, unpacked: bool = False) -> list[dict[str, 
 
 
 def collection_table(counts: Tally, *, unpacked: bool = False) -> str:
-    from trawlnet.observe.lanes import shown as harmless
-
     heads = ["collection", "repos", "records", "compressed", *(["unpacked"] if unpacked else [])]
     rows = [heads]
     for name, row in sorted(counts.collections.items()):

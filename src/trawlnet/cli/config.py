@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from trawlnet.cli.errors import UsageTrouble
+from trawlnet.cli.errors import Exit, UsageTrouble
 from trawlnet.cli.flags import Folder, Json, default_workspace
 from trawlnet.cli.sections import SECTIONS, load_section
 from trawlnet.cli.settings import suggestion
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import PLAIN, Verb
 from trawlnet.cli.workspace import Workspace, find, shown
 from trawlnet.net.redact import redacted
 
@@ -58,3 +59,6 @@ def _table(crawler: str, rows: list[dict[str, Any]]) -> str:
         pair = f"{row['key'].removeprefix(crawler + '.')}: {jsonlib.dumps(row['value'])}"
         lines.append(f"  {pair:<40} # {row['source']}")
     return "\n".join(lines)
+
+
+CONFIG = Verb(show, "config repos -w ./net", (*PLAIN, Exit.NO_WORKSPACE))

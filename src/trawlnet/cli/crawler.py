@@ -6,18 +6,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from trawlnet.cli.workspace import Workspace
 from trawlnet.engine.crawl import Limits, Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.alert_shapes import Webhook
-
-if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
-    from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics import Metrics
 
 C = TypeVar("C", bound=BaseModel)
 
@@ -71,5 +68,6 @@ class Crawler(Generic[C]):
     left_out: Callable[[Path], Mapping[str, int]] = _nothing_left_out
     tell_left_out: Callable[[Mapping[str, int]], list[str]] = list
     verb: str = "crawl"  # What to type to go on.
-    # Crawl with many processes, if the config says so; None where it does not.
-    fleet: Callable[[C, Workspace, bool], int | None] = lambda config, workspace, as_json: None
+    # The place of what crawls with many processes: Callable[[C, Workspace, bool], int]. Loaded
+    # when the config asks for a fleet: Redis and Ray are extras.
+    fleet: str = ""

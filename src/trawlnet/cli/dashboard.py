@@ -11,19 +11,27 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import uvloop
 
+from trawlnet.cli.dashboard_fleet import FleetPlace
+from trawlnet.cli.dashboard_places import fleets_of, places_of
 from trawlnet.cli.errors import Exit, UsageTrouble, explain
 from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.pds_serve import listen_on, registry_app, url_of
 from trawlnet.cli.signals import serve_until_signal
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import READS, Verb
 from trawlnet.cli.workspace import find
-
-if TYPE_CHECKING:  # Only a dashboard that runs pays for the import.
-    from trawlnet.observe.dashboard.board import Board
-    from trawlnet.observe.dashboard.door import Keys
+from trawlnet.crawlers.pds.web.server import server_for
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redact
+from trawlnet.observe.dashboard.app import Site, closed, make_app
+from trawlnet.observe.dashboard.board import Board
+from trawlnet.observe.dashboard.door import Keys, is_loopback
+from trawlnet.observe.logs import logging_to
 
 TOKEN = "TRAWLNET_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable.
 _SHORTEST_TOKEN = 16  # Characters.
@@ -81,14 +89,10 @@ def dashboard(
     json: Json = False,
     while_pid: WhilePid = 0,
 ) -> int:
-    """Serve a page about the crawls of a workspace, whether they run or not.
+    """Serve a web page about the crawls of a workspace, running or not.
 
     It runs beside them, until SIGTERM. Without viewers it costs a crawl nothing.
     """
-    from trawlnet.cli.dashboard_places import fleets_of, places_of
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.dashboard.door import Keys, is_loopback
-
     if not store:
         find(workspace, "repos")
     if not token and not is_loopback(host):
@@ -118,19 +122,12 @@ class _Subject:
 
     @property
     def name(self) -> str:
-        from trawlnet.net.redact import redact
-
         if self.path.is_dir() or not self.fleets:
             return self.path.resolve().name
         return redact(next(iter(self.fleets.values())))
 
 
 def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:
-    import uvloop
-
-    from trawlnet.cli.pds_serve import listen_on, url_of
-    from trawlnet.observe.logs import logging_to
-
     name = f"dashboard-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}"
     logs = subject.path / "logs"
     with (
@@ -146,13 +143,6 @@ def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, pare
 
 
 async def _serve(subject: _Subject, sock: socket.socket, keys: Keys, parent: int) -> None:
-    from trawlnet.cli.dashboard_fleet import FleetPlace
-    from trawlnet.cli.dashboard_places import places_of
-    from trawlnet.crawlers.pds.web.server import server_for
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.dashboard.app import Site, make_app
-    from trawlnet.observe.dashboard.board import Board
-
     clock = SystemClock()
     fleets = [FleetPlace(url, crawler, clock) for crawler, url in subject.fleets.items()]
     board = Board(lambda: places_of(subject.path, clock, fleets), clock)
@@ -199,9 +189,6 @@ async def _inner(path: Path, places: Collection[str]) -> AsyncIterator[Mapping[s
 @asynccontextmanager
 async def _registry(path: Path) -> AsyncIterator[Any]:
     """If it cannot be served, a page that says why: the crawl can be watched all the same."""
-    from trawlnet.cli.pds_serve import registry_app
-    from trawlnet.observe.dashboard.app import closed
-
     async with AsyncExitStack() as stack:
         try:
             app = await stack.enter_async_context(registry_app(path))
@@ -211,3 +198,6 @@ async def _registry(path: Path) -> AsyncIterator[Any]:
                 raise
             app = closed("The registry is closed", f"{told.message}; {told.hint}.")
         yield app
+
+
+DASHBOARD = Verb(dashboard, "dashboard -w ./net --port 8080", READS)

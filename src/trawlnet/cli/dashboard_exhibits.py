@@ -10,9 +10,15 @@ from typing import Any
 
 from trawlnet.cli.talk import size
 from trawlnet.cli.workspace import Workspace
+from trawlnet.crawlers.ids.kept import looked_at
+from trawlnet.crawlers.ids.marks import mark_of, reason_of
+from trawlnet.crawlers.ids.notes import DECISIONS
+from trawlnet.crawlers.ids.words import Mark
+from trawlnet.crawlers.web.work import depth_of
 from trawlnet.observe.dashboard.place import Draw, Exhibit
 from trawlnet.observe.dashboard.words import UNKNOWN, clock_time, moment
 from trawlnet.observe.lanes import shown
+from trawlnet.store.lmdb_frontier import read_frontier
 
 _FEW, _MANY = 20, 100  # Rows.
 _TAIL_BYTES = 64 << 10
@@ -40,9 +46,6 @@ def _segments(folder: Path) -> list[Sequence[object]]:
 
 
 async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
-    from trawlnet.crawlers.web.work import depth_of
-    from trawlnet.store.lmdb_frontier import read_frontier
-
     if config.redis_address:
         return []
     place = workspace.state / config.frontier.db_name
@@ -69,8 +72,6 @@ async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
 
 
 async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhibit]:
-    from trawlnet.crawlers.ids.notes import DECISIONS
-
     decisions = await asyncio.to_thread(_last_rows, workspace.state / DECISIONS)
     return [
         Exhibit(
@@ -137,10 +138,6 @@ def _rounded(value: object) -> str:
 
 
 async def _gaps(config: Any, state: Path) -> list[Sequence[object]]:
-    from trawlnet.crawlers.ids.kept import looked_at
-    from trawlnet.crawlers.ids.marks import mark_of, reason_of
-    from trawlnet.crawlers.ids.words import Mark
-
     async with looked_at(config, state) as ledger:
         if ledger is None:
             return []

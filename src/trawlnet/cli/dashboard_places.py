@@ -17,7 +17,7 @@ from trawlnet.cli.pds import PDS
 from trawlnet.cli.repos import REPOS
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.status import status_row
-from trawlnet.cli.web_crawl import WEB
+from trawlnet.cli.web import WEB
 from trawlnet.cli.workspace import Workspace, holder, locked, shown
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.outcome import Reason

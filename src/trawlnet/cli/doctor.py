@@ -20,6 +20,7 @@ from trawlnet import __version__
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, size
+from trawlnet.cli.verb import Verb
 from trawlnet.formats.accelerator import page_reader
 
 _NATIVE = ("trawlnet.formats._native", "trawlnet.formats._page")
@@ -68,7 +69,7 @@ class Finding:
 
 
 def examine(*, workspace: Folder, json: Json = False) -> int:
-    """Show what this machine has, and what to type for the rest."""
+    """Check what this machine has, and say what to type for the rest."""
     findings = list(_findings(workspace))
     for finding in findings:
         if json:
@@ -188,3 +189,6 @@ def _open_files() -> Finding:
         hint = f"ulimit -n {hard if hard > 0 else 65536}"
         return Finding("open files", Mark.MISSING, f"only {soft} at once", hint)
     return Finding("open files", Mark.OK, f"{soft} at once")
+
+
+DOCTOR = Verb(examine, "doctor")

@@ -12,7 +12,12 @@ from enum import IntEnum
 
 import typer
 
+from trawlnet.archive.objects import ObjectsError
+from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.net.redact import redact
+from trawlnet.sink.errors import SinkBusy, SinkError, SinkUnreachable
+from trawlnet.store.errors import StoreError, StoreUnreachable
+from trawlnet.tables.errors import TablesBusy, TablesError, TablesMissing, TablesUnreachable
 
 
 class Exit(IntEnum):
@@ -27,6 +32,19 @@ class Exit(IntEnum):
     IN_USE = 11
     UNREACHABLE = 12
     INTERRUPTED = 130
+
+
+EXITS = {
+    Exit.DONE: "done",
+    Exit.ERROR: "an error; stderr has one line about it, and a hint",
+    Exit.USAGE: "a wrong flag, variable or config key",
+    Exit.GIVEN_UP: "finished, but some tasks were given up: see failures",
+    Exit.LIMIT: "stopped at a limit; the same command continues",
+    Exit.NO_WORKSPACE: "there is no such workspace",
+    Exit.IN_USE: "another process is using the workspace",
+    Exit.UNREACHABLE: "a server does not answer",
+    Exit.INTERRUPTED: "interrupted; everything is saved",
+}
 
 
 class CliError(Exception):
@@ -73,12 +91,6 @@ _UsageError = typer.BadParameter.__base__ or typer.BadParameter
 
 def explain(error: BaseException) -> Told | None:
     """What to tell the user; None when only a bug can be behind it."""
-    # Imported here: a command that goes well does not pay for them.
-    from trawlnet.archive.objects import ObjectsError
-    from trawlnet.crawlers.errors import NotReady, Unanswered
-    from trawlnet.sink.errors import SinkBusy, SinkError, SinkUnreachable
-    from trawlnet.store.errors import StoreError, StoreUnreachable
-    from trawlnet.tables.errors import TablesBusy, TablesError, TablesMissing, TablesUnreachable
 
     match error:
         case CliError():

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from trawlnet.cli.errors import CliError, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
-from trawlnet.cli.fleet_plan import plan
+from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.fleet_show import fleet_line, fleet_row
+from trawlnet.cli.ids_fleet import holders_row, holders_text
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, listed, say
+from trawlnet.cli.verb import READS, Verb
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.places import KEYS
-from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.web.build import redis_url
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.fleet.standby import holders
+from trawlnet.fleet.supervise import Seen
+from trawlnet.store.redis import RedisStore
+from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
 
-if TYPE_CHECKING:  # Only a command that asks Redis pays for the import.
-    from trawlnet.fleet.supervise import Seen
-    from trawlnet.store.redis_fleet import FleetKeys, Plan
-
-app = typer.Typer(
-    name="fleet",
-    help="Look at a crawl by many processes, and steer it.",
-    rich_markup_mode=None,
-    epilog="Example: trawlnet fleet status --store redis://redis.example:6379/0",
-)
 T = TypeVar("T")
 Flags = Mapping[str, Any]
 Number = Annotated[
@@ -43,13 +40,11 @@ Whose = Annotated[
 
 
 def status(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: Flags) -> int:
-    """Show what every shard is doing."""
+    """Show the state of every shard."""
     if ids:
         return _show_holders(_address(workspace, flags, ids), json)
     seen = asyncio.run(_look(_address(workspace, flags)))
     if json:
-        from trawlnet.cli.fleet_show import fleet_row
-
         emit(fleet_row(seen))
     else:
         print(_text(seen))
@@ -57,49 +52,31 @@ def status(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: 
 
 
 def scale(shards: Number, *, workspace: Folder, json: Json = False, flags: Flags) -> int:
-    """Share the crawl among so many shards from now on; only what must move moves."""
+    """Change the number of shards; only the lanes that must move are moved."""
     return _change(workspace, flags, json, shards=shards)
 
 
 def drain(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: Flags) -> int:
-    """Finish what is in flight, then end; the same crawl command goes on later."""
+    """Finish the tasks in flight, then end; the same crawl command continues later."""
     return _change(workspace, flags, json, ids, word="drain")
 
 
 def stop(*, workspace: Folder, ids: Whose = False, json: Json = False, flags: Flags) -> int:
-    """End at once; what is in flight is done again when the crawl goes on."""
+    """End immediately; tasks in flight are repeated when the crawl continues."""
     return _change(workspace, flags, json, ids, word="stop")
 
 
 def pause(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
-    """Finish what is in flight, then wait, until it is told to resume."""
+    """Finish the tasks in flight, then wait.
+
+    `fleet resume` continues.
+    """
     return _wish(workspace, flags, json, paused=True)
 
 
 def resume(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
-    """Go on after a pause."""
+    """Continue after a pause."""
     return _wish(workspace, flags, json, paused=False)
-
-
-for _verb, _example in (
-    (status, "status -w ./net --json"),
-    (scale, "scale 4 --store redis://redis.example:6379/0"),
-    (pause, "pause -w ./net"),
-    (resume, "resume -w ./net"),
-    (drain, "drain -w ./net"),
-    (stop, "stop -w ./net"),
-):
-    app.command(
-        _verb.__name__,
-        epilog=f"Example: trawlnet fleet {_example}",
-        context_settings=variables("repos") | {"allow_interspersed_args": True},
-    )(with_flags(ReposConfig, ("store", "redis_address"), _verb))
-
-app.command(
-    "plan",
-    epilog="Example: trawlnet fleet plan --hosts sizes.csv --shards 8",
-    context_settings={"allow_interspersed_args": True},
-)(with_flags(PdsConfig, ("registry",), plan))
 
 
 def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
@@ -118,16 +95,10 @@ def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
 
 
 def _of_web(workspace: Any) -> str:
-    from trawlnet.crawlers.web.build import redis_url
-    from trawlnet.crawlers.web.config import WebConfig
-
     return redis_url(load_section(Workspace(workspace, "web"), WebConfig).config)
 
 
 async def _look(url: str) -> Seen:
-    from trawlnet.fleet.supervise import Seen
-    from trawlnet.store.redis import RedisStore
-
     store = await RedisStore.open(url)
     try:
         counts = await store.counts()
@@ -141,9 +112,6 @@ async def _look(url: str) -> Seen:
 
 
 def _show_holders(url: str, as_json: bool) -> int:
-    from trawlnet.cli.ids_fleet import holders_row, holders_text
-    from trawlnet.fleet.standby import holders
-
     seen = asyncio.run(holders(url, KEYS))
     if as_json:
         emit(holders_row(seen))
@@ -179,16 +147,12 @@ def _wish(workspace: Any, flags: Flags, as_json: bool, *, paused: bool) -> int:
 
 
 async def _refuse_if_idle(keys: FleetKeys, crawler: str) -> None:
-    from trawlnet.store.redis_fleet import Word
-
     if (await keys.plan()).word is not Word.RUN:
         hint = f"start one: trawlnet {crawler} crawl --fleet local"
         raise CliError("no fleet is at work there", hint)
 
 
 async def _asked(url: str, ask: Callable[[FleetKeys], Awaitable[T]], prefix: str = "crawler:") -> T:
-    from trawlnet.store.redis_fleet import FleetKeys
-
     keys = await FleetKeys.open(url, prefix=prefix)
     try:
         return await ask(keys)
@@ -197,8 +161,6 @@ async def _asked(url: str, ask: Callable[[FleetKeys], Awaitable[T]], prefix: str
 
 
 def _text(seen: Seen) -> str:
-    from trawlnet.cli.fleet_show import fleet_line
-
     lines = [fleet_line(seen)]
     for shard, row in seen.shards.items():
         lines.append(
@@ -214,3 +176,16 @@ def _state(row: Mapping[str, Any]) -> str:
     if row.get("paused"):
         return "paused"
     return "its source is dry" if row["dry"] else "reading"
+
+
+STATUS, SCALE, PAUSE, RESUME, DRAIN, STOP = (
+    Verb(verb, f"fleet {example}", READS, "repos", ReposConfig, ("store", "redis_address"))
+    for verb, example in (
+        (status, "status -w ./net --json"),
+        (scale, "scale 4 --store redis://redis.example:6379/0"),
+        (pause, "pause -w ./net"),
+        (resume, "resume -w ./net"),
+        (drain, "drain -w ./net"),
+        (stop, "stop -w ./net"),
+    )
+)

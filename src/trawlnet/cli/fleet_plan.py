@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,9 +13,9 @@ from trawlnet.cli.errors import CliError, UsageTrouble
 from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.fleet_registry import registered_hosts
 from trawlnet.cli.talk import emit, say, size
-
-if TYPE_CHECKING:  # Only the command itself pays for the import.
-    from trawlnet.fleet.plan import Assumptions, Forecast, Host
+from trawlnet.cli.verb import READS, Verb
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.fleet.plan import Assumptions, Forecast, Host, forecast, read_hosts, slowest
 
 Hosts = Annotated[
     Path | None,
@@ -70,12 +70,10 @@ def plan(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Work out how long a crawl takes on so many shards, and what it moves and keeps.
+    """Estimate how long a crawl takes with N shards, its traffic and its storage.
 
-    A schedule in virtual time over the sizes of hosts: nothing is asked of anybody.
+    The estimate is a schedule in virtual time, from the sizes of the hosts; no request is sent.
     """
-    from trawlnet.fleet.plan import Assumptions, forecast, slowest
-
     if (hosts is None) is not from_registry:
         raise UsageTrouble(
             "a plan needs the sizes of hosts from one place",
@@ -103,8 +101,6 @@ def plan(
 
 
 def _read(path: Path) -> list[Host]:
-    from trawlnet.fleet.plan import read_hosts
-
     try:
         with path.open(encoding="utf-8") as lines:
             found = read_hosts(lines)
@@ -197,3 +193,12 @@ def _draw(forecasts: Sequence[Forecast], path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=110)
+
+
+PLAN = Verb(
+    plan,
+    "fleet plan --hosts sizes.csv --shards 8",
+    READS,
+    config=PdsConfig,
+    keys=("registry",),
+)

@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trawlnet.cli.errors import CliError
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import say
 from trawlnet.cli.workspace import Workspace, find
+from trawlnet.crawlers.pds.build import registry_place
 from trawlnet.crawlers.pds.config import PdsConfig
-
-if TYPE_CHECKING:  # Only the command itself pays for the import.
-    from trawlnet.fleet.plan import Host
+from trawlnet.fleet.plan import Host
+from trawlnet.net.lane import lane_of
+from trawlnet.tables.registry_report import account_counts
 
 _HINT = "ask a relay: trawlnet pds discover --relay https://relay.example"
 
 
 def registered_hosts(workspace: Path, flags: Mapping[str, Any]) -> list[Host]:
     """Those whose number of accounts is known; how many are not is said."""
-    from trawlnet.crawlers.pds.build import registry_place
-    from trawlnet.fleet.plan import Host
-    from trawlnet.net.lane import lane_of
-    from trawlnet.tables.registry_report import account_counts
-
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if not config.registry:
         find(workspace, "pds")

@@ -14,12 +14,15 @@ from trawlnet.archive.objects import SCHEME, s3_options
 from trawlnet.cli.alerting import begun as alert_of_beginning
 from trawlnet.cli.alerting import ended as alert_of_end
 from trawlnet.cli.alerting import refuse_bad_webhook, telling
+from trawlnet.cli.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.ending import given_up_on
 from trawlnet.cli.fleet_command import Ended, Show, say_scaled, servers, steered_by_signals, sum_up
 from trawlnet.cli.talk import say
-from trawlnet.cli.workspace import Workspace, shown
-from trawlnet.crawlers.web.build import redis_url
+from trawlnet.cli.web import WEB, Ask
+from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.crawlers.web.build import check_crawl, redis_url
 from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.shared import check_shareable
 from trawlnet.crawlers.web.shared_caps import budgets_of, is_spent
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
 from trawlnet.fleet.compose_captures import CaptureComposer
@@ -38,10 +41,17 @@ log = logging.getLogger(__name__)
 _CRAWLER = "web"
 
 
-def run_web_fleet(
-    config: WebConfig, workspace: Workspace, given: tuple[str, ...], as_json: bool
-) -> int:
+def crawl_with_many(config: WebConfig, path: Path, seeds: tuple[str, ...], ask: Ask) -> int:
     """Start or continue a crawl that many shards share; returns the exit code."""
+    check_shareable(config)
+    check_crawl(config, path, seeds)
+    workspace = create(path, _CRAWLER)
+    told = variables_for(_CRAWLER, config, (*WEB.located_by, "fleet"))
+    with with_dashboard(ask.dashboard, workspace, told):
+        return _run(config, workspace, seeds, ask.as_json)
+
+
+def _run(config: WebConfig, workspace: Workspace, given: tuple[str, ...], as_json: bool) -> int:
     refuse_bad_webhook(_webhook(config))
     config = _for_shards(config, workspace.path, given)
     remember_seeds(workspace.path, given)

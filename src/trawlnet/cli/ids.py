@@ -6,38 +6,32 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import Any
 
 from trawlnet.cli.crawler import Crawler, Plan
-from trawlnet.cli.ids_ledger import add_ledger_verbs
-from trawlnet.cli.ids_simulate import add_simulate_verbs
-from trawlnet.cli.ids_store import add_store_verb
-from trawlnet.cli.report import add_ids_report
-from trawlnet.cli.verbs import add_shared_verbs
 from trawlnet.cli.workspace import Workspace, holder
 from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.ids.backlog import STORE_NOW, backlog_row, read_backlog
+from trawlnet.crawlers.ids.build import open_parts, server_of
 from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
+from trawlnet.crawlers.ids.helm import ledger_row
+from trawlnet.crawlers.ids.kept import check_shareable, is_begun, ledger_to_write, looked_at
+from trawlnet.crawlers.ids.notes import read_now
+from trawlnet.crawlers.ids.places import KEYS, queue_place
+from trawlnet.crawlers.ids.presets import api_of
+from trawlnet.crawlers.ids.watchman import OWN_ALERTS
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
-
-if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
-    from trawlnet.observe.metrics import Metrics
-
-app = typer.Typer(
-    name="ids",
-    help="Keep up with an API that hands out sequential ids.",
-    rich_markup_mode=None,
-    epilog="Example: trawlnet ids status -w ./net",
-)
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.queue import open_queue
+from trawlnet.store.memory import MemoryStore
+from trawlnet.store.open import erase_store
 
 
 def _plan(config: IdsConfig) -> Plan:
-    from trawlnet.crawlers.ids.watchman import OWN_ALERTS
-
     return Plan(
         config.first_workers,
         manners(config),
@@ -51,8 +45,6 @@ def _plan(config: IdsConfig) -> Plan:
 def _open(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
 ) -> AbstractAsyncContextManager[Parts]:
-    from trawlnet.crawlers.ids.build import open_parts  # Heavy: only a crawl needs it.
-
     if not config.redis_address:
         return open_parts(config, workspace, clock, metrics)
     from trawlnet.cli.ids_standby import open_in_turn
@@ -62,9 +54,6 @@ def _open(
 
 @asynccontextmanager
 async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
-    from trawlnet.crawlers.ids.kept import is_begun, ledger_to_write, looked_at
-    from trawlnet.store.memory import MemoryStore
-
     # Looking at a crawl that never began must not begin one; who has no lock only looks.
     begun = is_begun(config, state)
     if begun and holder(Workspace(state.parents[1], state.name)) == os.getpid():
@@ -92,9 +81,6 @@ async def _alone(config: IdsConfig) -> AsyncIterator[str]:
 
 
 def _ready(config: IdsConfig, workspace: Path) -> None:
-    from trawlnet.crawlers.ids.build import server_of
-    from trawlnet.crawlers.ids.kept import check_shareable
-
     server_of(config)
     check_shareable(config)
     agent_for(config.contact, allow_private=config.allow_private_hosts)
@@ -104,8 +90,6 @@ async def _forget(config: IdsConfig) -> None:
     """What was published to a server is its consumers'."""
     if not config.redis_address:
         return
-    from trawlnet.crawlers.ids.places import KEYS
-    from trawlnet.store.open import erase_store
 
     async with _alone(config):
         await erase_store(config.redis_address, prefix=KEYS)
@@ -117,25 +101,11 @@ def _remote(config: IdsConfig) -> str:
     return f"the keys ids:* in {redact(config.redis_address)}"
 
 
-def _fleet(config: IdsConfig, workspace: Workspace, as_json: bool) -> int | None:
-    if not config.fleet:
-        return None
-    from trawlnet.cli.ids_fleet import run_pair  # Heavy, and not always installed.
-
-    return run_pair(config, workspace, as_json)
-
-
 _UNKNOWN = {"lag_p20_s": None, "newest_id_age_s": None, "key_refused": False, "workers": 0}
 
 
 async def _backlog(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
     """What is published and not stored yet; a queue on a server is looked at by `ids store`."""
-    from trawlnet.crawlers.ids.backlog import STORE_NOW, backlog_row, read_backlog
-    from trawlnet.crawlers.ids.places import queue_place
-    from trawlnet.crawlers.ids.presets import api_of
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.sink.queue import open_queue
-
     depth = None
     if not config.queue:
         queue = await open_queue(queue_place(config, workspace), api_of(config).queue)
@@ -148,10 +118,6 @@ async def _backlog(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
 
 
 async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
-    from trawlnet.crawlers.ids.helm import ledger_row
-    from trawlnet.crawlers.ids.kept import looked_at
-    from trawlnet.crawlers.ids.notes import read_now
-
     if config.redis_address:
         from trawlnet.cli.ids_standby import shared_facts
 
@@ -188,10 +154,5 @@ IDS = Crawler(
     live=frozenset(("max_rps",)),
     ready=_ready,
     facts=_facts,
-    fleet=_fleet,
+    fleet="trawlnet.cli.ids_fleet:run_pair",
 )
-add_shared_verbs(app, IDS)
-add_ledger_verbs(app)
-add_store_verb(app)
-add_simulate_verbs(app)
-add_ids_report(app)

@@ -6,18 +6,17 @@ import asyncio
 import json as jsonlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
-
-from trawlnet.cli.flags import Folder, Json, Most, variables, with_flags
+from trawlnet.cli.flags import Folder, Json, Most
 from trawlnet.cli.sections import load_section
+from trawlnet.cli.verb import READS, Verb
 from trawlnet.cli.workspace import Workspace, find
 from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.kept import looked_at
+from trawlnet.crawlers.ids.ledger import IdsLedger
+from trawlnet.crawlers.ids.marks import mark_of, reason_of
 from trawlnet.crawlers.ids.words import Mark
-
-if TYPE_CHECKING:  # Only a verb that runs pays for the import.
-    from trawlnet.crawlers.ids.ledger import IdsLedger
 
 Flags = Mapping[str, Any]
 
@@ -26,22 +25,13 @@ Flags = Mapping[str, Any]
 _SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING)
 
 
-def add_ledger_verbs(app: typer.Typer) -> None:
-    for verb, example in ((gaps, "gaps -w ./net --json"), (missed, "missed -w ./net")):
-        app.command(
-            verb.__name__,
-            epilog=f"Example: trawlnet ids {example}",
-            context_settings=variables("ids"),
-        )(with_flags(IdsConfig, ("redis_address", "store"), verb))
-
-
 def gaps(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:
-    """List ranges of ids that were skipped, and why; the end is not part of a range."""
+    """List skipped ranges of ids, with the reason; the end is exclusive."""
     return _show(_place(workspace, flags), limit, json, _gap_rows, _gap_line)
 
 
 def missed(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:
-    """List ids that errors have kept from being fetched; they are asked for again in time."""
+    """List ids whose fetch failed; the crawl tries them again later."""
     return _show(_place(workspace, flags), limit, json, _missed_rows, _missed_line)
 
 
@@ -63,8 +53,6 @@ def _show(
     line: Callable[..., str],
 ) -> int:
     async def run() -> None:
-        from trawlnet.crawlers.ids.kept import looked_at
-
         async with looked_at(*place) as ledger:
             if ledger is None:
                 return
@@ -80,8 +68,6 @@ def _show(
 
 
 async def _gap_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
-    from trawlnet.crawlers.ids.marks import mark_of, reason_of
-
     for span in await ledger.marked(*_SKIPPED):
         row = {"start": span.start, "end": span.end, "reason": str(mark_of(span.word))}
         yield row | {"detail": reason_of(span.word)}
@@ -92,8 +78,6 @@ def _gap_line(start: int, end: int, reason: str, detail: str) -> str:
 
 
 async def _missed_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
-    from trawlnet.crawlers.ids.marks import reason_of
-
     for span in await ledger.marked(Mark.MISSED):
         for number in range(span.start, span.end):
             miss = ledger.misses[number]
@@ -103,3 +87,8 @@ async def _missed_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
 
 def _missed_line(id: int, reason: str, detail: str, rounds: int) -> str:
     return f"{id}  {reason}  {detail}".rstrip()
+
+
+_KEYS = ("redis_address", "store")
+GAPS = Verb(gaps, "ids gaps -w ./net --json", READS, "ids", IdsConfig, _KEYS)
+MISSED = Verb(missed, "ids missed -w ./net", READS, "ids", IdsConfig, _KEYS)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
+from trawlnet.cli.ids_trials import Result
 from trawlnet.observe.report.chart import Column, figures, lines, number
 from trawlnet.observe.report.html import Html
 from trawlnet.observe.report.page import Report, Tile
-
-if TYPE_CHECKING:
-    from trawlnet.cli.ids_trials import Result
 
 _POINTS = 400  # Of one line.
 _MINUTE = 60.0

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from trawlnet.cli.errors import CliError, UsageTrouble
-
-if TYPE_CHECKING:
-    from trawlnet.cli.ids_trials import Result
+from trawlnet.cli.ids_trials import Result
 
 _PANELS = (
     ("lag", "lag, s (median)"),

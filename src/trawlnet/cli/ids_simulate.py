@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trawlnet.cli.errors import UsageTrouble
-from trawlnet.cli.flags import Json, variables
+from trawlnet.cli.flags import Json
+from trawlnet.cli.ids_page import simulation_report
+from trawlnet.cli.ids_plot import check_plotting, save_plot
+from trawlnet.cli.ids_trials import Plan, Result, run_all
+from trawlnet.cli.ids_worlds import trial
+from trawlnet.cli.report import save_report
 from trawlnet.cli.talk import emit, say
-
-if TYPE_CHECKING:
-    from trawlnet.cli.ids_trials import Plan, Result
+from trawlnet.cli.verb import Verb
+from trawlnet.crawlers.ids.classic import Reading, classic_law
 
 
 class Laws(StrEnum):
@@ -79,18 +83,6 @@ WithAnchor = Annotated[
 ]
 
 
-def add_simulate_verbs(app: typer.Typer) -> None:
-    for verb, example in (
-        (simulate, "simulate --scenario gap:1m --seeds 3"),
-        (law, "law --json < readings.jsonl"),
-    ):
-        app.command(
-            verb.__name__,
-            epilog=f"Example: trawlnet ids {example}",
-            context_settings=variables("ids"),
-        )(verb)
-
-
 def simulate(
     scenario: Scenario = "steady",
     which: Which = Laws.BOTH,
@@ -105,11 +97,7 @@ def simulate(
     output: Page = None,
     json: Json = False,
 ) -> int:
-    """Run the laws against a model of an API, in virtual time, and measure them."""
-    from trawlnet.cli.ids_plot import check_plotting, save_plot
-    from trawlnet.cli.ids_trials import Plan, run_all
-    from trawlnet.cli.ids_worlds import trial
-
+    """Run the scaling laws against a model of an API, in virtual time, and measure them."""
     trial(scenario, first_seed, rate, hours)  # A wrong name is told before anything runs.
     if plot is not None:
         check_plotting(plot)
@@ -131,9 +119,6 @@ def simulate(
         save_plot(plot, [one for one in results if one.plan.seed == first_seed])
         say(f"saved {plot}")
     if output is not None:
-        from trawlnet.cli.ids_page import simulation_report
-        from trawlnet.cli.report import save_report
-
         save_report(simulation_report(results), output)
         say(f"saved {output}")
     if not json:
@@ -166,7 +151,7 @@ def _cell(values: list[Any]) -> str:
 
 
 def law(json: Json = False) -> int:
-    """Say what the classic law makes of each reading on stdin, one JSON object per line."""
+    """Apply the classic law to each reading on stdin, one JSON object per line."""
     for line in sys.stdin:
         if not line.strip():
             continue
@@ -181,8 +166,6 @@ def law(json: Json = False) -> int:
 
 
 def _apply(line: str) -> dict[str, Any]:
-    from trawlnet.crawlers.ids.classic import Reading, classic_law
-
     try:
         given = jsonlib.loads(line)
         fraction, lag, rate = (_number(given, name) for name in _READING)
@@ -207,3 +190,7 @@ _LAW_HINT = (
     "one object per line, like "
     '{"fraction_404": 0.05, "p20_lag": 40, "pgcr_rate": 50, "workers": 100}'
 )
+
+
+SIMULATE = Verb(simulate, "ids simulate --scenario gap:1m --seeds 3", crawler="ids")
+LAW = Verb(law, "ids law --json < readings.jsonl", crawler="ids")

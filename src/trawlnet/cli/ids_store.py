@@ -8,25 +8,36 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from trawlnet.cli.alerting import refuse_bad_webhook, telling
 from trawlnet.cli.errors import Exit
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
+from trawlnet.cli.helm import beside
 from trawlnet.cli.plc import CLICKHOUSE
+from trawlnet.cli.run import check_address, exporting
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, now_and_then, say
+from trawlnet.cli.verb import RUNS, Verb
 from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.crawlers.ids.backlog import STORE_NOW, Backlog
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
+from trawlnet.crawlers.ids.kinds import ITEM, REPORT
+from trawlnet.crawlers.ids.places import instances_place, queue_place
+from trawlnet.crawlers.ids.storing import StoreLimits, Storing, Tally
+from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.engine.ports import Clock
+from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
-
-if TYPE_CHECKING:  # Only a run pays for the import.
-    from trawlnet.crawlers.ids.storing import Tally
-    from trawlnet.sink.queue import Queue
+from trawlnet.observe.ids import StoreMeter
+from trawlnet.observe.logs import logging_to
+from trawlnet.sink.queue import Queue, open_queue
+from trawlnet.tables.instances import opened_instances, unknown_hashes
+from trawlnet.tables.open import opened
 
 _KEYS = (
     "preset",
@@ -57,14 +68,6 @@ Workers = Annotated[
 ]
 
 
-def add_store_verb(app: typer.Typer) -> None:
-    app.command(
-        "store",
-        epilog="Example: trawlnet ids store -w ./net --drain",
-        context_settings=variables("ids"),
-    )(with_flags(IdsConfig, _KEYS, store))
-
-
 def store(
     *,
     workspace: Folder,
@@ -73,15 +76,11 @@ def store(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Put what a crawl has published into tables: processed rows, and each raw report.
+    """Store what a crawl has published: processed rows, and each raw report.
 
     Runs beside a crawl until it is stopped, and may be killed at any instant: what was stored
     before changes nothing. A message that is no report is put aside, and the rest goes on.
     """
-    from trawlnet.cli.alerting import refuse_bad_webhook
-    from trawlnet.cli.run import check_address
-    from trawlnet.observe.logs import logging_to  # Slow to load: only who stores pays.
-
     config = load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
     refuse_bad_webhook(Webhook(config.webhook, config.webhook_shape))
     if config.metrics_address:
@@ -92,15 +91,6 @@ def store(
 
 
 async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_json: bool) -> int:
-    from trawlnet.crawlers.ids.kinds import ITEM, REPORT
-    from trawlnet.crawlers.ids.places import instances_place, queue_place
-    from trawlnet.crawlers.ids.storing import StoreLimits, Storing
-    from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.sink.queue import open_queue
-    from trawlnet.tables.instances import opened_instances, unknown_hashes
-    from trawlnet.tables.open import opened
-
     clock = SystemClock()
     begun = clock.now()
     kind = ITEM if config.preset is PresetName.JSON else REPORT
@@ -132,12 +122,6 @@ async def _watched(
     config: IdsConfig, path: Path, queue: Queue, tally: Tally, clock: Clock
 ) -> AsyncIterator[None]:
     """Figures and alerts of the storing inside."""
-    from trawlnet.cli.alerting import telling
-    from trawlnet.cli.helm import beside
-    from trawlnet.cli.run import exporting
-    from trawlnet.crawlers.ids.backlog import STORE_NOW, Backlog
-    from trawlnet.observe.ids import StoreMeter
-
     webhook = Webhook(config.webhook, config.webhook_shape)
     async with telling("ids", webhook, clock) as alerts:
         place = Workspace(path, "ids").state / STORE_NOW
@@ -186,3 +170,6 @@ def _line(tally: Tally, seconds: float) -> str:
 
 def _shown(place: str | Path) -> str:
     return shown(place) if isinstance(place, Path) else redact(place)
+
+
+STORE = Verb(store, "ids store -w ./net --drain", RUNS, "ids", IdsConfig, _KEYS)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,12 +15,11 @@ from trawlnet.cli.flags import Folder, Json, Why, parse_reason
 from trawlnet.cli.sections import SECTIONS
 from trawlnet.cli.settings import suggestion
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import PLAIN, Verb
 from trawlnet.cli.workspace import find, shown
 from trawlnet.crawlers.units import parse_duration
 from trawlnet.observe.lanes import shown as harmless
-
-if TYPE_CHECKING:  # Only the verb itself pays for the import.
-    from trawlnet.observe.logread import Line
+from trawlnet.observe.logread import LEVELS, Line, Reader, Wanted
 
 _LOOK_EVERY = 0.5  # Seconds between two looks for new lines.
 _VALUE_CHARS = 120  # Of one value as text; --json has all of it.
@@ -71,9 +70,7 @@ def logs(
     follow: Follow = False,
     json: Json = False,
 ) -> int:
-    """Show what crawls have logged: tries that failed, lanes held, trouble; newest last."""
-    from trawlnet.observe.logread import LEVELS, Reader, Wanted
-
+    """Show the logs of crawls: failed attempts, held lanes, errors; newest last."""
     wanted = Wanted(
         crawler=_one_of(crawler, list(SECTIONS), "crawlers"),
         lane=lane or "",
@@ -152,3 +149,10 @@ def _moment(text: str) -> datetime:
         hint = "write it like 30m, 2h, 2024-05-01 or 2024-05-01T12:00:00Z"
         raise UsageTrouble(f"--since: {text} is no time", hint) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+LOGS = Verb(
+    logs,
+    "logs -w ./net --reason timeout --since 2h",
+    (*PLAIN, Exit.NO_WORKSPACE, Exit.INTERRUPTED),
+)

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import Any
 
 from trawlnet.cli.crawler import Crawler, Plan
-from trawlnet.cli.pds_bans import add_ban_verbs
-from trawlnet.cli.pds_discover import add_discovery_verbs
-from trawlnet.cli.pds_list import add_list_verb
-from trawlnet.cli.pds_scan import add_scan_verb
-from trawlnet.cli.pds_serve import add_serve_verb
-from trawlnet.cli.report import add_pds_report
 from trawlnet.cli.talk import say
-from trawlnet.cli.verbs import add_shared_verbs
-from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.pds.build import open_parts, opened_registry, registry_place, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
-from trawlnet.engine.crawl import Parts
-from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.crawlers.pds.figures import by_process
+from trawlnet.crawlers.pds.presence import release_dead
+from trawlnet.crawlers.pds.schedule import RegistryStore
+from trawlnet.engine.ports import Ledger
+from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
-
-if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
-    from trawlnet.observe.metrics import Metrics
-
-app = typer.Typer(
-    name="pds",
-    help="Find every PDS, and scan it for chosen collections.",
-    rich_markup_mode=None,
-    epilog="Example: trawlnet pds discover -w ./net --relay wss://relay.example "
-    "--contact you@example.org",
-)
+from trawlnet.store.memory import MemoryStore
+from trawlnet.tables.scanned import Scanned
 
 
 def _plan(config: PdsConfig) -> Plan:
@@ -48,21 +33,8 @@ def _plan(config: PdsConfig) -> Plan:
     )
 
 
-def _open(
-    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
-) -> AbstractAsyncContextManager[Parts]:
-    from trawlnet.crawlers.pds.build import open_parts  # Heavy: only a crawl needs it.
-
-    return open_parts(config, workspace, clock, metrics)
-
-
 @asynccontextmanager
 async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
-    from trawlnet.crawlers.pds.build import opened_registry, registry_place
-    from trawlnet.crawlers.pds.schedule import RegistryStore
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.store.memory import MemoryStore
-
     workspace = state.parents[1]
     # Looking at a registry that never was must not make one.
     place = registry_place(config, workspace)
@@ -86,9 +58,6 @@ def _remote(config: PdsConfig) -> str:
 
 
 async def _forget(config: PdsConfig) -> None:
-    from trawlnet.crawlers.pds.build import opened_registry
-    from trawlnet.tables.scanned import Scanned
-
     if config.registry:
         async with opened_registry(config, Path()) as registry:
             scanned = Scanned(registry.db)
@@ -98,11 +67,6 @@ async def _forget(config: PdsConfig) -> None:
 
 
 async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
-    from trawlnet.crawlers.pds.build import opened_registry, registry_place, state_folder
-    from trawlnet.crawlers.pds.figures import by_process
-    from trawlnet.crawlers.pds.presence import release_dead
-    from trawlnet.net.clock import SystemClock
-
     place = registry_place(config, workspace)
     if isinstance(place, Path) and not place.exists():
         return {}
@@ -127,19 +91,11 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
     }
 
 
-def _fleet(config: PdsConfig, workspace: Workspace, as_json: bool) -> int | None:
-    if not config.fleet:
-        return None
-    from trawlnet.cli.pds_fleet import run_nodes  # Heavy, and not always installed.
-
-    return run_nodes(config, workspace, as_json)
-
-
 PDS = Crawler(
     name="pds",
     config=PdsConfig,
     plan=_plan,
-    open=_open,
+    open=open_parts,
     ledger=_ledger,
     remote=_remote,
     forget=_forget,
@@ -150,12 +106,5 @@ PDS = Crawler(
     live=frozenset(("concurrency", "requests_per_minute")),
     ready=_ready,
     facts=_facts,
-    fleet=_fleet,
+    fleet="trawlnet.cli.pds_fleet:run_nodes",
 )
-add_discovery_verbs(app)
-add_ban_verbs(app)
-add_list_verb(app)
-add_scan_verb(app)
-add_serve_verb(app)
-add_shared_verbs(app, PDS)
-add_pds_report(app)

@@ -6,23 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
 from trawlnet.cli.errors import Exit, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, iso, say
+from trawlnet.cli.verb import WRITES, Verb
 from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.pds.build import opened_registry
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.formats.origin import canonical_origin
+from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
-
-if TYPE_CHECKING:
-    from trawlnet.tables.registry import Registry
-    from trawlnet.tables.scanned import Scanned
+from trawlnet.tables.registry import Registry
+from trawlnet.tables.scanned import Scanned
 
 _KEYS = ("registry",)
 _CHARS = 200  # Of a name, or of a reason, that are shown.
@@ -47,20 +48,6 @@ Erase = Annotated[
 ]
 
 
-def add_ban_verbs(app: typer.Typer) -> None:
-    for name, verb, example in (
-        ("remove", remove, "https://pds.example"),
-        ("ban", ban, "pds.example --reason 'asked by mail'"),
-        ("unban", unban, "pds.example"),
-        ("bans", bans, "--json"),
-    ):
-        app.command(
-            name,
-            epilog=f"Example: trawlnet pds {name} -w ./net {example}",
-            context_settings=variables("pds"),
-        )(with_flags(PdsConfig, _KEYS, verb))
-
-
 def remove(
     *,
     url: Url,
@@ -69,9 +56,9 @@ def remove(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Forget a PDS: its row, how far scans have come, and its records.
+    """Delete a PDS from the registry, with its scan progress and its records.
 
-    Whoever names it brings it back; `ban` keeps it out.
+    Discovery can add it again; `ban` prevents that.
     """
 
     async def act() -> list[str]:
@@ -95,7 +82,7 @@ def ban(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Remove a PDS, or all of a domain, and never ask or register it again."""
+    """Remove a PDS or a whole domain, and never contact or register it again."""
     host = host_of(name)
 
     async def act() -> list[str]:
@@ -110,7 +97,7 @@ def ban(
 
 
 def unban(*, name: Name, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
-    """Let a PDS, or a domain, be registered again."""
+    """Allow a PDS or a domain to be registered again."""
     host = host_of(name)
 
     async def act() -> bool:
@@ -126,7 +113,7 @@ def unban(*, name: Name, workspace: Folder, json: Json = False, flags: Mapping[s
 
 
 def bans(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
-    """List what is banned, with the reasons."""
+    """List bans and their reasons."""
 
     async def act() -> int:
         async with _opened(workspace, flags) as (registry, _):
@@ -166,9 +153,6 @@ def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
 
 @asynccontextmanager
 async def _opened(path: Path, flags: Mapping[str, Any]) -> AsyncIterator[tuple[Registry, Scanned]]:
-    from trawlnet.crawlers.pds.build import opened_registry
-    from trawlnet.tables.scanned import Scanned
-
     config = load_section(Workspace(path, "pds"), PdsConfig, flags).config
     create(path, "pds")
     # A PDS that is in the registry is found by its spelling, wherever it is.
@@ -180,6 +164,15 @@ async def _opened(path: Path, flags: Mapping[str, Any]) -> AsyncIterator[tuple[R
 
 
 def _now() -> float:
-    from trawlnet.net.clock import SystemClock
-
     return SystemClock().now()
+
+
+REMOVE, BAN, UNBAN, BANS = (
+    Verb(verb, f"pds {verb.__name__} -w ./net {rest}", WRITES, "pds", PdsConfig, _KEYS)
+    for verb, rest in (
+        (remove, "https://pds.example"),
+        (ban, "pds.example --reason 'asked by mail'"),
+        (unban, "pds.example"),
+        (bans, "--json"),
+    )
+)

@@ -6,25 +6,30 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trawlnet.cli.errors import Exit
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.plc import wait_line
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import until_signal
 from trawlnet.cli.talk import at_once_and_then, emit, listed, say
+from trawlnet.cli.verb import RUNS, WRITES, Verb
 from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.pds.build import open_kit, opened_registry
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.discover import discover as discover_all
+from trawlnet.crawlers.pds.discover import wanted
+from trawlnet.crawlers.pds.finding import Tally
+from trawlnet.crawlers.pds.web.examine import Finding, examine
 from trawlnet.formats.origin import Refusal
-
-if TYPE_CHECKING:  # Only a discovery that runs pays for the import.
-    from trawlnet.crawlers.pds.finding import Tally
-    from trawlnet.tables.registry import Registered
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics import Metrics
+from trawlnet.tables.registry import Registered, Source, Verdict
 
 _CLICKHOUSE = tuple(name for name in PdsConfig.model_fields if name.startswith("clickhouse_"))
 _DISCOVER = (
@@ -43,22 +48,8 @@ NoAsk = Annotated[
 Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
 
 
-def add_discovery_verbs(app: typer.Typer) -> None:
-    app.command(
-        "discover",
-        epilog="Example: trawlnet pds discover -w ./net --relay wss://relay.example "
-        "--contact you@example.org",
-        context_settings=variables("pds"),
-    )(with_flags(PdsConfig, _DISCOVER, discover))
-    app.command(
-        "register",
-        epilog="Example: trawlnet pds register -w ./net https://pds.example",
-        context_settings=variables("pds"),
-    )(with_flags(PdsConfig, _REGISTER, register))
-
-
 def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
-    """Look for PDSes in every source that is configured.
+    """Find PDSes in every configured source.
 
     The PLC directory's export is read on from where the last run stopped; a mirror that
     `repos plc` has left in the workspace is read instead.
@@ -75,15 +66,10 @@ def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any])
 
 
 async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
-    from trawlnet.crawlers.pds.build import open_kit
-    from trawlnet.crawlers.pds.discover import discover, wanted
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.metrics import Metrics
-
     clock = SystemClock()
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
         finder = replace(kit.finder, on_wait=at_once_and_then(clock, wait_line))
-        tallies = await discover(finder, wanted(config, path))
+        tallies = await discover_all(finder, wanted(config, path))
     if as_json:
         emit({str(source): tally.row() for source, tally in tallies.items()})
     for source, tally in tallies.items():
@@ -116,7 +102,10 @@ def register(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Add one PDS, or make it due again if it was given up. It is asked first what it is."""
+    """Add one PDS to the registry, after checking that it is one.
+
+    A known PDS that scans gave up becomes due again.
+    """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     create(workspace, "pds")
     done = asyncio.run(_register(config, workspace, url, ask=not no_ask))
@@ -136,10 +125,6 @@ def register(
 
 
 async def _register(config: PdsConfig, path: Path, url: str, *, ask: bool) -> Registered:
-    from trawlnet.crawlers.pds.build import opened_registry
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.tables.registry import Registered, Source, Verdict
-
     async with opened_registry(config, path) as registry:
         unknown = await registry.unknown(url) if ask else ""
         if unknown and (finding := await _finding(config, path, unknown)):
@@ -149,11 +134,6 @@ async def _register(config: PdsConfig, path: Path, url: str, *, ask: bool) -> Re
 
 async def _finding(config: PdsConfig, path: Path, url: str) -> str:
     """Why a host is not taken for a PDS; empty if it is one."""
-    from trawlnet.crawlers.pds.build import open_kit
-    from trawlnet.crawlers.pds.web.examine import Finding, examine
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.metrics import Metrics
-
     clock = SystemClock()
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
         finding = await examine(kit.http, kit.gate, clock, url)
@@ -168,3 +148,16 @@ _FINDINGS = {
     "relay": "it is a relay, not a PDS",
     "busy": "it asked us to come back later",
 }
+
+
+DISCOVER = Verb(
+    discover,
+    "pds discover -w ./net --relay wss://relay.example --contact you@example.org",
+    RUNS,
+    "pds",
+    PdsConfig,
+    _DISCOVER,
+)
+REGISTER = Verb(
+    register, "pds register -w ./net https://pds.example", WRITES, "pds", PdsConfig, _REGISTER
+)

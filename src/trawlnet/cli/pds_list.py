@@ -6,22 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from trawlnet.cli.errors import UsageTrouble
-from trawlnet.cli.flags import Folder, Json, Most, variables, with_flags
+from trawlnet.cli.flags import Folder, Json, Most
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.settings import suggestion
 from trawlnet.cli.talk import emit, iso
+from trawlnet.cli.verb import READS, Verb
 from trawlnet.cli.workspace import Workspace, find
+from trawlnet.crawlers.pds.build import opened_registry, registry_place, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.presence import release_dead
+from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
+from trawlnet.tables.registry import Registry
 from trawlnet.tables.registry_rules import PdsRow, Source, Status
-
-if TYPE_CHECKING:
-    from trawlnet.tables.registry import Registry
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -44,14 +46,6 @@ Part = Annotated[
 ]
 
 
-def add_list_verb(app: typer.Typer) -> None:
-    app.command(
-        "list",
-        epilog="Example: trawlnet pds list -w ./net --status active --json",
-        context_settings=variables("pds"),
-    )(with_flags(PdsConfig, ("registry",), list_rows))
-
-
 def list_rows(
     *,
     workspace: Folder,
@@ -62,7 +56,7 @@ def list_rows(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """List the PDSes that are known, in the order of their URLs."""
+    """List known PDSes, ordered by URL."""
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if "://" not in config.registry:
         find(workspace, "pds")
@@ -86,10 +80,6 @@ def _word(words: type[E], given: str | None, what: str) -> E | None:
 async def _show(
     config: PdsConfig, path: Path, chosen: Mapping[str, Any], limit: int | None, as_json: bool
 ) -> None:
-    from trawlnet.crawlers.pds.build import opened_registry, registry_place, state_folder
-    from trawlnet.crawlers.pds.presence import release_dead
-    from trawlnet.net.clock import SystemClock
-
     place = registry_place(config, path)
     if isinstance(place, Path) and not place.exists():
         return
@@ -140,3 +130,8 @@ def _line(row: PdsRow) -> str:
     words = f"{row.status:16}  {row.chive_record_count:>8,} records  {row.discovery_source:17}"
     error = f"  {harmless(row.last_error, 120)}" if row.last_error else ""
     return f"{words}  {harmless(row.pds_url, _URL_CHARS)}{error}"
+
+
+LIST = Verb(
+    list_rows, "pds list -w ./net --status active --json", READS, "pds", PdsConfig, ("registry",)
+)

@@ -6,26 +6,30 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trawlnet.cli.errors import Exit, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import until_signal
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import RUNS, Verb
 from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.pds.build import Kit, open_kit, owner, scan_parts, scanning, state_folder
+from trawlnet.crawlers.pds.claimed import Bench, scan_account, scan_batch, scan_each
 from trawlnet.crawlers.pds.config import PdsConfig, gap, lease
+from trawlnet.crawlers.pds.presence import present, release_dead
+from trawlnet.crawlers.pds.routing import Routes
+from trawlnet.crawlers.pds.scan import scan_did
+from trawlnet.crawlers.pds.scan_parts import ScanParts, ScanResult
+from trawlnet.engine.ports import Clock
 from trawlnet.formats.syntax import is_did
+from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
-
-if TYPE_CHECKING:  # Only a scan that runs pays for the import.
-    from trawlnet.crawlers.pds.build import Kit
-    from trawlnet.crawlers.pds.claimed import Bench
-    from trawlnet.crawlers.pds.scan_parts import ScanParts, ScanResult
-    from trawlnet.engine.ports import Clock
+from trawlnet.observe.metrics import Metrics
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags", "batch"),
@@ -60,14 +64,6 @@ OneSlice = Annotated[
         help="Stop each after --scan-timeout or --max-records-per-pds; the next scan goes on.",
     ),
 ]
-
-
-def add_scan_verb(app: typer.Typer) -> None:
-    app.command(
-        "scan",
-        epilog="Example: trawlnet pds scan -w ./net https://pds.example --contact you@example.org",
-        context_settings=variables("pds"),
-    )(with_flags(PdsConfig, _KEYS, scan))
 
 
 def scan(
@@ -109,11 +105,6 @@ class _Wish:
 
 
 async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -> int:
-    from trawlnet.crawlers.pds.build import open_kit
-    from trawlnet.crawlers.pds.routing import Routes
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.metrics import Metrics
-
     clock, told, bad, looked, held = SystemClock(), 0, 0, 0, set[str]()
 
     def tell(url: str, result: ScanResult | str) -> None:
@@ -139,10 +130,6 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
 
 
 async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], None]) -> None:
-    from trawlnet.crawlers.pds.build import owner, scan_parts, scanning, state_folder
-    from trawlnet.crawlers.pds.claimed import Bench, scan_batch, scan_each
-    from trawlnet.crawlers.pds.presence import present, release_dead
-
     parts, config, clock = await scan_parts(kit), kit.config, kit.clock
     urls = wish.urls
     # Each PDS is claimed and finished in turn, so that one name serves for all of them.
@@ -174,9 +161,6 @@ async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], N
 async def _account(
     bench: Bench, parts: ScanParts, config: PdsConfig, wish: _Wish
 ) -> ScanResult | str:
-    from trawlnet.crawlers.pds.claimed import scan_account
-    from trawlnet.crawlers.pds.scan import scan_did
-
     clock, did = bench.clock, wish.did or ""
     seconds = config.scan_timeout if wish.one_slice else _ACCOUNT_SECONDS
     whole = replace(parts, limits=replace(parts.limits, records=_ACCOUNT_RECORDS))
@@ -232,3 +216,13 @@ def _line(row: Mapping[str, Any]) -> str:
         f"{words}; {row['found']:,} records read, {row['indexed']:,} indexed, "
         f"{sum(row['held'].values()):,} in all; requests: {row['requests']:,}"
     )
+
+
+SCAN = Verb(
+    scan,
+    "pds scan -w ./net https://pds.example --contact you@example.org",
+    RUNS,
+    "pds",
+    PdsConfig,
+    _KEYS,
+)

@@ -10,23 +10,28 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+import uvloop
+from starlette.types import ASGIApp
 
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import serve_until_signal
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import READS, Verb
 from trawlnet.cli.workspace import Workspace, create
+from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.web.app import make_app
+from trawlnet.crawlers.pds.web.server import listening, server_for
+from trawlnet.crawlers.pds.web.serving import Door, open_site
 from trawlnet.formats.syntax import is_did
-
-if TYPE_CHECKING:  # Only a server that runs pays for the import.
-    from starlette.types import ASGIApp
-
-    from trawlnet.crawlers.pds.web.serving import Door
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.logs import logging_to
+from trawlnet.observe.metrics import Metrics
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags"),
@@ -68,14 +73,6 @@ Visits = Annotated[
 ]
 
 
-def add_serve_verb(app: typer.Typer) -> None:
-    app.command(
-        "serve",
-        epilog="Example: trawlnet pds serve -w ./net --port 8080 --contact you@example.org",
-        context_settings=variables("pds"),
-    )(with_flags(PdsConfig, _KEYS, serve))
-
-
 def serve(
     *,
     workspace: Folder,
@@ -89,12 +86,10 @@ def serve(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Serve the registry: a page, its rows as JSON, and an endpoint to register a PDS.
+    """Serve the registry: a web page, JSON rows, and an endpoint to register a PDS.
 
     Runs beside a crawl of the same workspace, until SIGTERM.
     """
-    from trawlnet.crawlers.pds.web.serving import Door
-
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if service_did and not is_did(service_did.partition("#")[0]):
         raise UsageTrouble(f"{service_did} is not a DID", "--service-did did:web:pds.example")
@@ -120,10 +115,6 @@ def _run(
     proxies: Sequence[str],
     as_json: bool,
 ) -> int:
-    import uvloop
-
-    from trawlnet.observe.logs import logging_to
-
     name = f"registry-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with (
         listen_on(*at) as sock,
@@ -142,13 +133,6 @@ async def _serve(
     proxies: Sequence[str],
     as_json: bool,
 ) -> None:
-    from trawlnet.crawlers.pds.build import open_kit, scan_parts
-    from trawlnet.crawlers.pds.web.app import make_app
-    from trawlnet.crawlers.pds.web.server import server_for
-    from trawlnet.crawlers.pds.web.serving import open_site
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.metrics import Metrics
-
     clock = SystemClock()
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
         site = open_site(kit, await scan_parts(kit), door)
@@ -163,20 +147,12 @@ async def _serve(
 @asynccontextmanager
 async def registry_app(path: Path) -> AsyncIterator[ASGIApp]:
     """The same site as a part of another one."""
-    from trawlnet.crawlers.pds.build import open_kit, scan_parts
-    from trawlnet.crawlers.pds.web.app import make_app
-    from trawlnet.crawlers.pds.web.serving import Door, open_site
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.observe.metrics import Metrics
-
     config, clock = load_section(Workspace(path, "pds"), PdsConfig).config, SystemClock()
     async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
         yield make_app(open_site(kit, await scan_parts(kit), Door()))
 
 
 def listen_on(host: str, port: int) -> socket.socket:
-    from trawlnet.crawlers.pds.web.server import listening
-
     try:
         return listening(host, port)
     except socket.gaierror:
@@ -201,3 +177,13 @@ def _listen_hint(error: OSError) -> str:
 def url_of(sock: socket.socket) -> str:
     host, port, *_ = sock.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+SERVE = Verb(
+    serve,
+    "pds serve -w ./net --port 8080 --contact you@example.org",
+    READS,
+    "pds",
+    PdsConfig,
+    _KEYS,
+)

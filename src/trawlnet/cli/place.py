@@ -6,19 +6,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from trawlnet.archive.objects import SCHEME, s3_options
+from trawlnet.archive.remote import remote
+from trawlnet.archive.segment import ArchiveChanged, NoArchive, Place, find_segments, size_of
 from trawlnet.cli.errors import CliError
 from trawlnet.cli.workspace import shown
 
-if TYPE_CHECKING:  # Only a command that reads an archive pays for the import.
-    from trawlnet.archive.segment import Place
-
 
 def parse_place(text: str) -> Place:
-    from trawlnet.archive.objects import SCHEME, s3_options
-    from trawlnet.archive.remote import remote
-
     return remote(text, s3_options(os.environ)) if text.startswith(SCHEME) else Path(text)
 
 
@@ -28,16 +24,12 @@ def place_shown(place: Place) -> str:
 
 def total_size(place: Place) -> int:
     """Bytes of all its segments."""
-    from trawlnet.archive.segment import find_segments, size_of
-
     return sum(map(size_of, find_segments(place)))
 
 
 @contextmanager
 def reading(place: Place, hint: str = "name the folder of segment_0001.rca") -> Iterator[None]:
     """Trouble with an archive, in words."""
-    from trawlnet.archive.segment import ArchiveChanged, NoArchive
-
     try:
         yield
     except NoArchive as error:

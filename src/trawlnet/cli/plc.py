@@ -6,23 +6,27 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from trawlnet.cli.errors import Exit
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import at_once_and_then, emit, listed, now_and_then, say
+from trawlnet.cli.verb import RUNS, Verb
 from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.crawlers.atproto.mirror import PlcMirror
+from trawlnet.crawlers.atproto.reader import Tally, Wait
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.repos.config import ReposConfig
-
-if TYPE_CHECKING:  # Only a mirror that runs pays for the import.
-    from trawlnet.crawlers.atproto.mirror import PlcMirror
-    from trawlnet.crawlers.atproto.reader import Tally, Wait
-    from trawlnet.tables.ports import Tables
+from trawlnet.crawlers.repos.tabled import directory_url, open_directory
+from trawlnet.crawlers.tables_place import TABLES, tables_place
+from trawlnet.net.clock import SystemClock
+from trawlnet.tables.open import opened
+from trawlnet.tables.plc import mirror_counts, refusals
+from trawlnet.tables.ports import Tables
 
 CLICKHOUSE = (
     "clickhouse_address",
@@ -38,37 +42,21 @@ Follow = Annotated[
 ]
 
 
-def add_plc_verb(app: typer.Typer) -> None:
-    app.command(
-        "plc",
-        epilog="Example: trawlnet repos plc -w ./net --contact you@example.org",
-        context_settings=variables("repos"),
-    )(with_flags(ReposConfig, _KEYS, plc))
-
-
 def plc(
     *, workspace: Folder, follow: Follow = False, json: Json = False, flags: Mapping[str, Any]
 ) -> int:
-    """Mirror the PLC directory: every operation, and what each DID stands for now.
+    """Mirror the PLC directory: every operation, and the current state of each DID.
 
     Continues where it stopped; ends when the directory has told everything.
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     agent_for(config.contact, allow_private=config.allow_private_hosts)
-    from trawlnet.crawlers.repos.tabled import directory_url  # Heavy: only this verb needs it.
-
     directory_url(config)
     create(workspace, "repos")
     return asyncio.run(_mirror(config, workspace, follow, json))
 
 
 async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) -> int:
-    from trawlnet.crawlers.atproto.mirror import PlcMirror
-    from trawlnet.crawlers.repos.tabled import open_directory
-    from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.tables.open import opened
-
     clock = SystemClock()
     async with (
         open_directory(config, clock) as directory,
@@ -92,8 +80,6 @@ def wait_line(wait: Wait) -> str:
 
 
 def _where(config: ReposConfig, path: Path) -> str:
-    from trawlnet.crawlers.tables_place import TABLES
-
     return config.clickhouse_address or shown(path / TABLES)
 
 
@@ -105,8 +91,6 @@ def _line(tally: Tally, seconds: float) -> str:
 
 
 async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) -> None:
-    from trawlnet.tables.plc import mirror_counts, refusals
-
     tally, counts, refused = mirror.tally, await mirror_counts(tables), await refusals(tables)
     if as_json:
         run = {"pages": tally.pages, "operations": tally.operations, "retries": tally.retries}
@@ -127,3 +111,6 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
         say(f"{tally.malformed:,} lines of the export were malformed and skipped")
     if tally.crowded:
         say(f"{tally.crowded:,} instants had more operations than the directory tells at once")
+
+
+PLC = Verb(plc, "repos plc -w ./net --contact you@example.org", RUNS, "repos", ReposConfig, _KEYS)

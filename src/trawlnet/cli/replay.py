@@ -9,24 +9,31 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from trawlnet.archive.objects import s3_options
+from trawlnet.archive.segment import Place
 from trawlnet.cli.bar import progress_bar
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, variables, with_flags
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.place import parse_place, reading, total_size
 from trawlnet.cli.plc import CLICKHOUSE
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import READS, RUNS, Verb
 from trawlnet.cli.workspace import Workspace, create, find, shown
 from trawlnet.crawlers.repos.config import ReposConfig
-
-if TYPE_CHECKING:  # Only a replay that runs pays for the import.
-    from trawlnet.archive.segment import Place
-    from trawlnet.crawlers.repos.replay import OneSegment, Replayed
+from trawlnet.crawlers.repos.replay import OneSegment, Replay, Replayed
+from trawlnet.crawlers.repos.replay_read import Filter
+from trawlnet.crawlers.tables_place import tables_place
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.logs import warnings_to
+from trawlnet.tables.open import opened, opened_to_read
+from trawlnet.tables.records import forget_records
+from trawlnet.tables.server import Server
 
 _ARCHIVE = "archive"  # Folder of the workspace.
 _WORKERS = 2
@@ -81,18 +88,6 @@ Truncate = Annotated[
 Sql = Annotated[str, typer.Argument(metavar="SQL", show_default=False, help="What to ask.")]
 
 
-def add_table_verbs(app: typer.Typer) -> None:
-    for verb, example in (
-        (replay, "replay -w ./net --collections 'app.bsky.feed.*'"),
-        (query, "query -w ./net 'DESCRIBE TABLE repo_records'"),
-    ):
-        app.command(
-            verb.__name__,
-            epilog=f"Example: trawlnet repos {example}",
-            context_settings=variables("repos") | {"allow_interspersed_args": True},
-        )(with_flags(ReposConfig, CLICKHOUSE, verb))
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     config: ReposConfig
@@ -122,7 +117,7 @@ def replay(
     json: Json = False,
     flags: Mapping[str, Any],
 ) -> int:
-    """Fill the table repo_records from an archive.
+    """Load an archive into the table repo_records.
 
     Segments that were replayed before are left out; to repeat one changes nothing.
     """
@@ -144,12 +139,8 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
     if not fleet:
         yield _Crew(workers or _WORKERS)
         return
-    from trawlnet.archive.objects import s3_options
-    from trawlnet.crawlers.tables_place import tables_place
     from trawlnet.fleet.ray import ray_tasks
     from trawlnet.fleet.replay import FleetReplay
-    from trawlnet.observe.logs import warnings_to
-    from trawlnet.tables.server import Server
 
     server = tables_place(asked.config, asked.workspace)
     if not isinstance(server, Server):
@@ -163,13 +154,6 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
 
 
 async def _replay(asked: _Asked, crew: _Crew) -> int:
-    from trawlnet.crawlers.repos.replay import Replay
-    from trawlnet.crawlers.repos.replay_read import Filter
-    from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.tables.open import opened
-    from trawlnet.tables.records import forget_records
-
     clock = SystemClock()
     begun = clock.now()
     with reading(asked.place, "name the folder of segment_0001.rca: --input-dir"):
@@ -211,7 +195,7 @@ def _sum_up(done: Replayed, seconds: float, code: Exit, as_json: bool) -> None:
 
 
 def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
-    """Ask the tables something, and print the rows.
+    """Run a SQL query on the tables, and print the rows.
 
     Repeated rows count once, as if each table were followed by FINAL. Of a server's account no more
     is needed than that it may read.
@@ -230,10 +214,25 @@ def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str
 
 
 async def _query(config: ReposConfig, workspace: Path, sql: str, layout: str) -> None:
-    from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.tables.open import opened_to_read
-
     async with opened_to_read(tables_place(config, workspace)) as tables:
         async for piece in tables.stream(sql, layout):
             sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
+
+
+REPLAY = Verb(
+    replay,
+    "repos replay -w ./net --collections 'app.bsky.feed.*'",
+    RUNS,
+    "repos",
+    ReposConfig,
+    CLICKHOUSE,
+)
+QUERY = Verb(
+    query,
+    "repos query -w ./net 'DESCRIBE TABLE repo_records'",
+    READS,
+    "repos",
+    ReposConfig,
+    CLICKHOUSE,
+)

@@ -24,6 +24,7 @@ from trawlnet.cli.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.ending import Ended, emit_summary, given_up_on, sum_up
 from trawlnet.cli.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.helm import ControlFiles, answering, beside, steered_by_signals
+from trawlnet.cli.lazy import load
 from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import cursor_of, status_row
 from trawlnet.cli.talk import Lasting, say
@@ -101,9 +102,11 @@ def run_crawl(job: Job[C]) -> int:
 def run_fleet(job: Job[C]) -> int | None:
     """The same with many processes, if the config says so; None where it does not."""
     config = job.settings.config
-    where = job.dashboard if getattr(config, "fleet", "") else ""
-    with with_dashboard(where, job.workspace, _told(job)):
-        return job.crawler.fleet(config, job.workspace, job.as_json)
+    if not getattr(config, "fleet", ""):
+        return None
+    run: Callable[[C, Workspace, bool], int] = load(job.crawler.fleet)
+    with with_dashboard(job.dashboard, job.workspace, _told(job)):
+        return run(config, job.workspace, job.as_json)
 
 
 def _told(job: Job[C]) -> Mapping[str, str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel
 
-from trawlnet.cli.settings import C, Settings, load
+from trawlnet.cli.lazy import load
+from trawlnet.cli.settings import C, Settings, load_settings
+from trawlnet.cli.web_keys import VARIABLES
 from trawlnet.cli.workspace import Workspace
 
 _MODELS = {"repos": "ReposConfig", "pds": "PdsConfig", "ids": "IdsConfig", "web": "WebConfig"}
@@ -19,9 +20,7 @@ class _Sections(Mapping[str, type[BaseModel]]):
     """Reads a crawler's model in when it is asked for: a command of one needs no other."""
 
     def __getitem__(self, name: str) -> type[BaseModel]:
-        model: type[BaseModel] = getattr(
-            import_module(f"trawlnet.crawlers.{name}.config"), _MODELS[name]
-        )
+        model: type[BaseModel] = load(f"trawlnet.crawlers.{name}.config:{_MODELS[name]}")
         return model
 
     def __iter__(self) -> Iterator[str]:
@@ -42,7 +41,7 @@ def load_section(
 ) -> Settings[C]:
     """The effective config of the workspace's crawler, read now."""
     environ = _variables(workspace.crawler)
-    return load(
+    return load_settings(
         workspace.crawler, model, workspace.config_file, environ, flags or {}, list(SECTIONS)
     )
 
@@ -51,6 +50,5 @@ def _variables(crawler: str) -> Mapping[str, str]:
     """Without those of flags that stand for a key within a section: who has the flag reads them."""
     if crawler != "web":
         return os.environ
-    from trawlnet.cli.web_flags import VARIABLES
 
     return {name: value for name, value in os.environ.items() if name not in VARIABLES}

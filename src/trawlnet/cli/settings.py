@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trawlnet.cli.errors import UsageTrouble
+from trawlnet.cli.lazy import load
 from trawlnet.cli.workspace import shown
 from trawlnet.net.redact import redacted
 
@@ -45,7 +46,7 @@ class _Given:
     path: str  # The key as the source spells it.
 
 
-def load(
+def load_settings(
     crawler: str,
     model: type[C],
     config_file: Path,
@@ -97,8 +98,9 @@ def _from_file(
 ) -> dict[str, _Given]:
     if not path.exists():
         return {}
-    from trawlnet.cli.yaml_text import read_yaml  # Slow to load: only who has a file pays.
 
+    # Slow to import: only who has a file pays.
+    read_yaml = load("trawlnet.cli.yaml_text:read_yaml")
     document = _mapping(read_yaml(path), path, "the file")
     _refuse_unknown(document, sections, path, "")
     section = _mapping(document.get(crawler), path, crawler)

@@ -12,13 +12,12 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from uvicorn import Server
 
 from trawlnet.cli.errors import Exit
 from trawlnet.cli.talk import say
-
-if TYPE_CHECKING:  # Only a verb that serves pays for the import.
-    from uvicorn import Server
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 

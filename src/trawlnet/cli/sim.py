@@ -14,15 +14,12 @@ import typer
 from trawlnet.cli.errors import CliError, UsageTrouble
 from trawlnet.cli.signals import stop_event
 from trawlnet.cli.talk import emit, say
-
-app = typer.Typer(
-    name="sim",
-    help="Serve a small simulated network on loopback.",
-    rich_markup_mode=None,
-    epilog="Example: trawlnet sim atproto --seed 1 --scale 0.1",
-)
-
-_VARIABLES = {"auto_envvar_prefix": "TRAWLNET_SIM"}
+from trawlnet.cli.verb import SERVES, Verb
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.atproto.plan import HABITS
+from trawlnet.sim.atproto.world import serve_atproto
+from trawlnet.sim.ids.world import serve_ids
+from trawlnet.sim.web.world import serve_web
 
 Seed = Annotated[
     int,
@@ -58,9 +55,6 @@ class World(Protocol):
     async def close(self) -> None: ...
 
 
-@app.command(
-    epilog="Example: trawlnet sim atproto --seed 1 --scale 0.1", context_settings=_VARIABLES
-)
 def atproto(
     seed: Seed = 1,
     scale: Scale = 1.0,
@@ -69,9 +63,7 @@ def atproto(
     log: Log = None,
     healthy: Healthy = False,
 ) -> int:
-    """A PLC directory, a relay, and PDSes with signed repositories."""
-    from trawlnet.sim.atproto.plan import HABITS
-    from trawlnet.sim.atproto.world import serve_atproto
+    """Serve a PLC directory, a relay, and PDSes with signed repositories."""
 
     def start(file: Path) -> Awaitable[World]:
         habits = () if healthy else HABITS
@@ -80,7 +72,6 @@ def atproto(
     return _serve(start, scale, port, manifest)
 
 
-@app.command(epilog="Example: trawlnet sim ids --seed 1 --scale 1", context_settings=_VARIABLES)
 def ids(
     seed: Seed = 1,
     scale: Scale = 1.0,
@@ -88,9 +79,7 @@ def ids(
     manifest: Manifest = None,
     log: Log = None,
 ) -> int:
-    """An API of sequential ids that grows while you watch, with gaps."""
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.sim.ids.world import serve_ids
+    """Serve an API of sequential ids that grows in real time, with gaps."""
 
     def start(file: Path) -> Awaitable[World]:
         return serve_ids(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
@@ -98,7 +87,6 @@ def ids(
     return _serve(start, scale, port, manifest)
 
 
-@app.command(epilog="Example: trawlnet sim web --seed 1 --scale 1", context_settings=_VARIABLES)
 def web(
     seed: Seed = 1,
     scale: Scale = 1.0,
@@ -106,9 +94,7 @@ def web(
     manifest: Manifest = None,
     log: Log = None,
 ) -> int:
-    """Web sites with robots.txt, sitemaps, redirects and traps."""
-    from trawlnet.net.clock import SystemClock
-    from trawlnet.sim.web.world import serve_web
+    """Serve web sites with robots.txt, sitemaps, redirects and traps."""
 
     def start(file: Path) -> Awaitable[World]:
         return serve_web(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
@@ -150,3 +136,8 @@ async def _until_told(start: Callable[[Path], Awaitable[World]], manifest: Path)
             await stop.wait()
         finally:
             await world.close()
+
+
+ATPROTO = Verb(atproto, "sim atproto --seed 1 --scale 0.1", SERVES, "sim")
+IDS = Verb(ids, "sim ids --seed 1 --scale 1", SERVES, "sim")
+WEB = Verb(web, "sim web --seed 1 --scale 1", SERVES, "sim")

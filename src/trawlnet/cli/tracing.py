@@ -6,14 +6,11 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from trawlnet.cli.errors import UsageTrouble
 from trawlnet.cli.talk import say
 from trawlnet.engine.ports import Clock
-
-if TYPE_CHECKING:
-    from trawlnet.observe.trace import Ways
+from trawlnet.observe.trace import Choice, Ways
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _RATIO = "OTEL_TRACES_SAMPLER_ARG"
@@ -33,7 +30,6 @@ def tracing(crawler: str, clock: Clock) -> Iterator[Ways | None]:
         yield None
         return
     from trawlnet.observe.otel import exporting
-    from trawlnet.observe.trace import Choice, Ways
 
     with exporting(crawler, environ.get("OTEL_SERVICE_NAME") or "trawlnet") as send:
         yield Ways(clock, send, Choice(ratio))

@@ -1,4 +1,4 @@
-"""The verbs that mean the same for every crawler: crawl, status, failures, retry, reset."""
+"""The verbs on a crawl's state that every crawler has: status, failures, retry, reset."""
 
 from __future__ import annotations
 
@@ -13,30 +13,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import typer
-
 from trawlnet.cli.crawler import C, Crawler
-from trawlnet.cli.errors import CliError
+from trawlnet.cli.errors import CliError, Exit
 from trawlnet.cli.flags import (
-    Board,
     Folder,
     Json,
     Most,
     Why,
     Yes,
     parse_reason,
-    variables,
-    with_flags,
 )
 from trawlnet.cli.sections import load_section
-from trawlnet.cli.settings import Settings
 from trawlnet.cli.status import cursor_of, of_running, status_row, status_text
 from trawlnet.cli.talk import emit, iso, say, size
-from trawlnet.cli.workspace import Workspace, create, find, locked, shown, size_of
+from trawlnet.cli.verb import READS, WRITES, Verb
+from trawlnet.cli.workspace import Workspace, find, locked, shown, size_of
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Failure, Ledger
 from trawlnet.observe.lanes import shown as harmless
-from trawlnet.store.errors import Fenced
 
 T = TypeVar("T")
 Flags = Mapping[str, Any]  # What was given on the command line, by config key.
@@ -44,23 +38,16 @@ Flags = Mapping[str, Any]  # What was given on the command line, by config key.
 _WORD_MAX = 300  # Characters of one column of `failures` as text; --json has all of it.
 
 
-def add_shared_verbs(app: typer.Typer, crawler: Crawler[C], *, with_crawl: bool = True) -> None:
-    """Give a crawler's group its verbs; one whose crawl takes more than flags brings its own."""
-    name = crawler.name
+def status(crawler: Crawler[C]) -> Verb:
+    def run(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
+        """Show the state of the crawl. Works while a crawl is running."""
+        return _status(_place(crawler, workspace, flags), json)
 
-    def crawl(*, workspace: Folder, dashboard: Board = "", json: Json = False, flags: Flags) -> int:
-        """Start the crawl, or continue it: there is no difference.
+    return _verb(crawler, run, "status -w ./net --json", READS)
 
-        A flag can also be a key of trawlnet.yaml (workers: 50 in the crawler's section) or a
-        variable (TRAWLNET_<CRAWLER>_WORKERS=50).
-        """
-        return _crawl(crawler, workspace, json, flags, dashboard)
 
-    def status(*, workspace: Folder, json: Json = False, flags: Flags) -> int:
-        """Show how the crawl stands, also while it runs."""
-        return _status(_Place(crawler, _seen(crawler, workspace, flags), flags), json)
-
-    def failures(
+def failures(crawler: Crawler[C]) -> Verb:
+    def run(
         *,
         workspace: Folder,
         reason: Why = None,
@@ -68,34 +55,40 @@ def add_shared_verbs(app: typer.Typer, crawler: Crawler[C], *, with_crawl: bool 
         json: Json = False,
         flags: Flags,
     ) -> int:
-        """List keys whose last word was no success, even during a crawl."""
-        place = _Place(crawler, _seen(crawler, workspace, flags), flags)
-        return _failures(place, parse_reason(reason), limit, json)
+        """List keys whose last attempt failed. Works while a crawl is running."""
+        return _failures(_place(crawler, workspace, flags), parse_reason(reason), limit, json)
 
-    def retry(*, workspace: Folder, reason: Why = None, json: Json = False, flags: Flags) -> int:
-        """Put failures back, for the next crawl to try again."""
-        place = _Place(crawler, _seen(crawler, workspace, flags), flags)
-        return _retry(place, parse_reason(reason), json)
+    return _verb(crawler, run, "failures -w ./net --reason timeout --limit 20", READS)
 
-    def reset(*, workspace: Folder, yes: Yes = False, json: Json = False, flags: Flags) -> int:
-        """Delete the state and the output of the crawl, after asking."""
-        return _reset(_Place(crawler, _seen(crawler, workspace, flags), flags), yes, json)
 
-    all_keys, few = crawler.config.model_fields, crawler.located_by
-    for verb, keys, example in (
-        (crawl, all_keys, f"crawl -w ./net {crawler.example}"),
-        (status, few, "status -w ./net --json"),
-        (failures, few, "failures -w ./net --reason timeout --limit 20"),
-        (retry, few, "retry -w ./net --reason timeout"),
-        (reset, few, "reset -w ./net"),
-    ):
-        if verb is crawl and not with_crawl:
-            continue
-        app.command(
-            verb.__name__,
-            epilog=f"Example: trawlnet {name} {example}",
-            context_settings=variables(name),
-        )(with_flags(crawler.config, keys, verb, crawler.spellings))
+def retry(crawler: Crawler[C]) -> Verb:
+    def run(*, workspace: Folder, reason: Why = None, json: Json = False, flags: Flags) -> int:
+        """Reopen failed keys, so that the next crawl tries them again."""
+        return _retry(_place(crawler, workspace, flags), parse_reason(reason), json)
+
+    return _verb(crawler, run, "retry -w ./net --reason timeout", WRITES)
+
+
+def reset(crawler: Crawler[C]) -> Verb:
+    def run(*, workspace: Folder, yes: Yes = False, json: Json = False, flags: Flags) -> int:
+        """Delete the crawl's state and output, after asking."""
+        return _reset(_place(crawler, workspace, flags), yes, json)
+
+    return _verb(crawler, run, "reset -w ./net", WRITES)
+
+
+def _verb(
+    crawler: Crawler[C], run: Callable[..., int], example: str, exits: tuple[Exit, ...]
+) -> Verb:
+    return Verb(
+        run,
+        f"{crawler.name} {example}",
+        exits,
+        crawler.name,
+        crawler.config,
+        crawler.located_by,
+        crawler.spellings,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,37 +112,12 @@ class _Place(Generic[C]):
         return shown(self.workspace.path)
 
 
-def _seen(crawler: Crawler[C], path: Path, flags: Flags) -> Workspace:
-    """The workspace to look at. What is on a server can be looked at from any machine."""
+def _place(crawler: Crawler[C], path: Path, flags: Flags) -> _Place[C]:
+    """State on a server can be read from any machine; other state needs its workspace."""
     here = Workspace(path, crawler.name)
-    if crawler.remote(load_section(here, crawler.config, flags).config):
-        return here
-    return find(path, crawler.name)
-
-
-def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboard: str) -> int:
-    from trawlnet.cli.run import (  # Heavy: only a crawl pays for it.
-        Job,
-        check_ready,
-        run_crawl,
-        run_fleet,
-    )
-
-    def reload() -> Settings[C]:
-        return load_section(Workspace(path, crawler.name), crawler.config, flags)
-
-    # The config is read first: a mistake in it creates no workspace.
-    settings = reload()
-    check_ready(crawler, settings.config, path)
-    workspace = create(path, crawler.name)
-    job = Job(crawler, workspace, settings, reload, as_json, dashboard)
-    if (code := run_fleet(job)) is not None:
-        return code
-    while True:
-        try:
-            return run_crawl(job)
-        except Fenced as replaced:  # It was cut off or frozen: from now on it stands by.
-            say(f"{replaced.message}; {replaced.hint}")
+    if not crawler.remote(load_section(here, crawler.config, flags).config):
+        here = find(path, crawler.name)
+    return _Place(crawler, here, flags)
 
 
 def _status(place: _Place[C], as_json: bool) -> int:

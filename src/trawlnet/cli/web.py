@@ -2,22 +2,119 @@
 
 from __future__ import annotations
 
-import typer
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from trawlnet.cli.report import add_web_report
-from trawlnet.cli.web_configure import add_configure
-from trawlnet.cli.web_crawl import add_crawl_verbs
-from trawlnet.cli.web_replay import add_replay
-from trawlnet.cli.web_rules import add_rule_verbs
-
-app = typer.Typer(
-    name="web",
-    help="Crawl web sites.",
-    rich_markup_mode=None,
-    epilog="Example: trawlnet web check https://example.org/ -w ./site",
+from trawlnet.cli.crawler import Crawler, Plan
+from trawlnet.crawlers.web.build import (
+    open_ledger,
+    redis_url,
+    unread_bytes,
 )
-add_configure(app)
-add_crawl_verbs(app)
-add_replay(app)
-add_rule_verbs(app)
-add_web_report(app)
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.left_out import read_left_out, worth_telling
+from trawlnet.crawlers.web.plan import engine_limits, manners_of
+from trawlnet.crawlers.web.site import agent_of
+from trawlnet.crawlers.web.work import url_of_key
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock
+from trawlnet.net.redact import redact
+from trawlnet.observe.alert_shapes import Webhook
+from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.capture_files import count_pages
+from trawlnet.store.open import erase_store
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How a run reports what it does."""
+
+    as_json: bool
+    dashboard: str  # Where to serve one, as HOST:PORT; empty for nowhere.
+
+
+def _plan(config: WebConfig) -> Plan:
+    return Plan(
+        config.limits.global_concurrency,
+        manners_of(config),
+        engine_limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+    )
+
+
+def _open(
+    config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts]:
+    raise AssertionError("crawl and scrape bring their own")
+
+
+def _ready(config: WebConfig, workspace: Path) -> None:
+    agent_of(config)
+
+
+async def _forget(config: WebConfig) -> None:
+    if config.redis_address:
+        await erase_store(redis_url(config))
+
+
+def _remote(config: WebConfig) -> str:
+    if not config.redis_address:
+        return ""
+    return f"the keys crawler:* in {redact(config.redis_address)}"
+
+
+async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
+    if config.archive and config.redis_address:
+        return await _archived(config)
+    segments = [*(workspace / config.spool.discoveries_dir).glob("discoveries-*.jsonl")]
+    facts = {
+        "spool_files": len(segments),
+        "spool_bytes": sum(one.stat().st_size for one in segments),
+        "spool_unread_bytes": unread_bytes(config, workspace),
+        "left_out": read_left_out(workspace),
+    }
+    return {"pages": count_pages(workspace), **facts}
+
+
+async def _archived(config: WebConfig) -> Mapping[str, Any]:
+    from trawlnet.store.redis_fleet import FleetKeys
+
+    keys = await FleetKeys.open(redis_url(config))
+    try:
+        lines = await keys.manifest()
+    finally:
+        await keys.close()
+    return {"logs": len(lines), "captures": sum(line["captures"] for line in lines)}
+
+
+WEB = Crawler(
+    name="web",
+    config=WebConfig,
+    plan=_plan,
+    open=_open,
+    ledger=open_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=(
+        "store/html",
+        "warc",
+        "spool/discoveries",
+        "state/spool_bookmark.json*",
+        "logs/pages-*.csv",
+        "logs/edges*.csv",
+        "logs/*_metrics*.csv",
+    ),
+    public_key=url_of_key,
+    example="https://example.org/",
+    located_by=("redis_address",),
+    spellings={"redis_address": "--store"},
+    live=frozenset(("limits",)),
+    ready=_ready,
+    facts=_facts,
+    left_out=read_left_out,
+    tell_left_out=worth_telling,
+)

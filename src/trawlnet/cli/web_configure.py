@@ -12,9 +12,12 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from trawlnet.cli.flags import Folder, Json, variables
+from trawlnet.cli.errors import Exit
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import PLAIN, Verb
 from trawlnet.cli.workspace import create, shown
+from trawlnet.cli.yaml_text import written
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.source import SEEDS
 from trawlnet.engine.durable import make_directory
@@ -31,16 +34,8 @@ Seeds = Annotated[
 ]
 
 
-def add_configure(app: typer.Typer) -> None:
-    app.command(
-        "configure",
-        epilog="Example: trawlnet web configure -w ./site https://example.org/",
-        context_settings=variables("web"),
-    )(configure)
-
-
 def configure(workspace: Folder, seeds: Seeds = None, json: Json = False) -> int:
-    """Make a workspace: folders, trawlnet.yaml with every key explained, seeds.txt."""
+    """Create a workspace: folders, a trawlnet.yaml with every key explained, seeds.txt."""
     create(workspace, "web")
     for name in _FOLDERS:
         make_directory(workspace / name)
@@ -95,6 +90,12 @@ def _written(field: FieldInfo) -> str:
 
 
 def _flow(value: Any) -> str:
-    from trawlnet.cli.yaml_text import written  # Slow to load: only this verb pays.
-
     return written(value.value if isinstance(value, Enum) else value)
+
+
+CONFIGURE = Verb(
+    configure,
+    "web configure -w ./site https://example.org/",
+    (*PLAIN, Exit.NO_WORKSPACE),
+    "web",
+)

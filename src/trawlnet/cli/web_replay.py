@@ -6,19 +6,23 @@ import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from trawlnet.archive.objects import SCHEME, s3_options
 from trawlnet.cli.errors import CliError, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, variables
+from trawlnet.cli.flags import Folder, Json
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import WRITES, Verb
 from trawlnet.cli.web_flags import load_web
 from trawlnet.cli.workspace import find, locked, shown
-
-if TYPE_CHECKING:  # Only the command itself pays for the import.
-    from trawlnet.sink.objects import Objects
-    from trawlnet.sink.replay import Replayed
+from trawlnet.crawlers.web.build import ask_again
+from trawlnet.sink.capture_archive import MANIFEST
+from trawlnet.sink.objects import Objects, open_objects
+from trawlnet.sink.replay import Replayed
+from trawlnet.sink.replay import replay as replay_captures
+from trawlnet.sink.replay_archive import replay_archive
 
 Unchecked = Annotated[
     bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
@@ -58,14 +62,6 @@ SpreadsheetSafe = Annotated[
 ]
 
 
-def add_replay(app: typer.Typer) -> None:
-    app.command(
-        "replay",
-        epilog="Example: trawlnet web replay --archive s3://bucket/site -o ./tables",
-        context_settings=variables("web"),
-    )(replay)
-
-
 def replay(
     workspace: Folder,
     archive: Archive = "",
@@ -74,7 +70,7 @@ def replay(
     spreadsheet_safe: SpreadsheetSafe = False,
     json: Json = False,
 ) -> int:
-    """Make the page index and a pages CSV again, from the capture log and the stored bodies.
+    """Rebuild the page index and a pages CSV from the capture log and the stored bodies.
 
     With --archive: the tables of what a fleet has captured, as far as its manifest lists it.
     """
@@ -100,7 +96,6 @@ def replay(
 def _remedy(workspace: Path, told: Replayed) -> str:
     if not told.lost:
         return "restore them from a copy: they are no page's latest content, or lie in an archive"
-    from trawlnet.crawlers.web.build import ask_again
 
     # What is asked for twice is one page; of each the last line counts.
     lines = {line.url: line for line in told.lost}.values()
@@ -112,8 +107,6 @@ def _remedy(workspace: Path, told: Replayed) -> str:
 
 
 def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: bool) -> Replayed:
-    from trawlnet.sink.replay import replay as replay_captures
-
     place = find(workspace, "web")
     run = f"replay-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     is_safe = spreadsheet_safe or load_web(workspace, {}).config.metrics.spreadsheet_safe
@@ -124,8 +117,6 @@ def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: boo
 def _replay_archive(
     archive: str, output: Path, check_bodies: bool, spreadsheet_safe: bool
 ) -> Replayed:
-    from trawlnet.sink.replay_archive import replay_archive
-
     objects = archived_at(archive)
     return replay_archive(
         objects, output, check_bodies=check_bodies, spreadsheet_safe=spreadsheet_safe
@@ -134,10 +125,6 @@ def _replay_archive(
 
 def archived_at(place: str) -> Objects:
     """An archive that is there; looking for one makes none."""
-    from trawlnet.archive.objects import SCHEME, s3_options
-    from trawlnet.sink.capture_archive import MANIFEST
-    from trawlnet.sink.objects import open_objects
-
     if place.startswith(SCHEME) or Path(place).is_dir():
         objects = open_objects(place, s3_options(os.environ))
         if objects.sizes(MANIFEST):
@@ -146,3 +133,6 @@ def archived_at(place: str) -> Objects:
         f"no captures of a fleet are listed in {place}",
         "name what the crawl was given as --archive; the manifest begins when it ends, or before",
     )
+
+
+REPLAY = Verb(replay, "web replay --archive s3://bucket/site -o ./tables", WRITES, "web")

@@ -8,12 +8,18 @@ from typing import Annotated
 
 import typer
 
-from trawlnet.cli.errors import UsageTrouble
-from trawlnet.cli.flags import Folder, Json, default_workspace, variables
+from trawlnet.cli.errors import Exit, UsageTrouble
+from trawlnet.cli.flags import Folder, Json, default_workspace
 from trawlnet.cli.sections import load_section
 from trawlnet.cli.talk import emit, say
+from trawlnet.cli.verb import PLAIN, Verb
 from trawlnet.cli.workspace import Workspace, find
 from trawlnet.crawlers.web.config import WebConfig, keys_of
+from trawlnet.crawlers.web.policy import Policy
+from trawlnet.crawlers.web.source import read_seeds
+from trawlnet.formats.malformed import Malformed
+from trawlnet.formats.robots import parse_robots, product_token
+from trawlnet.formats.url import request_url, split
 
 RobotsFile = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="A robots.txt on disk.")
@@ -24,22 +30,11 @@ Agent = Annotated[
 Urls = Annotated[list[str], typer.Argument(metavar="URL...", show_default=False, help="URLs.")]
 
 
-def add_rule_verbs(app: typer.Typer) -> None:
-    settings = variables("web")
-    for verb, example in (
-        (check, "check https://example.org/ -w ./site"),
-        (robots, "robots ./robots.txt trawlnet https://example.org/private"),
-        (canonical, "canonical < urls.txt"),
-    ):
-        app.command(
-            verb.__name__, epilog=f"Example: trawlnet web {example}", context_settings=settings
-        )(verb)
-
-
 def check(urls: Urls, workspace: Folder, json: Json = False) -> int:
-    """Say whether the crawl would visit URLs, as what, or why not; robots.txt is not asked."""
-    from trawlnet.crawlers.web.policy import Policy
+    """Say whether the crawl would visit a URL and as which page type, or why not.
 
+    Nothing is fetched, so robots.txt is not consulted.
+    """
     place = find(workspace, "web")
     config = load_section(place, WebConfig).config
     policy = Policy(config, () if config.scope.allowed_hosts else _seed_hosts(config, place))
@@ -57,18 +52,11 @@ def check(urls: Urls, workspace: Folder, json: Json = False) -> int:
 
 def _seed_hosts(config: WebConfig, place: Workspace) -> set[str]:
     """A crawl that names no hosts stays on those of its seeds."""
-    from trawlnet.crawlers.web.source import read_seeds
-    from trawlnet.formats.url import split
-
     return {split(url).host for url in read_seeds(place.path, config.seeds)}
 
 
 def robots(file: RobotsFile, agent: Agent, urls: Urls) -> int:
     """Print `allow URL` or `deny URL` for each URL (or path), by a robots.txt on disk."""
-    from trawlnet.formats.malformed import Malformed
-    from trawlnet.formats.robots import parse_robots, product_token
-    from trawlnet.formats.url import request_url, split
-
     if not product_token(agent):
         raise UsageTrouble(f"no product token in {agent!r}", "begin it with a name, such as MyBot")
     rules = parse_robots(file.read_bytes(), agent)
@@ -86,9 +74,6 @@ def robots(file: RobotsFile, agent: Agent, urls: Urls) -> int:
 
 def canonical(workspace: Folder) -> int:
     """For each URL on stdin print `request URL<TAB>dedup key`, or `refused: why`."""
-    from trawlnet.formats.malformed import Malformed
-    from trawlnet.formats.url import request_url
-
     if workspace.exists() or workspace != default_workspace():
         find(workspace, "web")
     config = load_section(Workspace(workspace, "web"), WebConfig).config
@@ -101,3 +86,9 @@ def canonical(workspace: Folder) -> int:
         except Malformed as error:
             print(f"refused: {error}", flush=True)
     return 0
+
+
+_READS_WORKSPACE = (*PLAIN, Exit.NO_WORKSPACE)
+CHECK = Verb(check, "web check https://example.org/ -w ./site", _READS_WORKSPACE, "web")
+ROBOTS = Verb(robots, "web robots ./robots.txt trawlnet https://example.org/private", PLAIN, "web")
+CANONICAL = Verb(canonical, "web canonical < urls.txt", _READS_WORKSPACE, "web")

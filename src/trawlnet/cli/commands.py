@@ -1,0 +1,340 @@
+"""Every command there is: its name, where it lives, and its line of help."""
+
+from __future__ import annotations
+
+from trawlnet.cli.lazy import GroupRow, Row
+
+
+def _shared(crawler: str) -> tuple[Row, ...]:
+    """The verbs that mean the same for every crawler, made for the one at this place."""
+    return (
+        Row(
+            "status",
+            "trawlnet.cli.verbs:status",
+            "Show the state of the crawl. Works while a crawl is running.",
+            crawler,
+        ),
+        Row(
+            "failures",
+            "trawlnet.cli.verbs:failures",
+            "List keys whose last attempt failed. Works while a crawl is running.",
+            crawler,
+        ),
+        Row(
+            "retry",
+            "trawlnet.cli.verbs:retry",
+            "Reopen failed keys, so that the next crawl tries them again.",
+            crawler,
+        ),
+        Row(
+            "reset",
+            "trawlnet.cli.verbs:reset",
+            "Delete the crawl's state and output, after asking.",
+            crawler,
+        ),
+    )
+
+
+def _crawl(crawler: str) -> Row:
+    help = "Start the crawl, or continue it; the command is the same."
+    return Row("crawl", "trawlnet.cli.crawl:crawl", help, crawler)
+
+
+_REPOS, _PDS, _IDS, _WEB = (
+    "trawlnet.cli.repos:REPOS",
+    "trawlnet.cli.pds:PDS",
+    "trawlnet.cli.ids:IDS",
+    "trawlnet.cli.web:WEB",
+)
+
+REPOS = GroupRow(
+    "repos",
+    "Archive every ATProto repository.",
+    "repos status -w ./net",
+    (
+        _crawl(_REPOS),
+        *_shared(_REPOS),
+        Row(
+            "inspect",
+            "trawlnet.cli.archive:INSPECT",
+            "Show the header, the index and the contents of one segment; unpacks every record.",
+        ),
+        Row(
+            "tally",
+            "trawlnet.cli.archive:TALLY",
+            "Count repositories and records by collection, without unpacking records.",
+        ),
+        Row(
+            "verify",
+            "trawlnet.cli.archive:VERIFY",
+            "Check every byte of an archive: checksums, compression, records, order, index.",
+        ),
+        Row(
+            "cat",
+            "trawlnet.cli.archive:CAT",
+            "Print the records of one repository, one JSON object per line.",
+        ),
+        Row(
+            "compact",
+            "trawlnet.cli.archive:COMPACT",
+            "Remove blocks that later ones replace or that tombstones cover.",
+        ),
+        Row(
+            "plc",
+            "trawlnet.cli.plc:PLC",
+            "Mirror the PLC directory: every operation, and the current state of each DID.",
+        ),
+        Row("replay", "trawlnet.cli.replay:REPLAY", "Load an archive into the table repo_records."),
+        Row(
+            "query",
+            "trawlnet.cli.replay:QUERY",
+            "Run a SQL query on the tables, and print the rows.",
+        ),
+        Row(
+            "report",
+            "trawlnet.cli.repos_report:REPORT",
+            "Write a page about an archive: collections, PDSes, months, languages, sizes.",
+        ),
+    ),
+)
+
+PDS = GroupRow(
+    "pds",
+    "Find every PDS, and scan it for chosen collections.",
+    "pds discover -w ./net --relay wss://relay.example --contact you@example.org",
+    (
+        Row(
+            "discover",
+            "trawlnet.cli.pds_discover:DISCOVER",
+            "Find PDSes in every configured source.",
+        ),
+        Row(
+            "register",
+            "trawlnet.cli.pds_discover:REGISTER",
+            "Add one PDS to the registry, after checking that it is one.",
+        ),
+        Row(
+            "remove",
+            "trawlnet.cli.pds_bans:REMOVE",
+            "Delete a PDS from the registry, with its scan progress and its records.",
+        ),
+        Row(
+            "ban",
+            "trawlnet.cli.pds_bans:BAN",
+            "Remove a PDS or a whole domain, and never contact or register it again.",
+        ),
+        Row(
+            "unban",
+            "trawlnet.cli.pds_bans:UNBAN",
+            "Allow a PDS or a domain to be registered again.",
+        ),
+        Row("bans", "trawlnet.cli.pds_bans:BANS", "List bans and their reasons."),
+        Row("list", "trawlnet.cli.pds_list:LIST", "List known PDSes, ordered by URL."),
+        Row(
+            "scan",
+            "trawlnet.cli.pds_scan:SCAN",
+            "Scan PDSes now, each to its end, in slices of --scan-timeout.",
+        ),
+        Row(
+            "serve",
+            "trawlnet.cli.pds_serve:SERVE",
+            "Serve the registry: a web page, JSON rows, and an endpoint to register a PDS.",
+        ),
+        _crawl(_PDS),
+        *_shared(_PDS),
+        Row(
+            "report",
+            "trawlnet.cli.pds_report:REPORT",
+            "Write a page about the registry: status, sources, scans, records, failures.",
+        ),
+    ),
+)
+
+IDS = GroupRow(
+    "ids",
+    "Keep up with an API that hands out sequential ids.",
+    "ids status -w ./net",
+    (
+        _crawl(_IDS),
+        *_shared(_IDS),
+        Row(
+            "gaps",
+            "trawlnet.cli.ids_ledger:GAPS",
+            "List skipped ranges of ids, with the reason; the end is exclusive.",
+        ),
+        Row(
+            "missed",
+            "trawlnet.cli.ids_ledger:MISSED",
+            "List ids whose fetch failed; the crawl tries them again later.",
+        ),
+        Row(
+            "store",
+            "trawlnet.cli.ids_store:STORE",
+            "Store what a crawl has published: processed rows, and each raw report.",
+        ),
+        Row(
+            "simulate",
+            "trawlnet.cli.ids_simulate:SIMULATE",
+            "Run the scaling laws against a model of an API, in virtual time, and measure them.",
+        ),
+        Row(
+            "law",
+            "trawlnet.cli.ids_simulate:LAW",
+            "Apply the classic law to each reading on stdin, one JSON object per line.",
+        ),
+        Row(
+            "report",
+            "trawlnet.cli.ids_report:REPORT",
+            "Write a page about an ids crawl: lag, gaps, decisions, and the stored items.",
+        ),
+    ),
+)
+
+WEB = GroupRow(
+    "web",
+    "Crawl web sites.",
+    "web check https://example.org/ -w ./site",
+    (
+        Row(
+            "configure",
+            "trawlnet.cli.web_configure:CONFIGURE",
+            "Create a workspace: folders, a trawlnet.yaml with every key explained, seeds.txt.",
+        ),
+        Row(
+            "crawl",
+            "trawlnet.cli.web_crawl:CRAWL",
+            "Start the crawl from its seeds, or continue it; the command is the same.",
+        ),
+        Row(
+            "scrape",
+            "trawlnet.cli.web_crawl:SCRAPE",
+            "Fetch every URL of the discovery spool again, with the validators of the last answer.",
+        ),
+        Row(
+            "run",
+            "trawlnet.cli.web_crawl:RUN",
+            "Crawl, then fetch what other programs have put into the discovery spool.",
+        ),
+        Row(
+            "resume",
+            "trawlnet.cli.web_crawl:RESUME",
+            "Another name of run: every run continues where the last one stopped.",
+        ),
+        *_shared(_WEB),
+        Row(
+            "replay",
+            "trawlnet.cli.web_replay:REPLAY",
+            "Rebuild the page index and a pages CSV from the capture log and the stored bodies.",
+        ),
+        Row(
+            "check",
+            "trawlnet.cli.web_rules:CHECK",
+            "Say whether the crawl would visit a URL and as which page type, or why not.",
+        ),
+        Row(
+            "robots",
+            "trawlnet.cli.web_rules:ROBOTS",
+            "Print `allow URL` or `deny URL` for each URL (or path), by a robots.txt on disk.",
+        ),
+        Row(
+            "canonical",
+            "trawlnet.cli.web_rules:CANONICAL",
+            "For each URL on stdin print `request URL<TAB>dedup key`, or `refused: why`.",
+        ),
+        Row(
+            "report",
+            "trawlnet.cli.web_report:REPORT",
+            "Write a page about a web crawl: hosts, types, status codes, depth, sizes, hours.",
+        ),
+    ),
+)
+
+FLEET = GroupRow(
+    "fleet",
+    "Show and steer a crawl that many processes share.",
+    "fleet status --store redis://redis.example:6379/0",
+    (
+        Row("status", "trawlnet.cli.fleet:STATUS", "Show the state of every shard."),
+        Row(
+            "scale",
+            "trawlnet.cli.fleet:SCALE",
+            "Change the number of shards; only the lanes that must move are moved.",
+        ),
+        Row("pause", "trawlnet.cli.fleet:PAUSE", "Finish the tasks in flight, then wait."),
+        Row("resume", "trawlnet.cli.fleet:RESUME", "Continue after a pause."),
+        Row(
+            "drain",
+            "trawlnet.cli.fleet:DRAIN",
+            "Finish the tasks in flight, then end; the same crawl command continues later.",
+        ),
+        Row(
+            "stop",
+            "trawlnet.cli.fleet:STOP",
+            "End immediately; tasks in flight are repeated when the crawl continues.",
+        ),
+        Row(
+            "plan",
+            "trawlnet.cli.fleet_plan:PLAN",
+            "Estimate how long a crawl takes with N shards, its traffic and its storage.",
+        ),
+    ),
+)
+
+SIM = GroupRow(
+    "sim",
+    "Serve a small simulated network on loopback.",
+    "sim atproto --seed 1 --scale 0.1",
+    (
+        Row(
+            "atproto",
+            "trawlnet.cli.sim:ATPROTO",
+            "Serve a PLC directory, a relay, and PDSes with signed repositories.",
+        ),
+        Row(
+            "ids",
+            "trawlnet.cli.sim:IDS",
+            "Serve an API of sequential ids that grows in real time, with gaps.",
+        ),
+        Row(
+            "web",
+            "trawlnet.cli.sim:WEB",
+            "Serve web sites with robots.txt, sitemaps, redirects and traps.",
+        ),
+    ),
+)
+
+TRAWLNET = GroupRow(
+    "trawlnet",
+    "Crawl whole networks: find everything, fetch it politely, store it durably, and carry on "
+    "after being killed.",
+    "repos crawl -w ./net --contact you@example.org",
+    (
+        REPOS,
+        PDS,
+        IDS,
+        WEB,
+        FLEET,
+        SIM,
+        Row(
+            "logs",
+            "trawlnet.cli.logs:LOGS",
+            "Show the logs of crawls: failed attempts, held lanes, errors; newest last.",
+        ),
+        Row(
+            "dashboard",
+            "trawlnet.cli.dashboard:DASHBOARD",
+            "Serve a web page about the crawls of a workspace, running or not.",
+        ),
+        Row(
+            "config",
+            "trawlnet.cli.config:CONFIG",
+            "Show every config key: its value, and where it came from.",
+        ),
+        Row(
+            "doctor",
+            "trawlnet.cli.doctor:DOCTOR",
+            "Check what this machine has, and say what to type for the rest.",
+        ),
+        Row("version", "trawlnet.cli.version:VERSION", "Print the version."),
+    ),
+)
