@@ -148,12 +148,24 @@ def test_registering_is_by_any_spelling_and_refused_with_a_reason(tmp_path: Path
         assert refused.code == 1
         assert (refused.rows[0]["result"], refused.rows[0]["reason"]) == ("refused", reason)
     assert len(at_once("pds", "list", "-w", tmp_path, "--json").rows) == 1
+    for url in ("not a url", "ftp://pds.net-a.org", "https://user@pds.net-a.org"):
+        told = at_once("pds", "register", "-w", tmp_path, url)
+        assert told.code == 1 and "write it like https://pds.example" in told.err, told.err
+    address = at_once("pds", "ban", "-w", tmp_path, "127.0.0.1")
+    assert address.code == 0 and "below" not in address.err
+    assert "and all below it" in at_once("pds", "ban", "-w", tmp_path, "net-b.org").err
 
 
 def test_a_dead_server_is_a_failure_that_can_be_listed_and_put_back(tmp_path: Path) -> None:
     dead = f"http://127.0.0.1:{free_port()}"
     fast = ("--allow-private-hosts", "--requests-per-minute", 60_000)
-    ran = at_once("pds", "scan", "-w", tmp_path, dead, *fast, "--json")
+    scan = ("pds", "scan", "-w", tmp_path, dead, *fast, "--json")
+    # Nobody knows it: a mistyped name is told, and not asked for weeks.
+    ran = at_once(*scan)
+    assert (ran.code, ran.rows[0]["reason"], listed(tmp_path)) == (3, "connection_error", {})
+    register = ("pds", "register", "-w", tmp_path, dead, "--allow-private-hosts", "--no-ask")
+    assert at_once(*register).code == 0
+    ran = at_once(*scan)
     assert ran.code == 3
     assert (ran.rows[0]["result"], ran.rows[0]["reason"]) == ("failed", "connection_error")
     (failure,) = at_once("pds", "failures", "-w", tmp_path, "--json").rows
@@ -245,6 +257,24 @@ def test_other_collections_withdraw_nothing_and_are_named_when_nothing_fits(
     assert after["chive_record_count"] == before["chive_record_count"] > 0
     again = trawlnet(*scan, POSTS)
     assert again.code == 0 and "0 records read" in again.err and "hint" not in again.err
+
+
+def test_a_crawl_and_its_status_name_collections_that_nothing_fits(
+    network: Any, tmp_path: Path
+) -> None:
+    pace = ("--requests-per-minute", 60_000, "--plc-rps", 1000, "--max-records-per-pds", 100_000)
+    known = ("--plc-url", network.ready["plc"], "--allow-private-hosts", *pace)
+    url = network.ready["pds"][0]
+    register = ("pds", "register", "-w", tmp_path, url, "--allow-private-hosts", "--no-ask")
+    assert at_once(*register).code == 0
+    (row,) = at_once("pds", "status", "-w", tmp_path, "--json").rows
+    assert row["collections_without_records"] == [], "nothing was scanned yet"
+    (tmp_path / "trawlnet.yaml").write_text(f"pds:\n  collections: [{POSTS}, app.bksy.*]\n")
+    ran = trawlnet("pds", "crawl", "-w", tmp_path, "--once", *known)
+    assert "nothing that was scanned so far fits --collections app.bksy.*" in ran.err
+    assert POSTS not in ran.err.partition("fits --collections")[2]
+    (row,) = at_once("pds", "status", "-w", tmp_path, "--json").rows
+    assert row["collections_without_records"] == ["app.bksy.*"]
 
 
 def test_a_scan_that_looked_at_nothing_does_not_say_that_nothing_fits(

@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from made_segments import make_block
+from trawlnet.crawlers.atproto.identity import resolve
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.reachable import check_reachable
 from trawlnet.crawlers.repos import claims
-from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.archived import Archived, count_archived
 from trawlnet.crawlers.repos.claims import Census, Claim
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.repos.recheck import Rescue, reopen, stranded
 from trawlnet.crawlers.repos.work import LeftOut, Listed, Listing, RepoVisit, did_of, read_task
-from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.net.trouble import Trouble
 from trawlnet.sim.virtual import SimClock
+from trawlnet.sink.segments import SegmentSink
+from trawlnet.store.lmdb_notes import open_notes
 from trawlnet.store.memory import MemoryStore
 
 DIDS = ["did:plc:" + letter * 24 for letter in "abcd"]
@@ -174,3 +181,40 @@ def test_a_server_at_an_address_that_we_may_not_ask_leaves_the_crawl_incomplete(
     outcome = asyncio.run(handler(Listing(Listed.REPOS, ALIVE).task()))
     assert not outcome.reason.answer
     assert "private" in outcome.detail
+
+
+def test_a_user_name_in_a_url_is_told_as_that() -> None:
+    with pytest.raises(NotReady, match="user name or password") as caught:
+        check_reachable("https://me:secret@relay.example", allow_private=False)
+    assert "private" not in caught.value.hint and "secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("did", "why"), [("did:web:127.0.0.1", "a host that is not asked"), ("did:key:z6", "a method")]
+)
+def test_a_did_without_a_document_says_what_is_in_the_way(did: str, why: str) -> None:
+    outcome = asyncio.run(resolve(cast(Any, None), did, PLC))
+    assert isinstance(outcome, Outcome)
+    assert outcome.reason is Reason.REFUSED and why in outcome.detail
+
+
+def test_what_a_killed_crawl_had_archived_is_counted(tmp_path: Path) -> None:
+    """Its notes were not written down."""
+    archive, state = tmp_path / "archive", tmp_path / "notes"
+
+    async def run() -> int:
+        sink = await SegmentSink.open(archive, lambda: NOW, 1 << 30)
+        notes = open_notes(state)
+        archived = Archived(notes, archive, SimClock())
+        for number, did in enumerate(DIDS):
+            await sink.write([(Task(did, "host"), [make_block(did)])])
+            if number == 1:
+                await archived.note(dict.fromkeys(DIDS[:2], "3k"))
+                archived.close()  # That writes it down; there is no word of the rest.
+        notes.close()
+        counted = count_archived(state, archive)
+        await sink.close()
+        return counted
+
+    assert asyncio.run(run()) == len(DIDS)
+    assert count_archived(tmp_path / "nowhere", archive) == len(DIDS)

@@ -81,6 +81,7 @@ def inspect(file: OneFile, json: Json = False) -> int:
         for name, value in about.items():
             print(f"{name.replace('_', ' '):<14} {_plain(name, value)}")
         print("\n" + collection_table(counts, unpacked=True))
+        say("block checksums and records are not checked here: trawlnet repos verify does")
     return _tell_damage(counts.damage, json)
 
 
@@ -149,6 +150,11 @@ def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> i
         found = look_up(place, did)
         for damage in found.damage:
             say(str(damage))
+        if found.damage and (found.block is None or found.segment is None):
+            raise CliError(
+                f"{did} cannot be read from {place_shown(place)}: it may be in what is damaged",
+                _TRY_VERIFY,
+            )
         if found.block is None or found.segment is None:
             raise CliError(
                 f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"

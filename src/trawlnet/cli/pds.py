@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,17 @@ from trawlnet.crawlers.pds.build import open_parts, opened_registry, registry_pl
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
 from trawlnet.crawlers.pds.figures import by_process
 from trawlnet.crawlers.pds.presence import release_dead
+from trawlnet.crawlers.pds.routing import Routes
 from trawlnet.crawlers.pds.schedule import RegistryStore
-from trawlnet.engine.ports import Ledger
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
+from trawlnet.observe.metrics import Metrics
 from trawlnet.store.memory import MemoryStore
+from trawlnet.tables.registry_report import held_records
 from trawlnet.tables.scanned import Scanned
 
 
@@ -31,6 +36,24 @@ def _plan(config: PdsConfig) -> Plan:
         config.metrics_address,
         Webhook(config.webhook, config.webhook_shape),
     )
+
+
+@asynccontextmanager
+async def _open(
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Parts]:
+    async with open_parts(config, workspace, clock, metrics) as parts:
+        yield parts
+    for glob in await _unmatched(config, workspace, clock):
+        say(f"hint: nothing that was scanned so far fits --collections {glob}")
+
+
+async def _unmatched(config: PdsConfig, workspace: Path, clock: Clock) -> Sequence[str]:
+    """Globs that no record fits; none before a scan has come to its end."""
+    async with opened_registry(config, workspace) as registry:
+        if not (await registry.stats(clock.now())).attempts.get(Reason.OK):
+            return ()
+        return Routes(config.collections).unmatched(await held_records(registry.db))
 
 
 @asynccontextmanager
@@ -70,8 +93,9 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
     place = registry_place(config, workspace)
     if isinstance(place, Path) and not place.exists():
         return {}
+    clock = SystemClock()
     async with opened_registry(config, workspace) as registry:
-        now = SystemClock().now()
+        now = clock.now()
         # Who was killed here scans nothing, whatever the row still says.
         await release_dead(registry, state_folder(workspace), now)
         await registry.tidy(now)
@@ -88,6 +112,7 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
         "by_source": {str(name): count for name, count in stats.by_source.items()},
         "failures": {str(name): count for name, count in stats.failures.items()},
         "scanning": by_process(claims),
+        "collections_without_records": list(await _unmatched(config, workspace, clock)),
     }
 
 
@@ -95,7 +120,7 @@ PDS = Crawler(
     name="pds",
     config=PdsConfig,
     plan=_plan,
-    open=open_parts,
+    open=_open,
     ledger=_ledger,
     remote=_remote,
     forget=_forget,

@@ -19,6 +19,7 @@ from trawlnet.cli.verb import WRITES, Verb
 from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.pds.build import opened_registry
 from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.formats.domain import is_address
 from trawlnet.formats.origin import canonical_origin
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
@@ -144,7 +145,7 @@ def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
     for url in urls:
         say(f"removed: {url}")
     if banned:
-        say(f"banned: {banned}, and all below it")
+        say(f"banned: {banned}{'' if is_address(banned) else ', and all below it'}")
     elif not urls:
         say("not in the registry")
     else:

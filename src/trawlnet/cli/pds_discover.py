@@ -119,6 +119,8 @@ def register(
             say("hint: open private names and addresses: --allow-private-hosts")
         elif done.reason == "banned":
             say("hint: see trawlnet pds bans, and trawlnet pds unban")
+        elif done.reason in _SPELLINGS:
+            say(f"{_SPELLINGS[done.reason]}\nhint: write it like https://pds.example")
         elif done.reason in _FINDINGS:
             say(f"{_FINDINGS[done.reason]}\nhint: to enter it all the same: --no-ask")
     return Exit.ERROR if done.reason else Exit.DONE
@@ -140,6 +142,17 @@ async def _finding(config: PdsConfig, path: Path, url: str) -> str:
     return "" if finding is Finding.PDS else str(finding)
 
 
+_SPELLINGS = {
+    "empty": "no URL is given",
+    "too_long": "no URL is that long",
+    "not_a_url": "it is not the URL of a server",
+    "scheme": "a PDS is asked by https",
+    "port": "a PDS is asked at port 443",
+    "host": "the DNS has no such names",
+    "userinfo": "it has a user name before its host",
+    "example": "names of that kind are for examples",
+    "tunnel": "it is a tunnel to somebody's own machine, and soon gone",
+}
 _FINDINGS = {
     "forbidden": "it is at an address that is not connected to",
     "silent": "no connection to it, or no answer",

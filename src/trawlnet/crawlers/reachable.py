@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.formats.origin import Refusal, canonical_origin
+from trawlnet.formats.origin import Refusal, canonical_origin, names_user
 from trawlnet.net.guard import Guard, Refused
+from trawlnet.net.redact import redact
 
 PRIVATE_HINT = "for a server on this machine or in a private network add --allow-private-hosts"
 
 
 def check_reachable(url: str, *, allow_private: bool) -> None:
     """Raises NotReady for what no request would leave for, as far as its name tells."""
+    if names_user(url):
+        raise NotReady(
+            f"{redact(url)} is not asked: URL with a user name or password",
+            "write it without: https://HOST",
+        )
     refused = canonical_origin(url, allow_private=allow_private).refused
     try:
         if refused in (Refusal.PRIVATE, Refusal.ADDRESS):

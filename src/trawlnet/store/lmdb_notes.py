@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -75,15 +75,37 @@ def count_notes(path: Path, table: str) -> int:
 
 def note_values(path: Path, table: str) -> Iterator[bytes]:
     """Everything that a table holds, without making a notebook where there is none."""
+    for _, value in notes_in(path, table):
+        yield value
+
+
+def notes_in(path: Path, table: str) -> Iterator[tuple[bytes, bytes]]:
+    """The same, with the keys."""
+    with _looking(path, table) as txn:
+        if txn is not None:
+            yield from txn.cursor()
+
+
+def known_notes(path: Path, table: str, keys: Iterable[bytes]) -> set[bytes]:
+    """Which of the keys are there."""
+    with _looking(path, table) as txn:
+        return set() if txn is None else {key for key in keys if txn.get(key) is not None}
+
+
+@contextmanager
+def _looking(path: Path, table: str) -> Iterator[Any]:
+    """A reading transaction; None where there is no notebook, or one older than the table."""
     if not (path / "data.mdb").exists():
+        yield None
         return
-    try:
-        with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
+    with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
+        try:
             found = environment.open_db(table.encode(), create=False)
-            with environment.begin(db=found) as txn:
-                yield from txn.cursor().iternext(keys=False, values=True)
-    except lmdb.NotFoundError:
-        return  # Older than the table.
+        except lmdb.NotFoundError:
+            yield None
+            return
+        with environment.begin(db=found) as txn:
+            yield txn
 
 
 def _open(path: Path) -> Any:

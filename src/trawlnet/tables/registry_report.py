@@ -30,7 +30,7 @@ async def registry_figures(where: Path | str, now: float) -> RegistryFigures | N
     try:
         registry = Registry(db)
         return RegistryFigures(
-            await registry.stats(now), await registry.largest(_LARGEST), await _records(db)
+            await registry.stats(now), await registry.largest(_LARGEST), await held_records(db)
         )
     finally:
         await db.close()
@@ -48,8 +48,8 @@ async def account_counts(where: Path | str) -> Sequence[tuple[str, int | None]] 
         await db.close()
 
 
-async def _records(db: Relational) -> Mapping[str, int]:
-    """None where nothing was scanned yet: the tables are made by the first scan."""
+async def held_records(db: Relational) -> Mapping[str, int]:
+    """Live records by collection; none before the first scan, which makes the tables."""
     ((version,),) = await db.rows(named("versions", "current", db.dialect), {"folder": "scanned"})
     if not version:
         return {}

@@ -38,7 +38,8 @@ async def resolve(
     tombstone), `refused` ours; anything else may go away."""
     url = document_url(did, plc_url, allow_private=allow_private)
     if url is None:
-        return Outcome(Reason.REFUSED, detail="not a DID that can be looked up")
+        why = "a host that is not asked" if did.startswith("did:web:") else "a method without one"
+        return Outcome(Reason.REFUSED, detail=f"its document cannot be looked up: {why}")
     answer = await http.get(url, limits=_LIMITS)
     if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
         return outcome_of(answer)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from trawlnet.crawlers.pds.build import Scan
 from trawlnet.crawlers.pds.scan_parts import ScanResult, Verdict
 from trawlnet.crawlers.pds.verdict import conclude
+from trawlnet.engine.outcome import Blame
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry import PdsRow, Registry, Source, Which
+from trawlnet.tables.registry import PdsRow, Registered, Registry, Source, Which
 from trawlnet.tables.registry import Verdict as Entered
 
 BUSY = "being scanned by another process, or by one that died just now; try again in a while"
@@ -49,7 +50,24 @@ async def scan_named(bench: Bench, url: str) -> ScanResult | str:
     if entered.verdict is Entered.REFUSED:
         return entered.reason
     row = await registry.claim_one(entered.url, clock.now(), bench.lease, bench.owner)
-    return await _busy(bench, entered.url) if row is None else await _scan(bench, row)
+    if row is None:
+        return await _busy(bench, entered.url)
+    return await _unless_dead(bench, entered, await _scan(bench, row))
+
+
+async def _unless_dead(
+    bench: Bench, entered: Registered, result: ScanResult | str
+) -> ScanResult | str:
+    """A server that was unknown and did not answer stays unknown: a mistyped name would be asked
+    for weeks."""
+    is_dead = (
+        isinstance(result, ScanResult)
+        and result.verdict is Verdict.FAILED
+        and result.reason.blame is Blame.LANE
+    )
+    if is_dead and entered.verdict is Entered.NEW:
+        await bench.registry.remove(entered.url)
+    return result
 
 
 async def scan_account(
@@ -67,9 +85,10 @@ async def scan_account(
         return await _busy(bench, entered.url)
     try:
         await _keep_distance(bench, row)
-        return await scan(entered.url)
+        result = await scan(entered.url)
     finally:
         await registry.release(entered.url, bench.owner, clock.now(), begun=True)
+    return await _unless_dead(bench, entered, result)
 
 
 async def _claimed_by(bench: Bench, url: str, until: float) -> PdsRow | None:

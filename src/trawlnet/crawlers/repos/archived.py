@@ -23,7 +23,14 @@ from trawlnet.archive.tombstones import NAME, read_tombstones
 from trawlnet.engine.ports import Clock
 from trawlnet.formats import rca
 from trawlnet.store.errors import StoreError
-from trawlnet.store.lmdb_notes import KEY_MAX, Notes, note_values
+from trawlnet.store.lmdb_notes import (
+    KEY_MAX,
+    Notes,
+    count_notes,
+    known_notes,
+    note_values,
+    notes_in,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +40,7 @@ _WRITE_EVERY = 30.0  # or what has come in so many seconds: `status` reads what 
 _LOOKUPS_AT_ONCE = 2000  # Then others may run: a page of DIDs is long.
 TABLE = "revs"
 DROPS = "drops"
+_SEGMENTS = "segments"
 
 
 class Archived:
@@ -44,7 +52,7 @@ class Archived:
         self._written_at = -math.inf
         self._archive = archive
         self._revs = notes.table(TABLE)
-        self._segments = notes.table("segments")
+        self._segments = notes.table(_SEGMENTS)
         self._drops = notes.table(DROPS)
         self._pending: dict[str, str] = {}  # Empty: gone.
         self._left_out: dict[str, Mapping[str, int]] = {}
@@ -171,6 +179,23 @@ class Archived:
 
 def _fits(did: str) -> bool:
     return len(did.encode()) <= KEY_MAX
+
+
+def count_archived(notes: Path, archive: Path) -> int:
+    """Repositories in the archive, also those of a crawl that was killed before it noted them.
+    Read while a crawl may be writing: what it adds meanwhile is not counted."""
+    ends = {
+        name.decode(): msgspec.msgpack.decode(seen) for name, seen in notes_in(notes, _SEGMENTS)
+    }
+    recent: set[str] = set()
+    for path in sorted(archive.glob("*.rca")):
+        created, end = _end_of_blocks(path)
+        seen = ends.get(path.name, (created, 0))
+        start = max(rca.HEADER_SIZE, seen[1] if seen[0] == created else 0)
+        if start < end:
+            recent.update(head.did for head in _heads_in(path, start, end))
+    known = known_notes(notes, TABLE, [did.encode() for did in recent if _fits(did)])
+    return count_notes(notes, TABLE) + len(recent) - len(known)
 
 
 def left_out(workspace: Path) -> Counter[str]:
