@@ -21,6 +21,7 @@ from trawlnet.sim.ids import Cap, Embargo, Gap, Span, State, Traffic
 # Ids of one world cost time: fast counters are for long runs.
 FASTEST = 12.0 if os.environ.get("TRAWLNET_WORLDS", "1") == "1" else 500.0
 FIRST_TROUBLE = 400.0  # A crawl has found its pace by then, however few ids come.
+PROMISED = 128  # Ids; an island of so many is found in a gap of any size.
 _SERVICE = (0.02, 0.05, 0.11, 0.3, 0.9)
 
 
@@ -50,6 +51,13 @@ class Server:
     refusals: list[tuple[float, float]] = field(default_factory=list)  # Told when, to wait until.
     _tokens: float = 0.0
     _filled_at: float = 0.0
+    _absent: list[int] = field(default_factory=list)
+
+    def absent(self) -> list[int]:
+        """Ids that were asked for in vain; when the crawl is over."""
+        if not self._absent:
+            self._absent = sorted({i for _, i, v in self.log if v is Verdict.NOT_FOUND})
+        return self._absent
 
     def reply(self, ask: Ask, at: float) -> Answer:
         verdict = self._verdict(ask.id, at)
@@ -140,6 +148,8 @@ class Watched:
             if entry.mark is Mark.GAP:
                 self.run.gaps.append((entry.start, entry.end))
                 continue
+            if entry.mark in (Mark.UNSURVEYED, Mark.PENDING):
+                continue
             self.run.marks[entry.start] = entry.mark
             if entry.mark is Mark.DONE:
                 self.run.done[entry.start] += 1
@@ -217,7 +227,7 @@ def worlds(draw: st.DrawFn) -> World:
         draw(st.sampled_from([None, 1.0, 20.0])),
         draw(st.sampled_from([0.0, 0.005])),
         over=made.t,
-        bound=made.bound + 2.0 * delay,
+        bound=made.bound + 2.0 * delay + survey_bound(made),
     )
     return replace(world, end=world.over + world.bound + 240.0)
 
@@ -259,6 +269,15 @@ def crossing_bound(size: int, rate: float, silence: float) -> float:
     ages = 4.0 + math.log2(1.0 + silence / 20.0)
     probes = 0.3 * max(4.0, 0.25 * rate) / ages
     return 120.0 + 4.0 * math.sqrt(size / (0.45 * rate * probes))
+
+
+def survey_bound(made: _Making) -> float:
+    """Another: where leaps are near each other, the ground between is surveyed with one request in
+    ten, and one a second at least; again around each island that was found."""
+    if len(made.gaps) < 2:
+        return 0.0
+    probes = sum(max(2048.0, gap.size / 16.0) for gap in made.gaps)
+    return 400.0 + probes / max(1.0, 0.1 * made.rate)
 
 
 @st.composite
@@ -322,7 +341,7 @@ def unfetched(run: Run, world: World, patience: float) -> list[int]:
             continue
         late = otherwise - born > 0.6 * patience
         late = late or max(shown, traffic.opens_at(i)) + traffic.delay > since
-        if late or world.spoilt(i) or run.done[i] or on_island(world, i):
+        if late or world.spoilt(i) or run.done[i] or may_be_missed(run, world, i):
             continue
         prompt_one = otherwise - born < traffic.delay + 10.0 * traffic.delay_spread
         if prompt_one or written_off(run, i):
@@ -344,16 +363,39 @@ def handed_out(traffic: Traffic, t: float) -> list[int]:
     return ids + list(range(start, last + 1))
 
 
-def on_island(world: World, i: int) -> bool:
-    """Between two leaps, and for less time than it takes to find ids behind the first of them."""
-    born = world.traffic.allocated_at(i)
-    assert born is not None
-    gaps = sorted(world.traffic.gaps, key=lambda gap: gap.at)
-    for before, after in pairwise(gaps):
-        if before.at <= born <= after.at:
-            silence = 700.0
-            return after.at - before.at < crossing_bound(before.size, world.traffic.rate, silence)
-    return False
+def island_of(world: World, i: int) -> tuple[int, int] | None:
+    """The block between two leaps that holds this id."""
+    for (_, start), (end, _) in pairwise(world.traffic.gap_ranges()):
+        if start <= i < end:
+            return start, end
+    return None
+
+
+def may_be_missed(run: Run, world: World, i: int) -> bool:
+    """An id of an island that is too small to be promised, by how fine the gap was asked for."""
+    island = island_of(world, i)
+    gap = next(((start, end) for start, end in run.gaps if start <= i < end), None)
+    if island is None or gap is None or island[1] - island[0] >= PROMISED:
+        return False
+    return island[1] - island[0] < 2 * coarseness(run, *gap)
+
+
+def coarseness(run: Run, start: int, end: int) -> int:
+    """The longest way from one id that the server was asked for in vain to the next."""
+    absent = run.server.absent()
+    inside = absent[bisect_left(absent, start) : bisect_left(absent, end)]
+    return max(b - a for a, b in pairwise([start - 1, *inside, end]))
+
+
+def guessed(run: Run) -> list[tuple[int, int]]:
+    """Gaps of the ledger that were not asked for finely enough to be known."""
+    return [gap for gap in run.gaps if 2 * coarseness(run, *gap) > PROMISED]
+
+
+def served_twice(run: Run) -> list[int]:
+    """They are published twice."""
+    served = Counter(i for _, i, v in run.server.log if v in (Verdict.STORED, Verdict.FILTERED))
+    return [i for i, times in served.items() if times > 1]
 
 
 def wrongly_skipped(run: Run, world: World, patience: float) -> list[int]:

@@ -9,9 +9,11 @@ from tests.random_worlds.ids_world import (
     World,
     configs,
     crawl,
+    guessed,
     invented,
     rate_broken,
     repeated,
+    served_twice,
     unfetched,
     waits_broken,
     worlds,
@@ -32,6 +34,8 @@ def test_the_adaptive_crawl_keeps_its_promises(case: tuple[World, Controls]) -> 
     assert waits_broken(run) == []
     assert invented(run) == []
     assert repeated(run) == []
+    assert served_twice(run) == []
+    assert guessed(run) == []
     assert unfetched(run, world, controls.patience) == []
 
 
@@ -43,4 +47,6 @@ def test_the_classic_crawl_is_slow_and_polite(case: tuple[World, Controls]) -> N
     assert rate_broken(run, controls.max_rps) == []
     assert invented(run) == []
     assert repeated(run) == []
+    assert served_twice(run) == []
+    assert guessed(run) == []
     assert wrongly_skipped(run, world, controls.patience) == []

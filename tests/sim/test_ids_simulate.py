@@ -105,7 +105,7 @@ def _unsettled(rehearsal: Rehearsal, first: int) -> list[tuple[int, int]]:
 def test_an_anchor_crosses_a_gap_with_few_probes() -> None:
     traffic = ALL_SORTS["gap"]
     anchor: Callable[[float], int | None] = traffic.newest_visible
-    journal = rehearse(traffic, "adaptive", 600.0, anchor=anchor).journal
+    journal = rehearse(traffic, "adaptive", 1300.0, anchor=anchor).journal
     probes = sum(p is Purpose.PROBE for at, p, _ in journal.requests if at > 300.0)
     assert probes <= (20_000).bit_length() + 25
     assert journal.gaps

@@ -95,9 +95,14 @@ def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
     assert first(5000) == ["gap found"]
     assert first(5001) == []
     assert first(4999) == []
-    gap = Entry(100, 5000, Mark.GAP)
+    gap = Entry(100, 5000, Mark.UNSURVEYED)
     assert saw(watchman, Verdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
-    assert saw(watchman, Verdict.STORED, Purpose.FIRST, Entry(1, 5, Mark.GAP)) == []
+    assert saw(watchman, Verdict.STORED, Purpose.FIRST, Entry(1, 5, Mark.UNSURVEYED)) == []
+    finer = Entry(100, 5000, Mark.UNSURVEYED, "1 of 64 ids was asked for")
+    surveyed = Entry(100, 5000, Mark.GAP, "1 of 2 ids was asked for")
+    assert saw(watchman, Verdict.NOT_FOUND, Purpose.SURVEY, finer, surveyed) == []
+    island = Entry(100, 228, Mark.PENDING, "island")
+    assert saw(watchman, Verdict.STORED, Purpose.SURVEY, island) == ["island found"]
 
 
 def told_by_age(ages: Sequence[float]) -> list[tuple[int, str]]:

@@ -141,7 +141,7 @@ async def _gaps(config: Any, state: Path) -> list[Sequence[object]]:
     async with looked_at(config, state) as ledger:
         if ledger is None:
             return []
-        spans = await ledger.marked(Mark.GAP, Mark.HOLE, Mark.EMBARGOED)
+        spans = await ledger.marked(Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED)
         return [
             (str(s.start), str(s.end), s.end - s.start, str(mark_of(s.word)), reason_of(s.word))
             for s in reversed(spans[-_MANY:])

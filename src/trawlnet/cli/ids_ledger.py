@@ -22,7 +22,7 @@ Flags = Mapping[str, Any]
 
 # What lies behind the newest settled id and is not settled is listed, too: nothing is left
 # without a reason.
-_SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING)
+_SKIPPED = (Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING)
 
 
 def gaps(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:

@@ -33,6 +33,7 @@ _MEASURES = (
     ("m4_reversals", "Changes that undid the one before", "changes"),
     ("m5_gap_cross_s", "Time to cross the gap", "s"),
     ("m5_gap_requests", "Requests to cross the gap", "requests"),
+    ("m5_survey_requests", "Requests to survey gaps for islands", "requests"),
     ("m6_lost", "Ids lost", "ids"),
     ("m7_throttled", "Requests that were throttled", "requests"),
     ("m8_release_s", "Time to fetch what was withheld", "s"),

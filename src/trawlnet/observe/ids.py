@@ -65,6 +65,9 @@ class Standing:
     newest_age: float | None = None  # Seconds; None while no id is known.
 
 
+_SURVEY = "survey"  # Most of these find nothing, which says nothing about the crawl.
+
+
 class IdsMeter(Collector):
     """The same figures feed Prometheus, `status` and the alerts."""
 
@@ -89,7 +92,8 @@ class IdsMeter(Collector):
 
     def answered(self, asked: Asked, now: float) -> None:
         self.verdicts[asked.verdict] += 1
-        self._recent.add(now, asked.verdict)
+        if asked.purpose != _SURVEY:
+            self._recent.add(now, asked.verdict)
         self._purposes[(asked.purpose, asked.verdict)] += 1
         child = self._request_children.get(asked.word)
         if child is None:

@@ -9,6 +9,7 @@ from trawlnet.crawlers.ids.concurrency import Concurrency
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.embargo import Embargo
 from trawlnet.crawlers.ids.gapsearch import probe_says
+from trawlnet.crawlers.ids.ground import survey_rate
 from trawlnet.crawlers.ids.head import Head
 from trawlnet.crawlers.ids.lookout import Lookout
 from trawlnet.crawlers.ids.outage import Outage
@@ -39,6 +40,7 @@ class AdaptivePilot:
         pending: Iterable[tuple[int, int]] = (),
         beyond: int | None = None,
         embargoed: Iterable[int] = (),
+        unsurveyed: Iterable[tuple[int, int, int]] = (),
     ) -> None:
         cursor = first if beyond is None else max(first, beyond)
         self._controls = controls
@@ -50,7 +52,7 @@ class AdaptivePilot:
         self._walk = Walk(cursor, controls.step, pending)
         self._waiting = Waiting()
         self._waits = waits(controls.patience)
-        self._lookout = Lookout(self._head, self._walk)
+        self._lookout = Lookout(self._head, self._walk, unsurveyed)
         self._outage = Outage()
         self._embargo = Embargo(embargoed)
         self._settled = 0
@@ -65,6 +67,10 @@ class AdaptivePilot:
     @property
     def crew(self) -> int:
         return self._crew.size
+
+    @property
+    def unsurveyed_from(self) -> int | None:
+        return self._lookout.crossings.ground.lowest
 
     # --- What to ask for ---
 
@@ -89,7 +95,8 @@ class AdaptivePilot:
     def _gather(self, now: float, count: int) -> list[Ask]:
         """What matters most first; the order is the whole of the priorities."""
         made = [self._retry(i) for i in self._embargo.take_share(now, count)]
-        made.extend(Ask(i, Purpose.PROBE) for i in self._lookout.probes(now, count - len(made)))
+        probes = self._lookout.probes(now, count - len(made))
+        made.extend(self._lookout.crossings.ask(i) for i in probes)
         if self._waiting.next_at() <= now:
             self._again(now, count, made)
         if len(made) < count and self._walk.behind:
@@ -159,7 +166,7 @@ class AdaptivePilot:
                 return self._put_back(now, ask, now)  # No id is to blame for it.
         else:
             self._outage.answered(now - answer.took)
-        if ask.purpose is Purpose.PROBE:
+        if ask.purpose.looks:
             return self._probed(now, answer)
         if ask.purpose is Purpose.FIRST:
             self._learn(now, answer)
@@ -253,7 +260,7 @@ class AdaptivePilot:
     def _put_back(self, now: float, ask: Ask, due: float) -> Sequence[Entry]:
         """The answer says nothing about the id: ask again, and count no try."""
         i = ask.id
-        if ask.purpose is Purpose.PROBE:
+        if ask.purpose.looks:
             self._lookout.probed(now, i, None, None)
         elif i in self._embargo:
             self._embargo.again(i)
@@ -268,9 +275,7 @@ class AdaptivePilot:
         fetched = verdict.exists and self._walk.fetched_ahead(i)
         self._lookout.probed(now, i, probe_says(verdict), answer.happened_at)
         self._free(now)
-        gaps = self._lookout.crossings.gaps
-        entries = [Entry(*gap, Mark.GAP, "skipped by the counter") for gap in gaps]
-        gaps.clear()
+        entries = self._lookout.crossings.entries()
         if fetched and verdict is Verdict.EMBARGOED:
             self._embargo.hold(now, i)
             entries.append(Entry(i, i + 1, Mark.EMBARGOED))
@@ -303,7 +308,11 @@ class AdaptivePilot:
             stalled=self._lookout.stalled,
             embargoed=len(self._embargo),
         )
+        ground = self._lookout.crossings.ground
+        if ground:
+            wanted += survey_rate(wanted)
         rate = min(wanted, self._ceiling.value(now))
+        ground.retune(now, survey_rate(rate))
         self._pace.retune(now, rate)
         self._sent.tick(now)
         state = self._state(now)

@@ -131,10 +131,18 @@ async def open_parts(
             sink,
             gate,
             clock,
-            enough=lambda: config.until is not None and ledger.watermark >= config.until,
+            enough=lambda: _enough(config.until, ledger, askers),
             companions=companions,
             ledger=ledger,
         )
+
+
+def _enough(until: int | None, ledger: IdsLedger, askers: Askers) -> bool:
+    """Islands in the gaps below the last id belong to what was asked for."""
+    if until is None or ledger.watermark < until:
+        return False
+    unsurveyed = askers.pilot.unsurveyed_from
+    return unsurveyed is None or unsurveyed >= until
 
 
 def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> Server:

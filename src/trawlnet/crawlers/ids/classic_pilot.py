@@ -13,6 +13,7 @@ from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.counters import Counters
 from trawlnet.crawlers.ids.embargo import Embargo
 from trawlnet.crawlers.ids.gapchecker import GapChecker
+from trawlnet.crawlers.ids.ground import survey_rate
 from trawlnet.crawlers.ids.walk import Walk
 from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
 
@@ -24,6 +25,7 @@ _OFFLOAD_AFTER, _OFFLOAD_TRIES = 15.0, 6
 _OFFLOAD_MOST = 20_000  # Ids that may wait in the slow lane; what is more is missed at once.
 _OFFLOAD_FLYING = 50
 _PROBES = 16  # Requests in flight that the gap search may add.
+_SURVEYED = 0.2  # Of the budget; a share of that looks for islands in gaps.
 _FOUND = (Verdict.STORED, Verdict.FILTERED)
 
 
@@ -51,13 +53,14 @@ class ClassicPilot:
         pending: Iterable[tuple[int, int]] = (),
         beyond: int | None = None,
         embargoed: Iterable[int] = (),
+        unsurveyed: Iterable[tuple[int, int, int]] = (),
     ) -> None:
         self._controls = controls
         self._walk = Walk(first if beyond is None else max(first, beyond), controls.step, pending)
         self._pace = Pace(controls.max_rps)
         self._counters = Counters()
         self._embargo = Embargo(embargoed)
-        self._checker = GapChecker(self._walk)
+        self._checker = GapChecker(self._walk, unsurveyed)
         self._jobs: dict[int, _Job] = {}
         self._waiting: list[tuple[float, int]] = []
         self._held = dict.fromkeys(_Lane, 0)
@@ -81,6 +84,10 @@ class ClassicPilot:
         """What a metrics server says of the last period; None to go by our own counters."""
         self._outside = reading
 
+    @property
+    def unsurveyed_from(self) -> int | None:
+        return self._checker.crossings.ground.lowest
+
     # --- What to ask for ---
 
     def asks(self, now: float, room: int) -> Sequence[Ask]:
@@ -89,7 +96,7 @@ class ClassicPilot:
             return ()
         made = [Ask(i, Purpose.RETRY, 1) for i in self._embargo.take_share(now, min(1, count))]
         probes = self._checker.probes(now, min(count - len(made), _PROBES))
-        made.extend(Ask(i, Purpose.PROBE) for i in probes)
+        made.extend(self._checker.crossings.ask(i) for i in probes)
         self._due(now, count, made)
         self._take(_Lane.WORKER, self._setting.workers, count, made)
         self._take(_Lane.SUPER, self._checker.crew, count, made)
@@ -150,7 +157,7 @@ class ClassicPilot:
     def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
         ask, verdict = answer.ask, answer.verdict
         self._checker.heard(now, ask.id, answer)
-        if ask.purpose is Purpose.PROBE:
+        if ask.purpose.looks:
             return self._probed(answer)
         if ask.id in self._embargo:
             return self._embargo_answered(ask.id, verdict)
@@ -177,9 +184,7 @@ class ClassicPilot:
 
     def _probed(self, answer: Answer) -> Sequence[Entry]:
         i = answer.ask.id
-        gaps = self._checker.crossings.gaps
-        entries = [Entry(*gap, Mark.GAP, "skipped by the gap checker") for gap in gaps]
-        gaps.clear()
+        entries = self._checker.crossings.entries()
         if answer.verdict.exists and i not in self._jobs and self._walk.fetched_ahead(i):
             mark = Mark.EMBARGOED if answer.verdict is Verdict.EMBARGOED else Mark.DONE
             entries.append(Entry(i, i + 1, mark))
@@ -246,6 +251,7 @@ class ClassicPilot:
             self._began = now
             self._checker.begin(now)
             return self._decision(now, "starting")
+        self._checker.crossings.ground.retune(now, survey_rate(_SURVEYED * self._controls.max_rps))
         event = self._checker.check(now, self._counters, idle=self._held[_Lane.SUPER] == 0)
         if self._left > 0 or self._held[_Lane.WORKER] > 0:
             return self._decision(now, event) if event else None

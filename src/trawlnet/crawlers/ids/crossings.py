@@ -1,11 +1,16 @@
-"""Gaps that have been crossed and are still to be confirmed, and those inside old ranges."""
+"""Gaps that have been crossed: their edges are confirmed, and the ground between is surveyed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trawlnet.crawlers.ids.gapsearch import GapSearch
+from trawlnet.crawlers.ids.ground import Ground, Island
 from trawlnet.crawlers.ids.walk import Walk
+from trawlnet.crawlers.ids.words import Ask, Entry, Purpose
+
+_WALKED = 64  # Ids; where an island begins is not searched for among fewer: all are asked for.
 
 
 @dataclass(slots=True)
@@ -17,8 +22,8 @@ class _Crossing:
 class Crossings:
     """What turns out to lie before a block that was jumped to is given back to the walk."""
 
-    def __init__(self, walk: Walk) -> None:
-        self.gaps: list[tuple[int, int]] = []  # Known for good; whoever reads them clears them.
+    def __init__(self, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()) -> None:
+        self.ground = Ground(unsurveyed)
         self._walk = walk
         self._open: list[_Crossing] = []
 
@@ -30,22 +35,56 @@ class Crossings:
         """The rest of an old range looks like a gap; its end is known to exist."""
         self._open.append(_Crossing(GapSearch(start, end), end))
 
+    def entries(self) -> list[Entry]:
+        """What is to be written down, once."""
+        made = list(self.ground.entries)
+        self.ground.entries.clear()
+        return made
+
+    def ask(self, i: int) -> Ask:
+        """The request for an id that was taken."""
+        return Ask(i, Purpose.SURVEY if i in self.ground else Purpose.PROBE)
+
     def take(self, now: float, most: int) -> list[int]:
         taken: list[int] = []
         for crossing in list(self._open):
             taken += crossing.search.take(now, most - len(taken))
             self._advance(crossing)
+        taken += self.ground.take(now, most - len(taken))
+        for i in [i for i in taken if self._walk.is_ahead(i)]:
+            taken.remove(i)
+            self.answered(now, i, True)
         return taken
 
     def next_at(self, now: float) -> float:
-        return min((one.search.next_at(now) for one in self._open), default=float("inf"))
+        at = min((one.search.next_at(now) for one in self._open), default=float("inf"))
+        return min(at, self.ground.next_at(now))
 
     def answered(self, now: float, i: int, exists: bool | None) -> None:
+        if i in self.ground:
+            self.ground.answered(i, exists)
+            for island in self.ground.islands:
+                self._land(island)
+            self.ground.islands.clear()
+            return
         for crossing in self._open:
             if i in crossing.search:
                 crossing.search.answered(now, i, exists)
                 self._advance(crossing)
                 return
+
+    def _land(self, island: Island) -> None:
+        """Ids that are there bound the search for where their neighbours begin and end."""
+        low = island.start
+        for i in sorted((*island.hits, *island.unread)):
+            if i - low > _WALKED:
+                self.cross(low, i)
+            else:
+                self._walk.add(low, i)
+            if i in island.unread:
+                self._walk.add(i, i + 1)
+            low = i + 1
+        self._walk.add(low, island.end)
 
     def _advance(self, crossing: _Crossing) -> None:
         search = crossing.search
@@ -56,6 +95,5 @@ class Crossings:
             self._walk.add(*search.extra)
             search.extra = None
         if search.gap is not None:
-            if search.gap[0] < search.gap[1]:
-                self.gaps.append(search.gap)
+            self.ground.add(*search.gap)
             self._open.remove(crossing)

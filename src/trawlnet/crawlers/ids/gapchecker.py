@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from trawlnet.crawlers.ids.classic import Reading
 from trawlnet.crawlers.ids.combs import Comb
 from trawlnet.crawlers.ids.counters import Counters
@@ -25,8 +27,8 @@ class GapChecker:
     enough for the ids that must have come since, finds any block within reach; if there is none
     it was a stall, and the crawl stays where it is."""
 
-    def __init__(self, walk: Walk) -> None:
-        self.crossings = Crossings(walk)
+    def __init__(self, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()) -> None:
+        self.crossings = Crossings(walk, unsurveyed)
         self.left = 0  # Ids that the workers called in have still to take.
         self.crew = 0
         self._walk = walk
@@ -85,7 +87,12 @@ class GapChecker:
         return f"gap crossed: [{search.start}, {search.first})"
 
     def probes(self, now: float, most: int) -> list[int]:
-        taken = self._search.take(now, most) if self._search is not None else []
+        search = self._search
+        taken = search.take(now, most) if search is not None else []
+        for i in [i for i in taken if self._walk.is_ahead(i)]:
+            assert search is not None
+            taken.remove(i)
+            search.answered(now, i, True)
         return taken + self.crossings.take(now, most - len(taken))
 
     def next_at(self, now: float) -> float:
@@ -95,7 +102,7 @@ class GapChecker:
     def heard(self, now: float, i: int, answer: Answer) -> None:
         """Every answer goes past here."""
         verdict = answer.verdict
-        if answer.ask.purpose is not Purpose.PROBE:
+        if not answer.ask.purpose.looks:
             if verdict.exists and answer.ask.purpose is Purpose.FIRST:
                 self._found_at = now
             return

@@ -174,6 +174,7 @@ def ledger_row(ledger: IdsLedger) -> dict[str, Any]:
         "done": ledger.lengths[Mark.DONE],
         "holes": ledger.lengths[Mark.HOLE],
         "in_gaps": ledger.lengths[Mark.GAP],
+        "unsurveyed": ledger.lengths[Mark.UNSURVEYED],
         "withheld": ledger.lengths[Mark.EMBARGOED],
         "missed": ledger.lengths[Mark.MISSED],
     }

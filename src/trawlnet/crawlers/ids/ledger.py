@@ -152,7 +152,8 @@ class IdsLedger:
             Reason.PARSE_ERROR: missed[Reason.PARSE_ERROR],
         }
         known = self.beyond - (self.first or 0)
-        open_ = known - sum(settled.values())
+        # What is not surveyed is neither: most of it was never an id.
+        open_ = known - sum(settled.values()) - lengths[Mark.UNSURVEYED]
         return Counts(
             open=open_,
             waiting=open_,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
 
 from trawlnet.crawlers.ids.combs import Combs
@@ -27,12 +27,14 @@ _ANCHOR_LASTS, _ANCHOR_TRUSTED = 25.0, 600.0
 
 
 class Lookout:
-    def __init__(self, head: Head, walk: Walk) -> None:
+    def __init__(
+        self, head: Head, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()
+    ) -> None:
         self.highest = -1  # The highest id that was there, probes aside.
         self.stalled = False
         self.freed: list[int] = []  # Were held back during a stall, and may be asked for again.
         self.over = False  # A stall is; whoever reads it takes it back.
-        self.crossings = Crossings(walk)
+        self.crossings = Crossings(walk, unsurveyed)
         self._head = head
         self._walk = walk
         self._dry = 0
@@ -144,6 +146,9 @@ class Lookout:
         if self.stalled and now >= self._comb_at():
             self._comb(now)
         taken = self._search.take(now, most) if self._search else []
+        for i in [i for i in taken if self._walk.is_ahead(i)]:
+            taken.remove(i)
+            self.probed(now, i, True, None)
         return taken + self.crossings.take(now, most - len(taken))
 
     def _comb_at(self) -> float:

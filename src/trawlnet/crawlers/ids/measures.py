@@ -29,6 +29,7 @@ class Measures:
     m4_reversals: int
     m5_gap_cross_s: float | None
     m5_gap_requests: int
+    m5_survey_requests: int
     m6_lost: int
     m7_throttled: int
     m8_release_s: float | None
@@ -75,6 +76,7 @@ def measure(journal: Journal, moments: Moments) -> Measures:
         m4_reversals=reversals,
         m5_gap_cross_s=crossed,
         m5_gap_requests=_probes(journal, opened_at),
+        m5_survey_requests=sum(p is Purpose.SURVEY for _, p, _ in journal.requests),
         m6_lost=0,
         m7_throttled=sum(v is Verdict.THROTTLED for _, _, v in journal.requests),
         m8_release_s=_release(journal, moments.released_at),

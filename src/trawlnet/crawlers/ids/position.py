@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from trawlnet.crawlers.ids.marks import mark_of
+from trawlnet.crawlers.ids.ground import step_asked
+from trawlnet.crawlers.ids.marks import mark_of, reason_of, word_of
 from trawlnet.crawlers.ids.words import Mark
 from trawlnet.store.spans import Span
+
+# Gaps of ledgers that are older than the survey: only their edges were looked at.
+_NOT_LOOKED_INTO = frozenset(
+    word_of(Mark.GAP, f"skipped by the {who}") for who in ("counter", "gap checker")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +25,24 @@ class Position:
     beyond: int  # Nothing from here on was ever settled.
     pending: Sequence[tuple[int, int]]  # Ranges between the two that are not.
     embargoed: Sequence[tuple[int, int]]
+    unsurveyed: Sequence[tuple[int, int, int]] = ()  # Inside gaps; every so many were asked for.
 
 
 def position_of(spans: Iterable[Span], first: int, watermark: int, beyond: int) -> Position:
     pending: list[tuple[int, int]] = []
     embargoed: list[tuple[int, int]] = []
+    unsurveyed: list[tuple[int, int, int]] = []
     reached = watermark
     for span in spans:
         mark = mark_of(span.word)
         if mark is Mark.EMBARGOED:
             embargoed.append((span.start, span.end))
+        if mark is Mark.UNSURVEYED or span.word in _NOT_LOOKED_INTO:
+            unsurveyed.append((span.start, span.end, step_asked(reason_of(span.word))))
         if span.end > reached and mark is not Mark.PENDING:
             if span.start > reached:
                 pending.append((reached, span.start))
             reached = span.end
     if beyond > reached:
         pending.append((reached, beyond))
-    return Position(first, watermark, beyond, pending, embargoed)
+    return Position(first, watermark, beyond, pending, embargoed, unsurveyed)

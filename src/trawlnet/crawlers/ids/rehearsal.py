@@ -48,6 +48,8 @@ class Journal:
         match entry.mark:
             case Mark.GAP:
                 self.gaps.append((entry.start, entry.end))
+            case Mark.UNSURVEYED | Mark.PENDING:
+                pass  # What becomes of it is told later.
             case Mark.DONE:
                 self.embargoed.pop(entry.start, None)
                 self.asked.discard(entry.start)
@@ -101,7 +103,7 @@ class Rehearsal:
                 wake = now + _LEAST
 
     def _asked(self, ask: Ask) -> None:
-        if ask.purpose is not Purpose.PROBE:
+        if not ask.purpose.looks:
             self.journal.asked.add(ask.id)
             if ask.id >= self.journal.beyond:
                 self.journal.beyond = ask.id + 1
@@ -113,7 +115,7 @@ class Rehearsal:
             journal.fetched[i] = now
             if answer.happened_at is not None:
                 journal.lags.append((now, now - answer.happened_at))
-            if answer.ask.purpose is not Purpose.PROBE:
+            if not answer.ask.purpose.looks:
                 journal.reached(i, now)
         journal.note(pilot.answered(now, answer))
 

@@ -29,6 +29,7 @@ def as_report(facts: IdsFacts, place: str, now: float) -> Report:
         Tile("settled up to", str(facts.watermark)),
         Tile("behind", "unknown" if lag is None else f"{number(lag)} s"),
         Tile("in gaps", number(marks.get("gap", 0))),
+        Tile("not surveyed", number(marks.get("unsurveyed", 0))),
         Tile("holes", number(marks.get("hole", 0))),
         Tile("withheld", number(marks.get("embargoed", 0))),
         Tile("missed", number(missed), "bad" if missed else ""),
@@ -58,7 +59,8 @@ def _figures(facts: IdsFacts) -> list[Html]:
         bars("Ids by what is known of them", top(facts.marks), _IDS, first="mark"),
         bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
         bars("Largest ranges without an answer", _ranges(facts.largest), _IDS, first="range",
-             note="gap: skipped by the counter. hole: asked for until patience was used up."
+             note="gap: skipped by the counter, and surveyed. unsurveyed: between two known ids,"
+                  " and still searched for islands. hole: asked for until patience was used up."
                   " The end is not part of a range."),
         columns("Gaps by length", _lengths(facts.gap_lengths), Column("gaps"),
                 first="ids, at least"),

@@ -18,6 +18,7 @@ def pilot_for(config: IdsConfig, position: Position) -> Pilot:
         position.pending,
         position.beyond,
         embargoed,
+        position.unsurveyed,
     )
 
 

@@ -26,7 +26,7 @@ from trawlnet.tables.instance_report import InstanceFigures, instance_figures
 _LARGEST = 25
 _DECISIONS = 2000
 _SAMPLES = 20_000
-_SKIPPED = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING, Mark.MISSED)
+_SKIPPED = (Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING, Mark.MISSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,10 @@ class Walk:
         self._ahead.add(i)
         return True
 
+    def is_ahead(self, i: int) -> bool:
+        """Whether a probe has fetched this one: a second answer would be published again."""
+        return i in self._ahead
+
     def _fetched(self, i: int) -> bool:
         if self._ahead and i in self._ahead:
             self._ahead.discard(i)

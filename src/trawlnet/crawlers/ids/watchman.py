@@ -14,6 +14,7 @@ CRAWLER = "ids"
 OWN_ALERTS = frozenset((BEGAN, ENDED, Trouble.RUNAWAY))
 OUTAGE, OUTAGE_OVER = "outage", "outage over"
 KEY_REFUSED, GAP_FOUND, GAP_CROSSED = "key refused", "gap found", "gap crossed"
+ISLAND_FOUND = "island found"
 NEWEST_OLD = "newest id is old"
 _RUNAWAY_SHARE = 0.5  # Of all requests of the last minute that were errors ...
 _RUNAWAY_LEAST = 50  # ... of at least so many.
@@ -72,9 +73,7 @@ class Watchman:
         if answer.ask.purpose is Purpose.FIRST and answer.verdict.exists:
             alerts += self._leapt(now, answer.ask.id)
         for entry in entries:
-            if entry.mark is Mark.GAP and entry.end - entry.start >= _LARGE_GAP:
-                text = f"{entry.start} to {entry.end}: {entry.end - entry.start:,} ids skipped"
-                alerts.append(Alert(CRAWLER, GAP_CROSSED, text, now))
+            alerts += _entered(now, entry)
         return alerts
 
     def looked(self, now: float, figures: Figures) -> list[Alert]:
@@ -97,7 +96,7 @@ class Watchman:
         before, self._highest = self._highest, max(i, self._highest or i)
         if before is None or i - before <= _LARGE_GAP:
             return []
-        text = f"nothing was found between {before} and {i}; the crawl goes on there"
+        text = f"probes behind {before} found nothing before {i}; the crawl goes on there"
         return [Alert(CRAWLER, GAP_FOUND, text, now, Level.WARNING)]
 
     def _key(self, now: float, verdict: Verdict, refused: bool) -> list[Alert]:
@@ -145,6 +144,18 @@ class Watchman:
         self._old = True
         text = f"it is {age / 60:.0f} minutes old: ids have stopped coming, or cannot be fetched"
         return [Alert(CRAWLER, NEWEST_OLD, text, now, Level.WARNING, figures.fields())]
+
+
+def _entered(now: float, entry: Entry) -> list[Alert]:
+    size = entry.end - entry.start
+    if entry.mark is Mark.PENDING:
+        text = f"there are ids inside a gap, between {entry.start} and {entry.end}"
+        return [Alert(CRAWLER, ISLAND_FOUND, text, now)]
+    crossed = entry.mark is Mark.UNSURVEYED and not entry.reason
+    if not crossed or size < _LARGE_GAP:
+        return []
+    text = f"{entry.start} to {entry.end}: {size:,} ids look skipped, and are surveyed for islands"
+    return [Alert(CRAWLER, GAP_CROSSED, text, now)]
 
 
 def _tells(verdict: Verdict) -> bool:

@@ -30,7 +30,13 @@ class Purpose(StrEnum):
     RETRY = "retry"
     OFFLOAD = "offload"  # A retry in the slow lane, after the usual ones are used up.
     PROBE = "probe"  # Looks for the far side of a gap.
+    SURVEY = "survey"  # Looks for islands inside a gap that was crossed.
     CANARY = "canary"  # The one request that may go out during an outage.
+
+    @property
+    def looks(self) -> bool:
+        """Whether it is sent to see if an id is there: an id that is not is no failure."""
+        return self in (Purpose.PROBE, Purpose.SURVEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,8 @@ class Mark(StrEnum):
     PENDING = "pending"  # Asked for, or skipped over; to be asked (again).
     DONE = "done"
     HOLE = "hole"  # Asked for until the patience was used up, with later ids there.
-    GAP = "gap"  # Skipped by the counter: both sides are known.
+    UNSURVEYED = "unsurveyed"  # Both sides of a gap are known; islands may lie within.
+    GAP = "gap"  # Skipped by the counter: no comb has found an island.
     EMBARGOED = "embargoed"
     MISSED = "missed"  # Errors used up its tries; in the missed log.
 
@@ -110,3 +117,7 @@ class Pilot(Protocol):
     @property
     def crew(self) -> int:
         """How many of them are the law's own: what people are told."""
+
+    @property
+    def unsurveyed_from(self) -> int | None:
+        """The first id of the gaps that are still searched for islands; None if there is none."""

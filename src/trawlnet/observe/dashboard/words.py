@@ -20,6 +20,7 @@ NAMES: Mapping[str, str] = {
     "bytes_written": "archive",
     "segment_num": "newest segment",
     "in_gaps": "ids in gaps",
+    "unsurveyed": "ids in gaps not yet surveyed",
     "with_chive_records": "with records",
     "chive_records": "records seen",
 }
