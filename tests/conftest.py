@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # Its drivers are slow to load, and few tests need them.
     from tests.ids_sets import Servers
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE / "crash")]
+sys.path[:0] = [str(HERE), str(HERE / "crash"), str(HERE / "frozen")]
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

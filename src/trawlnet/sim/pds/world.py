@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from aiohttp import web
 
@@ -45,7 +46,13 @@ class PdsWorld:
         await self.served.close()
 
 
-async def serve_pdses(pdses: Sequence[SimPds], *, temper: Temper = DEFAULT_TEMPER) -> PdsWorld:
+async def serve_pdses(
+    pdses: Sequence[SimPds],
+    *,
+    temper: Temper = DEFAULT_TEMPER,
+    port: int = 0,
+    log: Path | None = None,
+) -> PdsWorld:
     by_address = {pds.address: pds for pds in pdses}
     world: PdsWorld
 
@@ -63,8 +70,8 @@ async def serve_pdses(pdses: Sequence[SimPds], *, temper: Temper = DEFAULT_TEMPE
         )
 
     bound = [pds.address for pds in pdses if pds.habit is not Habit.DEAD]
-    sockets = bind_hosts([LOOPBACK, *bound])
-    served = await serve(answer, sockets, clock=SystemClock())
+    sockets = bind_hosts([LOOPBACK, *bound], port)
+    served = await serve(answer, sockets, clock=SystemClock(), log=log)
     world = PdsWorld(pdses, served.port, served)
     world.settle_in()
     return world

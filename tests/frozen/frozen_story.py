@@ -1,0 +1,52 @@
+"""What the frozen copies must still say of themselves, whatever code looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from frozen_ice import notes
+
+from program import Ran, at_once
+from trawlnet.observe.dashboard.workspace import read_files
+from trawlnet.observe.history import read_history
+
+# Where it lies now, what leases and waits end with time, and what is said of a crawl that runs.
+_PASSING = {
+    *("workspace", "rate", "running", "seconds_behind", "ids_per_s", "newest_id_age_s"),
+    *("leased", "open", "waiting", "due", "active", "standby", "scanning"),
+}
+
+
+def said(*words: object) -> list[dict[str, Any]]:
+    return done(at_once(*words, "--json")).rows
+
+
+def done(ran: Ran, *codes: int) -> Ran:
+    assert ran.code in (codes or (0,)), ran.err
+    return ran
+
+
+def lasting(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in row if key not in _PASSING} for row in rows]
+
+
+def check_story(
+    crawler: str, folder: Path, *more: object, verbs: Sequence[str] = ("status", "failures")
+) -> None:
+    """Each verb prints what it printed when the copy was frozen."""
+    for verb in verbs:
+        then, now = notes(folder)[verb], said(crawler, verb, "-w", folder, *more)
+        # A later version may tell more of it, and must not tell anything else.
+        for old, new in zip(lasting(then), lasting(now), strict=True):
+            differ = {key: (old[key], new.get(key)) for key in old if new.get(key) != old[key]}
+            assert differ == {}, (verb, differ)
+
+
+def check_board(folder: Path, crawler: str) -> None:
+    """The files that a dashboard shows of a crawl that does not run."""
+    state = folder / "state" / crawler
+    samples = read_history(state / "history", 0.0)
+    assert samples and all(sample.values for sample in samples)
+    assert read_files(state).status["crawler"] == crawler

@@ -1,0 +1,253 @@
+"""Make the frozen copies anew: `python tests/frozen/make.py [NAME …]`.
+
+Only to freeze what a new version writes, beside what is here: a copy that is replaced proves
+nothing any more about the code that wrote the old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import frozen_ice as ice  # noqa: E402
+import frozen_worlds as worlds  # noqa: E402
+import yaml  # noqa: E402
+from frozen_commands import WEB_CONFIG, ids_range, ids_words, pds_words, repos_words, web_words  # noqa: E402
+
+import fleet_run as fleets  # noqa: E402 - Needs the path set above.
+import web_fleet  # noqa: E402
+from program import started, trawlnet  # noqa: E402
+from repos_run import blocks_written  # noqa: E402
+from servers import postgres_server, rabbitmq_server, redis_server  # noqa: E402
+from trawlnet.archive.segment import NoArchive  # noqa: E402
+from trawlnet.fleet.supervise import begin, supervise  # noqa: E402
+from trawlnet.formats.rca import RcaError  # noqa: E402
+from trawlnet.sink.capture_files import LOG  # noqa: E402
+from web_site import captures  # noqa: E402
+from world_thread import in_thread  # noqa: E402
+
+
+def told(*words: object) -> list[dict[str, Any]]:
+    ran = trawlnet(*words, "--json")
+    assert ran.code == 0, ran.err
+    return [{key: row[key] for key in row if key != "workspace"} for row in ran.rows]
+
+
+def note(folder: Path, **rows: Any) -> None:
+    (folder / "notes.json").write_text(json.dumps(rows, indent=1, sort_keys=True))
+
+
+def killed(words: tuple[object, ...], enough: Callable[[], bool], what: str, out: Path) -> None:
+    with started(*words, folder=out) as crawl:
+        crawl.until(enough, what)
+        crawl.process.kill()
+        crawl.process.wait()
+
+
+def archived(folder: Path) -> list[str]:
+    try:
+        return sorted(blocks_written(folder).elements())
+    except (NoArchive, RcaError):
+        return []  # Its first bytes are still to be written.
+
+
+def captured(folder: Path) -> list[str]:
+    return sorted(line.url for line in captures(folder)) if (folder / LOG).exists() else []
+
+
+def repos_killed(folder: Path, scratch: Path, *more: object) -> None:
+    with in_thread(worlds.repos_world(scratch / "log", latency=0.01)) as world:
+        words = repos_words(world, folder, 4, *more)
+        killed(words, lambda: len(archived(folder)) >= 10, "archived repos", scratch)
+        status = told("repos", "status", "-w", folder, *more)
+        failures = told("repos", "failures", "-w", folder, *more)
+        note(folder, status=status, failures=failures, archived=archived(folder))
+
+
+def repos_done(folder: Path, scratch: Path) -> None:
+    with in_thread(worlds.repos_world(scratch / "log")) as world:
+        where = ("-w", folder, "--plc-url", world.plc, "--allow-private-hosts")
+        told("repos", "plc", *where, "--plc-rps", 500)
+        done = trawlnet(*repos_words(world, folder, 200))
+        assert done.code == 0, done.err
+    told("repos", "replay", "-w", folder)
+    note(
+        folder,
+        status=told("repos", "status", "-w", folder),
+        failures=told("repos", "failures", "-w", folder),
+        archived=archived(folder),
+        tally=told("repos", "tally", folder / "archive"),
+    )
+
+
+def repos_redis(folder: Path, scratch: Path) -> None:
+    with redis_server() as server:
+        repos_killed(folder, scratch, "--redis-address", server.url)
+        ice.freeze_redis(server.url, folder)
+
+
+async def parts_in(archive: Path, supervising: asyncio.Task[Any]) -> None:
+    while len([path for path in archive.glob("parts/**/*") if path.is_file()]) < 4:
+        assert not supervising.done(), "too late"
+        await asyncio.sleep(0.02)
+
+
+def repos_fleet(folder: Path, scratch: Path) -> None:
+    async def main(url: str, world: Any) -> None:
+        archive = folder / "archive"
+        slow = {"default_pds_rps": 6.0, "small_pds_rps": 6.0}
+        config = fleets.fleet_config(world.ready_line(), url, str(archive), **slow)
+        runtime = fleets.Processes(fleets.job_of(config, scratch), scratch)
+        try:
+            async with fleets.commanded(config, runtime) as command:
+                await begin(command.keys, 2)
+                supervising = asyncio.create_task(supervise(command))
+                await parts_in(archive, supervising)
+                for shard in list(runtime.running):
+                    runtime.kill(shard)
+                supervising.cancel()
+        finally:
+            runtime.close()
+
+    with redis_server() as server:
+        with in_thread(worlds.repos_world(scratch / "log")) as world:
+            asyncio.run(main(server.url, world))
+        note(folder, status=told("fleet", "status", "--store", server.url))
+        ice.freeze_redis(server.url, folder)
+
+
+def web_killed(folder: Path, scratch: Path, *more: object) -> None:
+    (folder / "trawlnet.yaml").write_text(yaml.safe_dump({"web": WEB_CONFIG}))
+    with in_thread(worlds.web_world(scratch / "log", latency=0.02)) as world:
+        words = (*web_words(world, folder, 6), "--warc", *more)
+        killed(words, lambda: len(captured(folder)) >= 15, "captured pages", scratch)
+    note(
+        folder,
+        status=told("web", "status", "-w", folder, *more),
+        failures=told("web", "failures", "-w", folder, *more),
+        captured=captured(folder),
+    )
+
+
+def web_redis(folder: Path, scratch: Path) -> None:
+    with redis_server() as server:
+        web_killed(folder, scratch, "--redis-address", server.url)
+        ice.freeze_redis(server.url, folder)
+
+
+def web_fleet_(folder: Path, scratch: Path) -> None:
+    async def main(url: str, world: Any) -> None:
+        archive = folder / "archive"
+        slow = {"limits": {"req_per_sec": 8}}
+        config = web_fleet.web_fleet_config(world, url, str(archive), **slow)
+        runtime = fleets.Processes(web_fleet.web_job(config, scratch), scratch)
+        try:
+            async with web_fleet.web_command(config, runtime) as command:
+                await begin(command.keys, 2, "web")
+                supervising = asyncio.create_task(supervise(command))
+                await parts_in(archive, supervising)
+                for shard in list(runtime.running):
+                    runtime.kill(shard)
+                supervising.cancel()
+        finally:
+            runtime.close()
+
+    with redis_server() as server:
+        with in_thread(worlds.web_world(scratch / "log", latency=0.02)) as world:
+            asyncio.run(main(server.url, world))
+        note(folder, status=told("fleet", "status", "--store", server.url))
+        ice.freeze_redis(server.url, folder)
+
+
+def ids_killed(folder: Path, scratch: Path, *more: object, queue: str = "") -> None:
+    with in_thread(worlds.ids_world(scratch / "log")) as world:
+        first, until = ids_range(world.traffic)
+        words = (
+            *ids_words(world, folder),
+            "--max-rps",
+            60,
+            *more,
+            *(("--queue", queue) if queue else ()),
+        )
+
+        def far() -> bool:
+            now = folder / "state" / "ids" / "now.json"
+            return now.exists() and json.loads(now.read_bytes())["done"] > (until - first) // 3
+
+        killed(words, far, "progress", scratch)
+        if not more:
+            told("ids", "store", "-w", folder, "--drain")
+            killed(words, lambda: (scratch / "log").stat().st_size > 0, "a little more", scratch)
+    note(
+        folder,
+        status=told("ids", "status", "-w", folder, *more),
+        gaps=told("ids", "gaps", "-w", folder, *more),
+        missed=told("ids", "missed", "-w", folder, *more),
+    )
+
+
+def ids_redis(folder: Path, scratch: Path) -> None:
+    with redis_server() as server, rabbitmq_server() as queue:
+        ids_killed(folder, scratch, "--redis-address", server.url, queue=queue.url)
+        ice.freeze_redis(server.url, folder)
+
+
+def pds_killed(folder: Path, scratch: Path, *more: object) -> None:
+    with in_thread(worlds.pds_world(scratch / "log")) as world:
+        private = ("--allow-private-hosts", "--no-ask")
+        for pds in world.pdses:
+            told("pds", "register", "-w", folder, world.url(pds), *private, *more)
+        told("pds", "ban", "-w", folder, "pds.banned.org", "--reason", "it asked for it", *more)
+        words = (*pds_words(world, folder), "--requests-per-minute", 400, *more)
+        asked = lambda: sum(pds.asked["listRecords"] for pds in world.pdses)  # noqa: E731
+        killed(words, lambda: asked() >= 35, "some repos read", scratch)
+    note(
+        folder,
+        status=told("pds", "status", "-w", folder, *more),
+        list=told("pds", "list", "-w", folder, *more),
+        bans=told("pds", "bans", "-w", folder, *more),
+    )
+
+
+def pds_postgres(folder: Path, scratch: Path) -> None:
+    with postgres_server() as server:
+        pds_killed(folder, scratch, "--registry", server.url)
+        ice.freeze_postgres(server.url, folder)
+
+
+MADE = {
+    "repos-killed": repos_killed,
+    "repos-done": repos_done,
+    "repos-redis": repos_redis,
+    "repos-fleet": repos_fleet,
+    "web-killed": web_killed,
+    "web-redis": web_redis,
+    "web-fleet": web_fleet_,
+    "ids-killed": ids_killed,
+    "ids-redis": ids_redis,
+    "pds-killed": pds_killed,
+    "pds-postgres": pds_postgres,
+}
+
+
+def main() -> None:
+    for name in sys.argv[1:] or MADE:
+        with tempfile.TemporaryDirectory() as place:
+            folder, scratch = Path(place) / "frozen", Path(place) / "scratch"
+            folder.mkdir()
+            scratch.mkdir()
+            MADE[name](folder, scratch)
+            ice.freeze(name, folder)
+            print(f"{name}: {(ice.HERE / f'{name}.tar.xz').stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Ids that earlier code had begun to fetch: told of, carried on, and stored."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from frozen_commands import ids_range, ids_words
+from frozen_ice import notes, thaw, thaw_redis
+from frozen_story import check_board, check_story, done, said
+from frozen_worlds import ids_world
+
+from program import at_once, trawlnet
+from servers import redis_server
+from trawlnet.sim.ids.world import World
+from world_thread import in_thread
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    (tmp_path / "world").mkdir()
+    with in_thread(ids_world(tmp_path / "world" / "log")) as served:
+        yield served
+
+
+def asked(world: World) -> set[int]:
+    world.served._log.flush()
+    rows = map(json.loads, world.manifest.with_name("log").read_text().splitlines())
+    found = (re.search(r"CarnageReport/(\d+)", row["path"]) for row in rows)
+    return {int(one[1]) for one in found if one}
+
+
+def stored(folder: Path, until: int) -> list[int]:
+    with sqlite3.connect(folder / "state" / "ids" / "instances.db") as db:
+        query = "SELECT instance_id FROM instance WHERE instance_id < ? ORDER BY 1"
+        return [row[0] for row in db.execute(query, (until,))]
+
+
+def test_a_killed_crawl_is_told_of_carried_on_and_stored(world: World, tmp_path: Path) -> None:
+    folder = thaw("ids-killed", tmp_path / "w")
+    check_story("ids", folder, verbs=("status", "gaps", "missed"))
+    check_board(folder, "ids")
+    first, until = ids_range(world.traffic)
+    before = stored(folder, until)
+    done(at_once(*ids_words(world, folder), "--max-rps", 300), 4)
+    assert min(asked(world)) >= notes(folder)["status"][0]["watermark"], "settled, and asked again"
+    # One process has one embedded ClickHouse: it cannot be the tests'.
+    done(trawlnet("ids", "store", "-w", folder, "--drain"))
+    raids = [i for i in range(first, until) if world.traffic.is_raid(i)]
+    there = [i for i in raids if world.traffic.visible_at(i) is not None]
+    assert stored(folder, until) == there and set(before) <= set(there)
+    sql = f"SELECT instance_id FROM pgcr_raw WHERE instance_id < {until} ORDER BY 1"
+    rows = done(trawlnet("repos", "query", "-w", folder, sql, "--json")).rows
+    assert [int(row["instance_id"]) for row in rows] == there
+    assert at_once("ids", "report", "-w", folder, "-o", tmp_path / "r.html").code == 0
+
+
+def test_a_ledger_in_redis_is_told_of(tmp_path: Path) -> None:
+    folder = thaw("ids-redis", tmp_path / "w")
+    with redis_server() as server:
+        thaw_redis(folder, server.url)
+        where = ("--redis-address", server.url)
+        check_story("ids", folder, *where, verbs=("gaps", "missed"))
+        (now,), (then,) = said("ids", "status", "-w", folder, *where), notes(folder)["status"]
+        # The rest is told by the process that runs, for as long as it does.
+        for key in ("first", "watermark", "beyond", "done", "holes", "in_gaps", "settled"):
+            assert now[key] == then[key], key

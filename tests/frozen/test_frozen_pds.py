@@ -1,0 +1,88 @@
+"""Registries that earlier code has written: told of, and scans carried on from where they were."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from frozen_commands import pds_words
+from frozen_ice import thaw, thaw_postgres
+from frozen_story import check_story, done
+from frozen_worlds import COLLECTIONS, pds_world
+
+from program import at_once
+from servers import postgres_server
+from trawlnet.sim.pds import PdsWorld
+from trawlnet.tables.relational import Statement, open_relational
+from world_thread import in_thread
+
+TABLES = ("eprints", "reviews", "endorsements", "tags", "records")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[PdsWorld]:
+    (tmp_path / "world").mkdir()
+    with in_thread(pds_world(tmp_path / "world" / "log")) as served:
+        yield served
+
+
+def told(where: Path | str, sql: str) -> list[tuple[object, ...]]:
+    async def main() -> list[tuple[object, ...]]:
+        db = await open_relational(where)
+        try:
+            return await db.rows(Statement("told", sql))
+        finally:
+            await db.close()
+
+    return asyncio.run(main())
+
+
+def finished(where: Path | str) -> set[object]:
+    """DIDs whose records were all read and saved."""
+    return {row[0] for row in told(where, "SELECT did FROM scan_repos WHERE is_pending = 0")}
+
+
+def asked(world: PdsWorld, log: Path) -> Counter[str]:
+    """How often records of each DID were asked for."""
+    world.served._log.flush()
+    paths = [urlsplit(json.loads(line)["path"]) for line in log.read_text().splitlines()]
+    return Counter(parse_qs(p.query)["repo"][0] for p in paths if p.path.endswith("listRecords"))
+
+
+def check(world: PdsWorld, folder: Path, where: Path | str, *more: object) -> None:
+    check_story("pds", folder, *more, verbs=("status", "list", "bans"))
+    before = finished(where)
+    assert before
+    quick = ("--requests-per-minute", 60_000)
+    done(at_once(*pds_words(world, folder), *quick, *more))
+    uris = [row[0] for table in TABLES for row in told(where, f"SELECT uri FROM {table}")]
+    invalid = [row[0] for row in told(where, "SELECT uri FROM invalid_records")]
+    truth = [
+        f"at://{did}/{collection}/{rkey}"
+        for pds in world.pdses
+        for did, repo in pds.repos.items()
+        for collection in COLLECTIONS
+        for rkey in repo.records[collection]
+    ]
+    assert sorted(uris + invalid) == sorted(truth) and invalid
+    again = asked(world, folder.parent / "world" / "log")
+    assert before & again.keys() == set(), "read to the end, and asked again"
+
+
+def test_a_killed_scan_in_sqlite_is_told_of_and_carried_on(world: PdsWorld, tmp_path: Path) -> None:
+    folder = thaw("pds-killed", tmp_path / "w")
+    check(world, folder, folder / "state" / "pds" / "registry.db")
+
+
+def test_a_killed_scan_in_postgresql_is_told_of_and_carried_on(
+    world: PdsWorld, tmp_path: Path
+) -> None:
+    folder = thaw("pds-postgres", tmp_path / "w")
+    with postgres_server() as server:
+        thaw_postgres(folder, server.url)
+        check(world, folder, server.url, "--registry", server.url)

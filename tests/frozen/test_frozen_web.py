@@ -1,0 +1,92 @@
+"""Sites that earlier code had begun to crawl: told of, replayed and carried on."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from frozen_commands import web_words
+from frozen_ice import notes, thaw, thaw_redis
+from frozen_story import check_board, check_story, done
+from frozen_worlds import web_world
+
+from fleet_run import Tasks
+from program import at_once
+from servers import redis_server
+from trawlnet.sim.web import World
+from trawlnet.store.redis_fleet import Word
+from web_fleet import captured, pages_of, web_crawl_with, web_fleet_config, web_job
+from web_site import KEYS, asked, captures, forbidden, page_keys, reachable
+from world_thread import in_thread
+
+RPS = 500
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    (tmp_path / "world").mkdir()
+    with in_thread(web_world(tmp_path / "world" / "log")) as served:
+        yield served
+
+
+def requests(world: World) -> Counter[str]:
+    world.served._log.flush()
+    found = asked(world.manifest.with_name("log"))
+    return Counter({key: n for key, n in found.items() if not key.endswith("/robots.txt")})
+
+
+def check_carried_on(world: World, folder: Path) -> None:
+    wanted = reachable(world, "link", "sitemap")
+    found = Counter(page_keys(folder))
+    assert found.keys() == wanted and set(found.values()) == {1}
+    now, then = requests(world), notes(folder)
+    assert now.keys() & forbidden(world) == set()
+    before = {KEYS.key(url) for url in then["captured"]}
+    settled = then["status"][0]["settled"]["ok"]
+    # Robots and sitemaps are settled, too, and have no capture: this is the least there can be.
+    assert len(before & now.keys()) <= max(0, len(then["captured"]) - settled) + IN_FLIGHT
+    assert {row["key"] for row in then["failures"]} & now.keys() == set()
+
+
+IN_FLIGHT = 4  # Captures on disk that the kill kept from being settled: one for each host.
+
+
+def test_a_killed_crawl_is_told_of_replayed_and_carried_on(world: World, tmp_path: Path) -> None:
+    folder = thaw("web-killed", tmp_path / "w")
+    check_story("web", folder)
+    check_board(folder, "web")
+    assert sorted(line.url for line in captures(folder)) == notes(folder)["captured"]
+    done(at_once("web", "replay", "-w", folder))
+    done(at_once(*web_words(world, folder, RPS), "--warc"), 0, 3)
+    check_carried_on(world, folder)
+    (first, *_) = sorted((folder / "logs").glob("pages-*.csv"))
+    with first.open(newline="") as file:
+        assert {row["url"] for row in csv.DictReader(file)} <= set(notes(folder)["captured"])
+    assert list((folder / "warc").glob("*.open")) == [], "what the kill left open is closed"
+    assert at_once("web", "report", "-w", folder, "-o", tmp_path / "r.html").code == 0
+
+
+def test_a_crawl_in_redis_is_told_of_and_carried_on(world: World, tmp_path: Path) -> None:
+    folder = thaw("web-redis", tmp_path / "w")
+    with redis_server() as server:
+        thaw_redis(folder, server.url)
+        where = ("--redis-address", server.url)
+        check_story("web", folder, *where)
+        done(at_once(*web_words(world, folder, RPS), "--warc", *where), 0, 3)
+        check_carried_on(world, folder)
+
+
+def test_a_fleet_carries_on_and_lists_the_parts(world: World, tmp_path: Path) -> None:
+    folder = thaw("web-fleet", tmp_path / "w")
+    archive = str(folder / "archive")
+    with redis_server() as server:
+        thaw_redis(folder, server.url)
+        config = web_fleet_config(world, server.url, archive)
+        runtime = Tasks(web_job(config, tmp_path))
+        assert asyncio.run(web_crawl_with(config, runtime)) is Word.DONE
+    found = pages_of(captured(archive))
+    assert found.keys() == reachable(world, "link", "sitemap") and set(found.values()) == {1}
