@@ -107,7 +107,7 @@ async def main() -> None:
     finally:
         await runner.cleanup()
     print(f"{len(sink.names)} things stored, for example: {sorted(sink.names.values())[:3]}")
-    for reason, count in control.tally.most_common():
+    for reason, count in control.figures.tally.most_common():
         print(f"{count:4} tries came to {reason}")
 
 

@@ -79,7 +79,7 @@ async def run_config(config: ReposConfig, workspace: Path) -> Crawled:
         store: Ledger = parts.store  # type: ignore[assignment]
         failures = {one.key: one async for one in store.failures()}
         text = (await scrape.text()).decode()
-        return Crawled(ending, await store.counts(), failures, metrics, control.tally, text)
+        return Crawled(ending, await store.counts(), failures, metrics, control.figures.tally, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ async def crawled(
         ending = await crawl(parts, engine_limits(config), control)
         store: Ledger = parts.store  # type: ignore[assignment]
         failures = {one.key: one async for one in store.failures()}
-        return Crawled(ending, await store.counts(), control.settled, failures)
+        return Crawled(ending, await store.counts(), control.figures.settled, failures)
 
 
 async def scraped(
@@ -82,7 +82,7 @@ async def scraped(
     async with opened as parts:
         control = Control(config.limits.global_concurrency)
         ending = await crawl(parts, engine_limits(config), control)
-        return Crawled(ending, await parts.store.counts(), control.settled)
+        return Crawled(ending, await parts.store.counts(), control.figures.settled)
 
 
 def index(workspace: Path) -> dict[str, Page]:

@@ -46,7 +46,7 @@ class Views:
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
-        assert sums["trawlnet_attempts_total"] == sum(self._scrape.control.tally.values())
+        assert sums["trawlnet_attempts_total"] == sum(self._scrape.control.figures.tally.values())
         open_ = sum(one.word is None and not one.scheduled for one in fates.keys.values())
         assert sums["trawlnet_open_tasks"] >= open_  # A leased revisit is open, too.
 

@@ -193,7 +193,7 @@ class _Crawling:
 
     def _judge_end(self, run: Run, ending: Ending, control: Control, law: RunLaw) -> None:
         assert not law.running and not law.answers, "something was left unsettled"
-        assert +control.tally == law.tally
+        assert +control.figures.tally == law.tally
         limited = run.most_tasks is not None or run.most_seconds is not None
         if ending is not Ending.DONE:
             assert limited or run.drain_at is not None, ending

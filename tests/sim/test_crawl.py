@@ -43,7 +43,7 @@ def test_every_attempt_ends_in_exactly_one_reason():
         crawling = Setup(numbered_pages(300))
         await crawling.run()
         counts = await crawling.store.counts()
-        assert dict(crawling.control.tally) == dict(counts.attempts)
+        assert dict(crawling.control.figures.tally) == dict(counts.attempts)
         tried = {r: n for r, n in counts.attempts.items() if r is not Reason.PARKED}
         assert tried == dict(crawling.world.answers)
 
@@ -422,10 +422,10 @@ def test_pause_starts_nothing_new_and_resume_goes_on():
             await crawling.clock.sleep(1.0)
             crawling.control.pause()
             await crawling.clock.sleep(100.0)
-            before = sum(crawling.control.tally.values())
+            before = sum(crawling.control.figures.tally.values())
             await crawling.clock.sleep(1000.0)
-            assert sum(crawling.control.tally.values()) == before < 200
-            assert crawling.control.in_flight == 0
+            assert sum(crawling.control.figures.tally.values()) == before < 200
+            assert crawling.control.figures.in_flight == 0
             crawling.control.resume()
 
         await asyncio.gather(meddle(), crawling.run())
@@ -553,7 +553,7 @@ def test_limits_on_tasks_and_time_end_the_run_exactly():
     async def main():
         crawling = Setup(numbered_pages(300), most_tasks=57)
         assert await crawling.run() is Ending.LIMIT
-        assert sum(crawling.control.tally.values()) == 57
+        assert sum(crawling.control.figures.tally.values()) == 57
         crawling = Setup(numbered_pages(3000), most_seconds=20.0)
         assert await crawling.run() is Ending.LIMIT
         assert crawling.clock.now() < 30.0

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 
-from trawlnet.engine.control import Ending
+import pytest
+
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
@@ -168,7 +172,7 @@ def test_no_task_is_begun_beyond_the_limit_however_many_may_run_at_once():
         tasks = [Task(f"k{n}", f"l{n}") for n in range(50)]
         crawling = Setup([Page(tasks, "1")], handler=handler, workers=100, most_tasks=7)
         assert await crawling.run() is Ending.LIMIT
-        assert sum(crawling.control.tally.values()) == 7
+        assert sum(crawling.control.figures.tally.values()) == 7
 
     run_sim(main())
 
@@ -204,5 +208,43 @@ def test_a_task_whose_lane_is_parked_comes_back_when_the_lane_is_free():
         assert await crawling.run() is Ending.DONE
         assert len(begun) == 2 and begun[1] >= 300.0
         assert (await crawling.store.counts()).attempts == {Reason.PARKED: 1, Reason.OK: 1}
+
+    run_sim(main())
+
+
+def test_a_crawl_without_a_source_works_off_its_store_and_one_without_a_sink_drops_nothing():
+    async def main():
+        store = MemoryStore()
+        await store.feed(Page([Task(f"k{n}", "l") for n in range(3)], "1"))
+        crawling = Setup([], store=store, manners=Manners(rate=math.inf))
+        gate, clock, control = crawling.gate, crawling.clock, crawling.control
+
+        async def nothing(task):
+            return Outcome(Reason.OK)
+
+        parts = Parts(None, store, nothing, None, gate, clock)
+        assert await crawl(parts, Limits(), control) is Ending.DONE
+        assert (await store.counts()).settled == {Reason.OK: 3}
+
+        async def something(task):
+            return Outcome(Reason.OK, items=["a result"])
+
+        await store.feed(Page([Task("k3", "l")], "2"))
+        with pytest.raises(TypeError, match="k3: items for a crawl that has no sink"):
+            await crawl(replace(parts, handler=something), Limits(), Control(1))
+        assert (await store.counts()).open == 1
+
+    run_sim(main())
+
+
+def test_a_lane_is_woken_even_before_the_crawl_begins():
+    async def main():
+        control = Control(1)
+        control.wake("l")
+        control.wake("l")
+        assert control.changed.is_set()
+        assert list(control.woken()) == ["l"]
+        assert list(control.woken()) == [], "each is told once"
+        assert (control.figures.lanes.with_work(), control.figures.lanes.longest()) == (0, 0.0)
 
     run_sim(main())

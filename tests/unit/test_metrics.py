@@ -112,7 +112,7 @@ def test_a_scrape_agrees_with_the_store_in_the_middle_and_at_the_end() -> None:
         async with serving_metrics(scrape.text, "127.0.0.1:0") as url:
             running = asyncio.create_task(crawl(parts, limits, control))
             await handler.reached.wait()
-            while sum(control.tally.values()) < handler.half:
+            while sum(control.figures.tally.values()) < handler.half:
                 await asyncio.sleep(0.001)
             middle, tried = samples(await fetch(url)), sum((await store.counts()).attempts.values())
             handler.looked.set()
@@ -219,7 +219,7 @@ def test_every_series_that_all_crawlers_share_is_exported() -> None:
 def test_two_runs_in_one_process_do_not_mix() -> None:
     async def scrape_of(tries: int) -> Samples:
         clock, control = SystemClock(), Control(1)
-        control.tally[Reason.OK] = tries
+        control.figures.tally[Reason.OK] = tries
         return samples((await watching(Metrics("toy", clock), control).text()).decode())
 
     for tries in (3, 4):

@@ -39,7 +39,7 @@ class Ended:
 
     @property
     def story(self) -> str:
-        settled = self.control.settled
+        settled = self.control.figures.settled
         came_of_it = listed(settled) if any(settled.values()) else "nothing new"
         return f"{_ENDINGS[self.ending]} after {duration(self.seconds)}: {came_of_it}"
 
@@ -78,7 +78,10 @@ def emit_summary(ended: Ended) -> None:
     row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
     row |= {"left_out": ended.left_out} if ended.left_out else {}
-    row |= {"fed": control.fed, "run": {"attempts": control.tally, "settled": control.settled}}
+    row |= {
+        "fed": control.figures.fed,
+        "run": {"attempts": control.figures.tally, "settled": control.figures.settled},
+    }
     try:
         emit(row | status_row(crawler, ended.counts))
     except BrokenPipeError:

@@ -28,7 +28,7 @@ def steered_by_signals(
             running.cancel()
             return "the crawl has not begun"
         control.drain()
-        return f"finishing {tasks(control.in_flight)}"
+        return f"finishing {tasks(control.figures.in_flight)}"
 
     loop.add_signal_handler(signal.SIGUSR1, asked.set)
     loop.add_signal_handler(signal.SIGHUP, reload)
@@ -53,7 +53,7 @@ class ControlFiles:
         control = self._control
         if control.ending is None and (found := self._workspace.flag("stop")):
             control.drain()
-            say(f"{shown(found)} is there: finishing {tasks(control.in_flight)}")
+            say(f"{shown(found)} is there: finishing {tasks(control.figures.in_flight)}")
             say(f"hint: remove {shown(found)} before you crawl again")
         found = self._workspace.flag("pause")
         if found and not control.paused:

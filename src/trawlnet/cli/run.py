@@ -237,7 +237,7 @@ class _Run(Generic[C]):
             "cursor": await cursor_of(_position(parts)),
             "running": os.getpid(),
             "workers": self.control.workers,
-            "rate": round(self.control.window.rate(now), 2),
+            "rate": round(self.control.figures.window.rate(now), 2),
         }
         try:
             write_snapshot(self.job.workspace, row)

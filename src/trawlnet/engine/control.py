@@ -1,14 +1,12 @@
-"""The handle on a running crawl: pause it, resize it, drain it, and read how it is doing."""
+"""The handle on a running crawl: pause it, resize it, wake a lane, drain it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection
 from enum import StrEnum
 
-from trawlnet.engine.outcome import Reason, Receipt
-from trawlnet.engine.window import Window
+from trawlnet.engine.figures import Figures
 
 
 class Ending(StrEnum):
@@ -18,25 +16,16 @@ class Ending(StrEnum):
 
 
 class Control:
-    """Written by people and signals, read by the crawl; and the other way round for figures."""
+    """Written by people, signals and companions, read by the crawl."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
         self._paused = False
+        self._woken: set[str] = set()
         self.ending: Ending | None = None
         self.changed = asyncio.Event()  # Something happened that the dispatcher should look at.
-        self.started = 0  # Tasks of this run, however they ended.
-        self.in_flight = 0
-        self.tally: Counter[Reason] = Counter()  # Every try of this run by its reason.
-        self.settled: Counter[Reason] = Counter()  # Keys of this run by their last word.
-        self.window = Window()
-        self.fed = 0  # Tasks that the source added in this run.
-        self.source_dry = False
         self.relist = False  # The store's lanes should be read again.
-        self.lanes_with_work: Callable[[], int] = lambda: 0  # Set by the crawl.
-        self.longest_lane: Callable[[], float] = lambda: 0.0  # Seconds; set by the crawl.
-        # Set by the crawl: a lane may have work now that its last lease did not tell of.
-        self.wake: Callable[[str], None] = lambda lane: None
+        self.figures = Figures()  # What the crawl writes, of this run.
 
     @property
     def workers(self) -> int:
@@ -71,11 +60,12 @@ class Control:
         self.ending = self.ending or ending
         self.changed.set()
 
-    def settled_batch(self, receipts: Sequence[Receipt], now: float) -> None:
-        for reason, tries in Counter([receipt.reason for receipt in receipts]).items():
-            self.tally[reason] += tries
-            self.window.add(reason, now, tries)
-        self.settled.update(
-            [one.reason for one in receipts if one.next is None or one.reason.success]
-        )
+    def wake(self, lane: str) -> None:
+        """A lane may have work now that its last lease did not tell of."""
+        self._woken.add(lane)
         self.changed.set()
+
+    def woken(self) -> Collection[str]:
+        """Lanes to look at; each is told once."""
+        woken, self._woken = self._woken, set()
+        return woken

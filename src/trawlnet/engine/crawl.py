@@ -25,14 +25,11 @@ log = logging.getLogger(__name__)
 
 async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
     """Run until the source is dry and every task is settled, or until told to stop."""
-    floor = Floor(parts, limits, control)
-    control.lanes_with_work = lambda: floor.lanes_with_work
-    control.longest_lane = floor.longest_lane
-    control.wake = floor.wake
     parts.gate.closing = lambda: control.ending is Ending.DRAINED
     try:
         async with asyncio.TaskGroup() as group:
-            floor.group = group
+            floor = Floor(parts, limits, control, group)
+            control.figures.lanes = floor.agenda
             feeding = group.create_task(_feed(floor, parts.feed))
             renewing = group.create_task(_renew(floor))
             settling = group.create_task(settle(floor))
@@ -50,20 +47,20 @@ async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
 async def _feed(floor: Floor, feed: Feed | None) -> None:
     if feed is not None:
         await _feed_from(floor, feed.source, feed.frontier)
-    floor.control.source_dry = True
+    floor.figures.source_dry = True
     floor.control.changed.set()
 
 
 async def _feed_from(floor: Floor, source: Source, frontier: Frontier | None) -> None:
     """Pull pages from the source, no faster than the store is worked off."""
-    control = floor.control
+    agenda, figures = floor.agenda, floor.figures
     async for page in source.pages(await frontier.cursor() if frontier else None):
-        control.fed += await frontier.feed(page) if frontier else len(page.tasks)
+        figures.fed += await frontier.feed(page) if frontier else len(page.tasks)
         for lane, tasks in Counter(task.lane for task in page.tasks).items():
-            floor.count(lane, tasks)
+            agenda.count(lane, tasks)
         for lane, due in _earliest(page).items():
-            floor.note(lane, due)
-        control.changed.set()
+            agenda.note(lane, due)
+        floor.control.changed.set()
         while _is_enough(floor, await floor.parts.store.counts()):
             await _relieved(floor)
 
@@ -82,7 +79,7 @@ def _is_enough(floor: Floor, counts: Counts) -> bool:
     """Whether the source should wait. What blocked lanes hold is not worked off, however long it
     waits; and a few lanes alone cannot use all workers, so that others are looked for."""
     limits, left = floor.limits, counts.open - counts.blocked
-    if floor.lanes_with_work < limits.few_lanes:
+    if floor.agenda.with_work() < limits.few_lanes:
         return left > limits.highest_water
     return left > limits.high_water
 
@@ -98,13 +95,14 @@ async def _work(floor: Floor, task: Task) -> None:
     """One try at one task, from lease to outcome."""
     outcome = await _try(floor, task)
     hold = floor.parts.gate.observe(outcome.lane or task.lane, outcome)
-    made_room = _leave_lane(floor, task.lane)
+    floor.crew.leave_lane(task.lane)
+    made_room = floor.agenda.made_room(task.lane)
     # The worker stays taken until the sink has room: this is the back-pressure.
     await floor.done.put(Done(task, outcome, hold))
     # The dispatcher need not look if neither this lane nor a free worker was waited for.
     if made_room or not floor.free:
         floor.control.changed.set()
-    floor.control.in_flight -= 1
+    floor.crew.free_worker()
 
 
 async def _try(floor: Floor, task: Task) -> Outcome:
@@ -122,25 +120,12 @@ async def _try(floor: Floor, task: Task) -> Outcome:
         return Outcome(Reason.UNKNOWN, detail=f"{type(error).__name__}: {error}"[:200])
 
 
-def _leave_lane(floor: Floor, lane: str) -> bool:
-    """Whether the lane had work and no room for it."""
-    left = floor.busy[lane] = floor.busy[lane] - 1
-    floor.parts.gate.promised_at_most(lane, left)
-    if not left:
-        del floor.busy[lane]
-    if lane not in floor.full:
-        return False
-    floor.full.discard(lane)
-    floor.note(lane, 0.0)
-    return True
-
-
 async def _renew(floor: Floor) -> None:
     while True:
         await floor.parts.clock.sleep(floor.limits.lease / 3)
-        if floor.held:
+        if held := list(floor.crew.held):
             now = floor.parts.clock.now()
-            await floor.parts.store.renew(list(floor.held), now, floor.limits.lease)
+            await floor.parts.store.renew(held, now, floor.limits.lease)
 
 
 def _first(troubles: BaseExceptionGroup[Any]) -> BaseException:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import math
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from trawlnet.engine.agenda import Agenda
 from trawlnet.engine.control import Control
+from trawlnet.engine.crew import Crew
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock, Counts, Frontier, Handler, Ledger, Sink, Source, Work
 from trawlnet.engine.rules import RetryPolicy
-from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
 
 
@@ -85,31 +84,25 @@ class Done(NamedTuple):
 
 
 class Floor:
-    """What the coroutines of one crawl share."""
+    """What the coroutines of one crawl share; whatever changes belongs to one of its objects."""
 
-    group: asyncio.TaskGroup
-
-    def __init__(self, parts: Parts, limits: Limits, control: Control) -> None:
+    def __init__(
+        self, parts: Parts, limits: Limits, control: Control, group: asyncio.TaskGroup
+    ) -> None:
         self.parts = parts
         self.limits = limits
         self.control = control
-        self.schedule = Schedule(limits.lanes, self.work_left)
-        self.queued: Counter[str] = Counter()  # About so many tasks wait on each lane.
+        self.group = group
+        self.figures = control.figures
+        self.crew = Crew(parts.gate, self.figures)
+        ahead = limits.ahead - limits.gather
+        self.agenda = Agenda(parts.gate, limits.lanes, ahead, parts.owns, self.crew.busy)
         self.done: asyncio.Queue[Done | None] = asyncio.Queue(limits.backlog)
-        self.held: dict[str, Task] = {}  # Keys from lease to settlement, as they were leased.
-        self.busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
-        self.born = parts.clock.now()
-        self.full: set[str] = set()  # Lanes with work but no room for another task.
-        self.unsettled = 0  # Outcomes that wait for a slow sink.
-        self.written: list[Done] = []  # Those of them that wait for the store.
-        self.recording = asyncio.Lock()
         self.relief = asyncio.Event()  # Something was settled: the source may look again.
-        self.listed: str | None = None  # How far the store's lanes have been read.
-        # When leases that a dead process has left behind are over.
-        self.orphans_at = parts.clock.now() + limits.lease
+        self.born = parts.clock.now()
         self.deadline = math.inf
         if limits.most_seconds is not None:
-            self.deadline = parts.clock.now() + limits.most_seconds
+            self.deadline = self.born + limits.most_seconds
 
     @property
     def free(self) -> int:
@@ -118,54 +111,7 @@ class Floor:
             return 0
         if self.deadline < math.inf and self.parts.clock.now() >= self.deadline:
             return 0
-        free = self.control.workers - self.control.in_flight
+        free = self.control.workers - self.figures.in_flight
         if self.limits.most_tasks is not None:
-            free = min(free, self.limits.most_tasks - self.control.started)
+            free = min(free, self.limits.most_tasks - self.figures.started)
         return max(free, 0)
-
-    @property
-    def lanes_with_work(self) -> int:
-        """Lanes that have something to do, now or later; blocked ones have not."""
-        at_work = self.busy.keys() | self.full
-        return len(at_work) + self.schedule.lanes_besides(at_work)
-
-    def wake(self, lane: str) -> None:
-        self.note(lane, 0.0)
-        self.control.changed.set()
-
-    def count(self, lane: str, tasks: int) -> None:
-        """So many more tasks wait there. Known ones may be among them: who finds the lane empty
-        puts that right."""
-        if lane in self.queued or len(self.queued) < self.limits.lanes:
-            self.queued[lane] += tasks
-
-    def let_go(self, task: Task) -> None:
-        """It was settled. A store that is slow to say so may have leased the key again by now:
-        that lease is still to be renewed."""
-        if self.held.get(task.key) is task:
-            del self.held[task.key]
-
-    def started(self, lane: str, *, emptied: bool) -> None:
-        """One of them began; `emptied`: it was the last."""
-        self.queued[lane] -= 1
-        if emptied or self.queued[lane] <= 0:
-            del self.queued[lane]
-
-    def work_left(self, lane: str) -> float:
-        """Seconds that the lane needs at least for what waits on it."""
-        return self.queued[lane] * self.parts.gate.interval(lane)
-
-    def longest_lane(self) -> float:
-        """Seconds that the lane with the most work needs at least: the crawl does, too."""
-        gate, most = self.parts.gate, heapq.nlargest(_LONGEST, self.queued, self.queued.__getitem__)
-        return max([self.work_left(lane) for lane in most if not gate.blocked(lane)], default=0.0)
-
-    def note(self, lane: str, due: float) -> None:
-        """The lane has work at `due`: look at it then, or shortly before the gate lets it pass."""
-        if not self.parts.owns(lane):
-            return
-        ahead = self.limits.ahead - self.limits.gather
-        self.schedule.add(lane, max(due, self.parts.gate.ready_at(lane) - ahead))
-
-
-_LONGEST = 100  # Lanes with most tasks: one of them takes longest.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.engine.outcome import Reason, Receipt
@@ -16,35 +18,45 @@ log = logging.getLogger(__name__)
 
 async def settle(floor: Floor) -> None:
     """Write and settle a batch at a time: one commit for as much as has come together."""
+    slow = _Slow()
     while batch := await _take_batch(floor):
         if floor.limits.unsettled:
-            await _settle_apart(floor, batch)
+            await _settle_apart(floor, slow, batch)
         else:
             await settle_batch(floor, batch)
         floor.relief.set()
 
 
-async def _settle_apart(floor: Floor, batch: Sequence[Done]) -> None:
+@dataclass(slots=True)
+class _Slow:
+    """Outcomes that wait for a slow sink."""
+
+    unsettled: int = 0
+    written: list[Done] = field(default_factory=list)  # Those of them that wait for the store.
+    recording: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+async def _settle_apart(floor: Floor, slow: _Slow, batch: Sequence[Done]) -> None:
     """What has no result does not wait for a sink that gathers results for a while."""
     if light := [one for one in batch if not one.outcome.items]:
         await settle_batch(floor, light)
     if heavy := [one for one in batch if one.outcome.items]:
-        while floor.unsettled and floor.unsettled + len(heavy) > floor.limits.unsettled:
+        while slow.unsettled and slow.unsettled + len(heavy) > floor.limits.unsettled:
             floor.relief.clear()
             await floor.relief.wait()
-        floor.unsettled += len(heavy)
-        floor.group.create_task(_settle_later(floor, heavy))
+        slow.unsettled += len(heavy)
+        floor.group.create_task(_settle_later(floor, slow, heavy))
 
 
-async def _settle_later(floor: Floor, batch: Sequence[Done]) -> None:
+async def _settle_later(floor: Floor, slow: _Slow, batch: Sequence[Done]) -> None:
     await _write(floor, batch)
-    floor.written += batch
-    async with floor.recording:
+    slow.written += batch
+    async with slow.recording:
         # A sink that gathers lets many batches go at once: who comes first settles for all.
-        together, floor.written = floor.written, []
+        together, slow.written = slow.written, []
         if together:
             await _record_all(floor, together)
-    floor.unsettled -= len(batch)
+    slow.unsettled -= len(batch)
     floor.relief.set()
 
 
@@ -70,15 +82,16 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
         log.info("lane held", extra={"lane": lane, "until": until})
     receipts = await _record(parts.store, judged)
     for receipt in receipts:
-        floor.let_go(receipt.task)
+        floor.crew.settle(receipt.task)
         if receipt.next is not None:
-            floor.count(receipt.next.lane, 1)
-            floor.note(receipt.next.lane, receipt.next.due)
+            floor.agenda.count(receipt.next.lane, 1)
+            floor.agenda.note(receipt.next.lane, receipt.next.due)
     found = Counter(task.lane for receipt in receipts for task in receipt.found)
     for lane, tasks in found.items():
-        floor.count(lane, tasks)
-        floor.note(lane, 0.0)
-    floor.control.settled_batch(receipts, now)
+        floor.agenda.count(lane, tasks)
+        floor.agenda.note(lane, 0.0)
+    floor.figures.add_receipts(receipts, now)
+    floor.control.changed.set()
 
 
 async def _record(store: Work, receipts: Sequence[Receipt]) -> Sequence[Receipt]:

@@ -137,10 +137,10 @@ class Term:
             **_whereabouts(self._office),
             "dry": False,
             "draining": control.ending is not None,
-            "in_flight": control.in_flight,
-            "attempts": sum(control.tally.values()),
-            "settled": {str(reason): count for reason, count in control.settled.items()},
-            "rate": round(control.window.rate(self._clock.now()), 2),
+            "in_flight": control.figures.in_flight,
+            "attempts": sum(control.figures.tally.values()),
+            "settled": {str(reason): count for reason, count in control.figures.settled.items()},
+            "rate": round(control.figures.window.rate(self._clock.now()), 2),
             **self.figures(),
         }
 

@@ -105,7 +105,7 @@ class Metrics:
         return scrape
 
     def lanes_with_work(self) -> int:
-        return self._scrape.control.lanes_with_work() if self._scrape else 0
+        return self._scrape.control.figures.lanes.with_work() if self._scrape else 0
 
     def counts(self) -> Counts:
         """What the store held at the last scrape."""
@@ -166,12 +166,12 @@ class Scrape(Collector):
     def collect(self) -> Iterable[Metric]:
         control, http = self.control, self._metrics.http
         # Attempts and their reasons come from one table, so that they cannot disagree.
-        yield self._by(names.ATTEMPTS, _every_reason(control.tally))
-        yield self._by(names.SETTLED, _every_reason(control.settled))
-        yield self._one(names.FED, control.fed)
+        yield self._by(names.ATTEMPTS, _every_reason(control.figures.tally))
+        yield self._by(names.SETTLED, _every_reason(control.figures.settled))
+        yield self._one(names.FED, control.figures.fed)
         yield self._one(names.OPEN_TASKS, self.counts.open)
         yield self._one(names.BLOCKED_TASKS, self.counts.blocked)
-        yield self._one(names.IN_FLIGHT, control.in_flight)
+        yield self._one(names.IN_FLIGHT, control.figures.in_flight)
         yield self._one(names.WORKERS, control.workers)
         yield self._one(names.PAUSED, control.paused)
         yield self._by(names.LANES, self._lanes())

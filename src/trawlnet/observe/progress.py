@@ -76,6 +76,7 @@ class Progress:
         self._yields = {} if yields is None else yields
         self._parts = parts
         self._control = control
+        self._figures = control.figures
         self._begun = parts.clock.now()
         self._past: deque[_Mark] = deque(maxlen=_MARKS)
         self._lanes = _Lanes({}, (), (), -math.inf)
@@ -101,15 +102,15 @@ class Progress:
             phase=Phase.ENDED if self.ended else _phase(control),
             elapsed=now - self._begun,
             done=mark.done,
-            done_this_run=sum(control.settled.values()),
+            done_this_run=sum(control.figures.settled.values()),
             open=counts.open,
             blocked=counts.blocked,
             known=counts.known,
-            attempts=sum(control.tally.values()),
+            attempts=sum(control.figures.tally.values()),
             rate=rate,
             eta=self._eta(counts, rate, drain),
-            errors={r: n for r, n in control.tally.most_common() if n and not r.success},
-            in_flight=control.in_flight,
+            errors={r: n for r, n in control.figures.tally.most_common() if n and not r.success},
+            in_flight=control.figures.in_flight,
             workers=control.workers,
             lanes=self._lanes.conditions,
             held=self._lanes.held,
@@ -126,12 +127,12 @@ class Progress:
             return None
         if left + unnamed <= 0:
             return 0.0
-        speed = drain if self._control.source_dry else rate
-        return max((left + unnamed) / speed, self._control.longest_lane()) if speed > 0.0 else None
+        speed = drain if self._figures.source_dry else rate
+        return max((left + unnamed) / speed, self._figures.lanes.longest()) if speed > 0.0 else None
 
     def _unnamed(self) -> float | None:
         """About how many keys the source has yet to name, if it can tell."""
-        if self._control.source_dry:
+        if self._figures.source_dry:
             return 0.0
         share = self._parts.share_named()
         if share is None:
@@ -139,7 +140,7 @@ class Progress:
         if self._share_at_first is None:
             self._share_at_first = share
         named = share - self._share_at_first
-        return self._control.fed * (1.0 - share) / named if named > 0.0 else None
+        return self._figures.fed * (1.0 - share) / named if named > 0.0 else None
 
     def _running(self) -> Mapping[str, tuple[str, float]]:
         handler = self._parts.handler

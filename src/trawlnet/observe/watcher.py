@@ -52,7 +52,7 @@ class Watcher:
         parts, control = self._parts, self._control
         counts, now = await parts.store.counts(), parts.clock.now()
         running = not control.paused and control.ending is None
-        tally = dict(control.tally)
+        tally = dict(control.figures.tally)
         if tally != self._past[-1][1] or not running:
             self._moved_at = now
         self._past.append((now, tally))

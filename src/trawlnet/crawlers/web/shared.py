@@ -232,5 +232,5 @@ async def _hurry_when_idle(sink: PartSink, clock: Clock, control: Control) -> No
     """Links are found by settling: a shard that has nothing else to do does not keep them."""
     while True:
         await clock.sleep(_IDLE_LOOK)
-        if sink.gathering and not control.lanes_with_work():
+        if sink.gathering and not control.figures.lanes.with_work():
             sink.hurry()

@@ -1,0 +1,51 @@
+"""The crew: tasks from lease to settlement. What starts here ends here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from trawlnet.engine.figures import Figures
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.task import Task
+
+
+class Crew:
+    """A task is started, leaves its lane, gives its worker back, and is settled, in this order. It
+    has to be renewed until the last of these, however long it waits for the sink."""
+
+    def __init__(self, gate: Gate, figures: Figures) -> None:
+        self._gate = gate
+        self._figures = figures
+        self._held: dict[str, Task] = {}  # Until they are settled, as they were leased.
+        self._busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
+
+    @property
+    def held(self) -> Collection[str]:
+        return self._held.keys()
+
+    @property
+    def busy(self) -> Mapping[str, int]:
+        return self._busy
+
+    def start(self, task: Task) -> None:
+        self._held[task.key] = task
+        self._busy[task.lane] += 1
+        self._figures.started += 1
+        self._figures.in_flight += 1
+        self._gate.promise(task.lane, 1)
+
+    def leave_lane(self, lane: str) -> None:
+        left = self._busy[lane] = self._busy[lane] - 1
+        self._gate.promised_at_most(lane, left)
+        if not left:
+            del self._busy[lane]
+
+    def free_worker(self) -> None:
+        self._figures.in_flight -= 1
+
+    def settle(self, task: Task) -> None:
+        """A store that is slow to say so may have leased the key again by now: that lease is
+        still to be renewed."""
+        if self._held.get(task.key) is task:
+            del self._held[task.key]
