@@ -49,7 +49,7 @@ class Crawler(Generic[C]):
     config: type[C]
     plan: Callable[[C], Plan]
     # The parts of a crawl over a workspace; what they hold is let go of at the end.
-    open: Callable[[C, Path, Clock, Metrics], AbstractAsyncContextManager[Parts]]
+    open: Callable[[C, Path, Clock, Metrics], AbstractAsyncContextManager[Parts[Any]]]
     # The store alone, in its state folder, to look back and to put work back.
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
     remote: Callable[[C], str]  # Where state is that is not in the workspace; empty if nowhere.

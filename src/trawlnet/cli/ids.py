@@ -44,7 +44,7 @@ def _plan(config: IdsConfig) -> Plan:
 
 def _open(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
-) -> AbstractAsyncContextManager[Parts]:
+) -> AbstractAsyncContextManager[Parts[Any]]:
     if not config.redis_address:
         return open_parts(config, workspace, clock, metrics)
     from trawlnet.cli.ids_standby import open_in_turn

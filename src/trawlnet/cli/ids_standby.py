@@ -28,7 +28,7 @@ _SHOWN = ("node", "pid", "token", "rate", "in_flight")
 @asynccontextmanager
 async def open_in_turn(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[Parts[Any]]:
     """The parts of a crawl, as soon as nobody else is at it."""
     check_shareable(config)
     try:

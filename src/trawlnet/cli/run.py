@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, TextIO, cast
+from typing import Any, Generic, TextIO, cast
 
 import uvloop
 from pydantic import BaseModel
@@ -134,7 +134,7 @@ class _Run(Generic[C]):
         self.control = Control(plan.workers)
         self.metrics = Metrics(job.crawler.name, self.clock)
         self.metrics.folder = job.workspace.path
-        self.parts: Parts | None = None
+        self.parts: Parts[Any] | None = None
 
     async def whole(self) -> int:
         async with telling(self.job.crawler.name, self.plan.webhook, self.clock) as alerts:
@@ -167,7 +167,7 @@ class _Run(Generic[C]):
         log.info("crawl ended", extra={"ending": ending, "exit_code": int(told.code)})
         return told.code
 
-    async def crawl(self, parts: Parts, asked: asyncio.Event, files: ControlFiles) -> Ending:
+    async def crawl(self, parts: Parts[Any], asked: asyncio.Event, files: ControlFiles) -> Ending:
         metrics = self.metrics
         parts = replace(
             parts,
@@ -207,7 +207,7 @@ class _Run(Generic[C]):
         if alert.title.removesuffix(OVER) not in self.plan.own_alerts:
             self.metrics.alerts.tell(alert)
 
-    def live(self, parts: Parts, progress: Progress) -> Live:
+    def live(self, parts: Parts[Any], progress: Progress) -> Live:
         async def retry(reason: Reason | None) -> int:
             if parts.ledger is None:
                 return 0  # A scrape: what it gives up on is put back into its spool.
@@ -224,12 +224,12 @@ class _Run(Generic[C]):
             lambda: self.metrics.figures,
         )
 
-    async def snapshots(self, parts: Parts) -> None:
+    async def snapshots(self, parts: Parts[Any]) -> None:
         while True:
             await asyncio.sleep(_SNAPSHOT_EVERY)
             await self.snapshot(parts)
 
-    async def snapshot(self, parts: Parts) -> None:
+    async def snapshot(self, parts: Parts[Any]) -> None:
         """Leave the figures where `status` finds them; a full disk is the sink's to tell."""
         row = status_row(self.job.crawler.name, await shown_counts(parts))
         now = self.clock.now()
@@ -262,7 +262,7 @@ class _Run(Generic[C]):
         say(_reloaded(live, sorted(changed.keys() - live.keys())))
 
 
-def _position(parts: Parts) -> object:
+def _position(parts: Parts[Any]) -> object:
     """Whoever knows how far the crawl has come."""
     frontier = None if parts.feed is None else parts.feed.frontier
     return parts.ledger if frontier is None else frontier

@@ -101,7 +101,7 @@ def resume(
 def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...]) -> int:
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
-    ) -> AbstractAsyncContextManager[Parts]:
+    ) -> AbstractAsyncContextManager[Parts[Any]]:
         return open_crawl(config, workspace, clock, metrics, Order(_run_id(), seeds))
 
     def ready(config: WebConfig, workspace: Path) -> None:
@@ -125,7 +125,7 @@ def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
 def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> int:
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
-    ) -> AbstractAsyncContextManager[Parts]:
+    ) -> AbstractAsyncContextManager[Parts[Any]]:
         return open_scrape(config, workspace, clock, metrics, Order(_run_id()), again=again)
 
     # Without `again` this is the second half of `run`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.crawl import Limits, Parts
@@ -58,7 +59,7 @@ class Share:
 class Opened:
     """A crawler's parts for one shard."""
 
-    parts: Parts
+    parts: Parts[Any]
     limits: Limits
     workers: int
     hurry: Callable[[], None]  # Make durable now what gathers.

@@ -13,7 +13,7 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.dispatch import dispatch
 from trawlnet.engine.floor import Done, Feed, Floor, Limits, Parts
 from trawlnet.engine.gate import LaneParked
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import N, Outcome, Reason
 from trawlnet.engine.ports import Counts, Frontier, Page, Source
 from trawlnet.engine.settle import settle
 from trawlnet.engine.task import Task
@@ -23,7 +23,7 @@ __all__ = ["Feed", "Limits", "Parts", "crawl"]
 log = logging.getLogger(__name__)
 
 
-async def crawl(parts: Parts, limits: Limits, control: Control) -> Ending:
+async def crawl(parts: Parts[N], limits: Limits, control: Control) -> Ending:
     """Run until the source is dry and every task is settled, or until told to stop."""
     parts.gate.closing = lambda: control.ending is Ending.DRAINED
     try:
@@ -105,7 +105,7 @@ async def _work(floor: Floor, task: Task) -> None:
     floor.crew.free_worker()
 
 
-async def _try(floor: Floor, task: Task) -> Outcome:
+async def _try(floor: Floor, task: Task) -> Outcome[Any]:
     try:
         return await floor.parts.handler(task)
     except LaneParked as parked:

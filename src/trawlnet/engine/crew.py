@@ -18,15 +18,9 @@ class Crew:
         self._gate = gate
         self._figures = figures
         self._held: dict[str, Task] = {}  # Until they are settled, as they were leased.
-        self._busy: Counter[str] = Counter()  # Tasks being worked on, by lane.
-
-    @property
-    def held(self) -> Collection[str]:
-        return self._held.keys()
-
-    @property
-    def busy(self) -> Mapping[str, int]:
-        return self._busy
+        self._busy: Counter[str] = Counter()
+        self.held: Collection[str] = self._held.keys()
+        self.busy: Mapping[str, int] = self._busy  # Tasks being worked on, by lane.
 
     def start(self, task: Task) -> None:
         self._held[task.key] = task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.window import Window
@@ -39,7 +39,7 @@ class Figures:
         self.source_dry = False
         self.lanes: Lanes = NoLanes()
 
-    def add_receipts(self, receipts: Sequence[Receipt], now: float) -> None:
+    def add_receipts(self, receipts: Sequence[Receipt[Any]], now: float) -> None:
         for reason, tries in Counter([receipt.reason for receipt in receipts]).items():
             self.tally[reason] += tries
             self.window.add(reason, now, tries)

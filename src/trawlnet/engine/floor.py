@@ -6,13 +6,13 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from trawlnet.engine.agenda import Agenda
 from trawlnet.engine.control import Control
 from trawlnet.engine.crew import Crew
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.outcome import N, Outcome
 from trawlnet.engine.ports import Clock, Counts, Frontier, Handler, Ledger, Sink, Source, Work
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.task import Task
@@ -28,12 +28,12 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a crawl is made of."""
+class Parts(Generic[N]):
+    """What a crawl is made of; its handler and its store agree on what news is."""
 
     feed: Feed | None  # None: the store alone knows what there is to do.
-    store: Work
-    handler: Handler
+    store: Work[N]
+    handler: Handler[N]
     sink: Sink | None  # None: no outcome of this handler has items.
     gate: Gate
     clock: Clock
@@ -75,7 +75,7 @@ class Limits:
 
 class Done(NamedTuple):
     task: Task
-    outcome: Outcome
+    outcome: Outcome[Any]
     hold: float  # The lane to blame is parked until then; 0 if it is not.
 
     @property
@@ -87,7 +87,7 @@ class Floor:
     """What the coroutines of one crawl share; whatever changes belongs to one of its objects."""
 
     def __init__(
-        self, parts: Parts, limits: Limits, control: Control, group: asyncio.TaskGroup
+        self, parts: Parts[Any], limits: Limits, control: Control, group: asyncio.TaskGroup
     ) -> None:
         self.parts = parts
         self.limits = limits

@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Never
 
 from trawlnet.engine.task import Task
+
+if TYPE_CHECKING:
+    # Python has defaults from 3.13 on; only the type checker needs them.
+    from typing_extensions import TypeVar
+
+    N = TypeVar("N", default=Never)
+    N_co = TypeVar("N_co", covariant=True, default=Never)
+    N_contra = TypeVar("N_contra", contravariant=True, default=Never)
+else:
+    from typing import TypeVar
+
+    N = TypeVar("N")
+    N_co = TypeVar("N_co", covariant=True)
+    N_contra = TypeVar("N_contra", contravariant=True)
 
 
 class Blame(StrEnum):
@@ -127,8 +141,9 @@ MEANING: dict[Reason, Meaning] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one try at one task came to: the handler's whole answer."""
+class Outcome(Generic[N_co]):
+    """What one try at one task came to: the handler's whole answer. `Outcome[Tally]` may have a
+    tally as news for its store; an `Outcome` has none."""
 
     reason: Reason
     items: Sequence[Any] = ()  # For the sink.
@@ -138,9 +153,9 @@ class Outcome:
     detail: str = ""  # One line for a human.
     lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
     lane_is_well: bool = False  # Seen since: the failure is this key's own, whatever the reason.
-    news: Any = None  # For a store that knows more than tasks; the engine never looks.
+    news: N_co | None = None  # For a store that knows more than tasks; the engine never looks.
 
-    def as_given_up(self, what: str) -> Outcome:
+    def as_given_up(self, what: str) -> Outcome[N_co]:
         """The same, of a key that a crawl cannot be complete without: a "no" is not the end of it.
         `what` is told in the detail."""
         if not self.reason.answer or self.reason.success:
@@ -150,7 +165,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Generic[N_co]):
     """What the store writes down, in one transaction, about one try."""
 
     task: Task
@@ -159,4 +174,4 @@ class Receipt:
     next: Task | None = None  # None: this key is settled for good.
     detail: str = ""
     at: float = 0.0
-    news: Any = None
+    news: N_co | None = None

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from trawlnet.engine.outcome import Outcome, Reason, Receipt
+from trawlnet.engine.outcome import N_co, N_contra, Outcome, Reason, Receipt
 from trawlnet.engine.task import Task
 
 
@@ -28,8 +28,8 @@ class Source(Protocol):
         """Everything that exists beyond the cursor `after`, page by page; ends when all is told."""
 
 
-class Handler(Protocol):
-    async def __call__(self, task: Task) -> Outcome: ...
+class Handler(Protocol[N_co]):
+    async def __call__(self, task: Task) -> Outcome[N_co]: ...
 
 
 class Sink(Protocol):
@@ -108,7 +108,7 @@ class Frontier(Positioned, Protocol):
         many were new."""
 
 
-class Work(Protocol):
+class Work(Protocol[N_contra]):
     """What there is to do, who does it, and what came of it. Every method is atomic and durable
     on return."""
 
@@ -126,7 +126,7 @@ class Work(Protocol):
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         """Keep leases alive for tasks that take long. A lease that was lost stays lost."""
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[N_contra]]) -> None:
         """Forget the work, remember the word, add what was found, end the leases: all in one
         transaction. With `next` the key stays, as that says: scheduled after a success, open
         after anything else. Found keys already known stay as they are, except that an open one
@@ -163,5 +163,5 @@ class KeyLedger(Ledger, Protocol):
         last word by now, stay as they are. Returns how many."""
 
 
-class Store(Frontier, Work, KeyLedger, Protocol):
+class Store(Frontier, Work[N_contra], KeyLedger, Protocol[N_contra]):
     """One memory for all three: what is fed is the work, and is looked back at."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, replace
+from typing import Any
 
-from trawlnet.engine.outcome import Again, Blame, Outcome, Reason, Receipt
+from trawlnet.engine.outcome import Again, Blame, N, Outcome, Reason, Receipt
 from trawlnet.engine.task import Task
 
 
@@ -28,7 +29,7 @@ class RetryPolicy:
         return plain * (1.0 + self.jitter * (2.0 * unit - 1.0))
 
 
-def judge(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Receipt:
+def judge(task: Task, outcome: Outcome[N], policy: RetryPolicy, now: float) -> Receipt[N]:
     """What one outcome means for one task: settled, tried again, or visited again later."""
     return Receipt(
         task=task,
@@ -41,7 +42,7 @@ def judge(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Rece
     )
 
 
-def _next_try(task: Task, outcome: Outcome, policy: RetryPolicy, now: float) -> Task | None:
+def _next_try(task: Task, outcome: Outcome[Any], policy: RetryPolicy, now: float) -> Task | None:
     if outcome.again_in is not None:
         return task.revisited(now + outcome.again_in)
     told = min(outcome.wait or 0.0, policy.cap)
@@ -130,11 +131,11 @@ WELL = Pace()
 _UNLIMITED_IN_TROUBLE = 64.0  # Requests per second.
 
 
-def throttled(outcome: Outcome) -> bool:
+def throttled(outcome: Outcome[Any]) -> bool:
     return outcome.reason is Reason.RATE_LIMITED
 
 
-def parked_until(pace: Pace, outcome: Outcome, manners: Manners, now: float) -> float:
+def parked_until(pace: Pace, outcome: Outcome[Any], manners: Manners, now: float) -> float:
     """How long this outcome parks its lane: 0 not at all, infinity for good."""
     if pace.blocked(manners):
         return math.inf

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.engine.outcome import Reason, Receipt
@@ -94,7 +95,7 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
     floor.control.changed.set()
 
 
-async def _record(store: Work, receipts: Sequence[Receipt]) -> Sequence[Receipt]:
+async def _record(store: Work[Any], receipts: Sequence[Receipt[Any]]) -> Sequence[Receipt[Any]]:
     """Settle them all; one that no store can keep costs its own task and no other."""
     try:
         await store.settle(receipts)
@@ -103,14 +104,14 @@ async def _record(store: Work, receipts: Sequence[Receipt]) -> Sequence[Receipt]
         return [await _record_alone(store, receipt) for receipt in receipts]
 
 
-async def _record_alone(store: Work, receipt: Receipt) -> Receipt:
+async def _record_alone(store: Work[Any], receipt: Receipt[Any]) -> Receipt[Any]:
     try:
         await store.settle([receipt])
         return receipt
     except Unstorable as error:
         log.exception("unstorable receipt", extra={"key": receipt.task.key})
         detail = f"{type(error).__name__}: {error}"[:200]
-        bare = Receipt(receipt.task, Reason.UNKNOWN, detail=detail, at=receipt.at)
+        bare: Receipt[Any] = Receipt(receipt.task, Reason.UNKNOWN, detail=detail, at=receipt.at)
         await store.settle([bare])
         return bare
 

@@ -39,7 +39,7 @@ def office_of(config: IdsConfig, member: int = 0) -> Office:
     return Office(config.redis_address, KEYS, config.shard_timeout, member)
 
 
-def with_term(parts: Parts, term: Term) -> Parts:
+def with_term(parts: Parts[Any], term: Term) -> Parts[Any]:
     """Told to others at every beat, and ended with the term."""
     ledger = parts.ledger
     assert isinstance(ledger, IdsLedger)

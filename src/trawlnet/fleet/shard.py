@@ -195,7 +195,7 @@ def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
     }
 
 
-async def _looking(term: _Term, parts: Parts, control: Control) -> None:
+async def _looking(term: _Term, parts: Parts[Any], control: Control) -> None:
     """Others find work for our lanes: wake those that the schedule may not know of."""
     clock = term.clock
     while True:
@@ -208,7 +208,7 @@ async def _looking(term: _Term, parts: Parts, control: Control) -> None:
         await _wake_all(parts, control, clock)
 
 
-async def _wake_all(parts: Parts, control: Control, clock: Clock) -> None:
+async def _wake_all(parts: Parts[Any], control: Control, clock: Clock) -> None:
     after: str | None = None
     while lanes := await parts.store.lanes(after, _LANES):
         for work in lanes:

@@ -98,7 +98,7 @@ class Metrics:
     def weighed(self, sink: Sink) -> Weighed:
         return Weighed(sink, self)
 
-    def watch(self, parts: Parts, control: Control) -> Scrape:
+    def watch(self, parts: Parts[Any], control: Control) -> Scrape:
         """Connect the figures to a crawl about to run; once per `Metrics`."""
         scrape = self._scrape = Scrape(self, parts, control)
         self.registry.register(scrape)
@@ -152,7 +152,7 @@ class Weighed:
 class Scrape(Collector):
     """Reads a running crawl and renders it in the Prometheus text format."""
 
-    def __init__(self, metrics: Metrics, parts: Parts, control: Control) -> None:
+    def __init__(self, metrics: Metrics, parts: Parts[Any], control: Control) -> None:
         self._metrics = metrics
         self._parts = parts
         self.control = control

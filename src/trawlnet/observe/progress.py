@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
@@ -68,7 +69,7 @@ class Progress:
     def __init__(
         self,
         crawler: str,
-        parts: Parts,
+        parts: Parts[Any],
         control: Control,
         yields: Mapping[str, int] | None = None,
     ) -> None:
@@ -147,7 +148,7 @@ class Progress:
         return handler.running if isinstance(handler, Timed) else {}
 
 
-async def shown_counts(parts: Parts) -> Counts:
+async def shown_counts(parts: Parts[Any]) -> Counts:
     return await (parts.store.counts() if parts.outlook is None else parts.outlook())
 
 

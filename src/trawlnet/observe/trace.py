@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.gate import LaneParked
-from trawlnet.engine.outcome import Outcome, Receipt
+from trawlnet.engine.outcome import N, Outcome, Receipt
 from trawlnet.engine.ports import Clock, Counts, Handler, LaneWork, Lease, Sink, Work
 from trawlnet.engine.task import Task
 from trawlnet.net.http import Leaving, Turns
@@ -85,7 +85,7 @@ class Ways:
         if self._chosen(task.key, math.floor(step.ended)):
             self._open[task.key] = Way(task, [step])
 
-    def end(self, receipt: Receipt, step: Step) -> None:
+    def end(self, receipt: Receipt[Any], step: Step) -> None:
         way = self._open.pop(receipt.task.key, None)
         if way is not None:
             way.add(step)
@@ -109,7 +109,7 @@ class Ways:
 _now: ContextVar[Way | None] = ContextVar("way", default=None)
 
 
-def traced(parts: Parts, ways: Ways | None) -> Parts:
+def traced(parts: Parts[N], ways: Ways | None) -> Parts[N]:
     if ways is None:
         return parts
     return replace(
@@ -127,10 +127,10 @@ def traced_turns(turns: Turns, ways: Ways | None) -> Turns:
 
 @dataclass(frozen=True, slots=True)
 class TracedHandler:
-    handler: Handler
+    handler: Handler[Any]
     ways: Ways
 
-    async def __call__(self, task: Task) -> Outcome:
+    async def __call__(self, task: Task) -> Outcome[Any]:
         way = self.ways.of(task.key)
         if way is None:
             return await self.handler(task)
@@ -208,7 +208,7 @@ class TracedSink:
 class TracedStore:
     """Only a lease and a settlement are steps of a task's way."""
 
-    store: Work
+    store: Work[Any]
     ways: Ways
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
@@ -225,7 +225,7 @@ class TracedStore:
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         await self.store.renew(keys, now, ttl)
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[Any]]) -> None:
         begun = self.ways.clock.now()
         await self.store.settle(receipts)
         step = Step("settle", begun, self.ways.clock.now())

@@ -7,6 +7,7 @@ import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
@@ -24,7 +25,7 @@ class Watcher:
     """Works with every crawler: it asks only what they all know."""
 
     def __init__(
-        self, metrics: Metrics, parts: Parts, control: Control, tell: Callable[[Alert], None]
+        self, metrics: Metrics, parts: Parts[Any], control: Control, tell: Callable[[Alert], None]
     ) -> None:
         self._crawler = metrics.crawler
         self._folder = metrics.folder

@@ -80,7 +80,7 @@ class LmdbStore:
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
         await self._read(lambda view: view.renew(keys, now + ttl))
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[object]]) -> None:
         def change(batch: Batch) -> None:
             for receipt in receipts:
                 batch.settle(receipt)
@@ -194,4 +194,4 @@ def _trouble(error: lmdb.Error, path: Path) -> StoreError:
 
 
 if TYPE_CHECKING:
-    _STORE: type[Store] = LmdbStore
+    _STORE: type[Store[object]] = LmdbStore

@@ -72,7 +72,7 @@ class Batch:
         self._add_new(key_digest, task)
         return True
 
-    def settle(self, receipt: Receipt) -> None:
+    def settle(self, receipt: Receipt[object]) -> None:
         self._attempts[receipt.reason] += 1
         key_digest = digest(receipt.task.key)
         entry = self.txn.get(key_digest, db=self.tables.rows)
@@ -165,7 +165,7 @@ class Batch:
         lowered = Place.of(place.state, place.lane, place.seq, row)
         self._queue(key_digest, lowered, repack_row(row))
 
-    def _close(self, key_digest: bytes, seq: bytes, receipt: Receipt) -> None:
+    def _close(self, key_digest: bytes, seq: bytes, receipt: Receipt[object]) -> None:
         reason, rows = receipt.reason, self.tables.rows
         self._settled[reason] += 1
         if not reason.success:

@@ -65,7 +65,7 @@ def digest(key: str) -> bytes:
         return blake2b(text_bytes(key), digest_size=DIGEST_BYTES).digest()
 
 
-def pack_row(task: Task, receipt: Receipt | None = None) -> bytes:
+def pack_row(task: Task, receipt: Receipt[object] | None = None) -> bytes:
     """A task as bytes, with what is remembered of its last try."""
     text_bytes(task.lane)
     return _encoder.encode(

@@ -102,7 +102,7 @@ class MemoryStore:
             if self._is_leased(key):
                 self._lanes[self._rows[key].task.lane].leases[key] = now + ttl
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[object]]) -> None:
         checked = [_packed_receipt(receipt) for receipt in receipts]
         for receipt in checked:
             self._attempts[receipt.reason] += 1
@@ -182,7 +182,7 @@ class MemoryStore:
         self._keep(_Row(task, self._seq))
         return True
 
-    def _settle_open(self, receipt: Receipt) -> None:
+    def _settle_open(self, receipt: Receipt[object]) -> None:
         key = receipt.task.key
         row = self._rows[key]
         self._unqueue(key)
@@ -198,7 +198,7 @@ class MemoryStore:
             if not self._add(task):
                 self._lower_score(task)
 
-    def _close_key(self, receipt: Receipt, seq: int) -> None:
+    def _close_key(self, receipt: Receipt[object], seq: int) -> None:
         key, reason = receipt.task.key, receipt.reason
         self._settled[reason] += 1
         if not reason.success:
@@ -284,7 +284,7 @@ def _unpacked(task: Task) -> Task:
     return replace(task, payload=unpack_payload(task.payload))
 
 
-def _packed_receipt(receipt: Receipt) -> Receipt:
+def _packed_receipt(receipt: Receipt[object]) -> Receipt[object]:
     return replace(
         receipt,
         task=_packed(receipt.task),
@@ -295,4 +295,4 @@ def _packed_receipt(receipt: Receipt) -> Receipt:
 
 
 if TYPE_CHECKING:
-    _STORE: type[Store] = MemoryStore
+    _STORE: type[Store[object]] = MemoryStore

@@ -10,6 +10,7 @@ from trawlnet.store.errors import StoreError
 from trawlnet.store.fence import Fence
 from trawlnet.store.lmdb import LmdbStore
 from trawlnet.store.memory import MemoryStore
+from trawlnet.store.tally import Tally
 
 if TYPE_CHECKING:
     from trawlnet.store.redis import RedisStore
@@ -24,7 +25,7 @@ async def open_store(
     owner: str | None = None,
     prefix: str = "crawler:",
     fence: Fence | None = None,
-) -> Store:
+) -> Store[Tally]:
     """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
     `fence` are Redis's."""
     place = str(where)

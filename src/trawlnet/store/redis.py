@@ -24,6 +24,7 @@ from trawlnet.store.redis_rows import (
     task_of,
 )
 from trawlnet.store.redis_scripts import SCAN_COUNT, Scripts, connect
+from trawlnet.store.tally import Tally
 
 T = TypeVar("T")
 
@@ -133,7 +134,7 @@ class RedisStore:
         for part in _parts(list(keys), [1] * len(keys)):
             await self._scripts.run("renew", self._owner, repr(now + float(ttl)), part)
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[Tally]]) -> None:
         places = self._fence.places
         packed = [packed_receipt(one, places.part_of(one.task.key)) for one in receipts]
         weights = [1 + len(receipt.found) for receipt in receipts]
@@ -284,4 +285,4 @@ def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
 
 
 if TYPE_CHECKING:
-    _STORE: type[Store] = RedisStore
+    _STORE: type[Store[Tally]] = RedisStore

@@ -30,7 +30,7 @@ def packed_task(task: Task) -> list[Any]:
     ]
 
 
-def packed_receipt(receipt: Receipt, part: str) -> list[Any]:
+def packed_receipt(receipt: Receipt[Tally], part: str) -> list[Any]:
     return [
         packed_task(receipt.task),
         receipt.reason,
@@ -40,7 +40,7 @@ def packed_receipt(receipt: Receipt, part: str) -> list[Any]:
         clean_detail(receipt.detail),
         repr(float(receipt.at)),
         part,
-        list(receipt.news.counts.items()) if isinstance(receipt.news, Tally) else [],
+        [] if receipt.news is None else list(receipt.news.counts.items()),
         receipt.reason.again is Again.NEVER,
     ]
 

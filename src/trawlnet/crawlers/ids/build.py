@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from trawlnet.crawlers.ids.second import SHARE, ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.setout import pilot_for
 from trawlnet.crawlers.ids.start import Scout, first_id
 from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
+from trawlnet.crawlers.ids.words import Entry
 from trawlnet.crawlers.ids.work import IdsWork
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.share import Mandate
@@ -71,7 +72,7 @@ async def open_parts(
     metrics: Metrics,
     mandate: Mandate = _ALONE,
     environ: Mapping[str, str] = os.environ,
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[Parts[Sequence[Entry]]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
     check_shareable(config)
     api, server = api_of(config), server_of(config, environ)

@@ -53,7 +53,7 @@ class IdsHandler:
     watch: Watch
     _spoilt: OrderedDict[int, str] = field(default_factory=OrderedDict)
 
-    async def __call__(self, task: Task) -> Outcome:
+    async def __call__(self, task: Task) -> Outcome[Sequence[Entry]]:
         asked = Asked.of(task.payload)
         number = asked.ask.id
         begun = self.clock.now()

@@ -113,7 +113,7 @@ class IdsLedger:
 
     # --- What a crawl writes ---
 
-    async def record(self, told: Sequence[tuple[Receipt, Sequence[Entry]]]) -> None:
+    async def record(self, told: Sequence[tuple[Receipt[Any], Sequence[Entry]]]) -> None:
         """Tries, and what each puts into the ledger: all in one transaction."""
         entries = [(receipt, entry) for receipt, all_of_it in told for entry in all_of_it]
         attempts = self._attempts + Counter(str(receipt.reason) for receipt, _ in told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from trawlnet.crawlers.ids.askers import Asked
 from trawlnet.crawlers.ids.marks import Miss, mark_of
@@ -18,7 +19,9 @@ class Changes:
     went: set[int] = field(default_factory=set)
 
 
-def missed_changes(misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt, Entry]]) -> Changes:
+def missed_changes(
+    misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt[Any], Entry]]
+) -> Changes:
     """Against what is missed now; later entries have the last word."""
     changes = Changes()
     for receipt, entry in entries:

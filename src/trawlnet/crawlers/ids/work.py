@@ -51,7 +51,7 @@ class IdsWork:
                 del self._leases[number]
                 self._leases[number] = (asked, now + ttl)
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[Sequence[Entry]]]) -> None:
         told = [(receipt, Asked.of(receipt.task.payload)) for receipt in receipts]
         entries = [(receipt, self._entries(receipt, asked)) for receipt, asked in told]
         await self.ledger.record(entries)
@@ -76,10 +76,9 @@ class IdsWork:
             del self._leases[number]
             self._askers.returned(asked)
 
-    def _entries(self, receipt: Receipt, asked: Asked) -> Sequence[Entry]:
+    def _entries(self, receipt: Receipt[Sequence[Entry]], asked: Asked) -> Sequence[Entry]:
         if receipt.news is not None:
-            entries: Sequence[Entry] = receipt.news
-            return entries
+            return receipt.news
         # The engine's own word: the request was never sent, or our code broke.
         if receipt.reason is Reason.PARKED:
             self._askers.returned(asked)
@@ -88,4 +87,4 @@ class IdsWork:
 
 
 if TYPE_CHECKING:
-    _WORK: type[Work] = IdsWork
+    _WORK: type[Work[Sequence[Entry]]] = IdsWork

@@ -133,14 +133,14 @@ async def scan_parts(kit: Kit) -> ScanParts:
 @asynccontextmanager
 async def open_parts(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[Parts[ScanResult]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit, crawl_parts(kit) as parts:
         yield parts
 
 
 @asynccontextmanager
-async def crawl_parts(kit: Kit) -> AsyncIterator[Parts]:
+async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[ScanResult]]:
     config, workspace, clock = kit.config, kit.workspace, kit.clock
     scans = await scan_parts(kit)
     # We have the workspace to ourselves: whoever claimed something in its name is dead.
@@ -216,7 +216,7 @@ class ScanHandler:
     timeout: float
     gap: float = 0.0  # Seconds between two requests to one PDS, whoever sends them.
 
-    async def __call__(self, task: Task) -> Outcome:
+    async def __call__(self, task: Task) -> Outcome[ScanResult]:
         if task.payload is not None:
             await self.clock.sleep(max(0.0, task.payload + self.gap - self.clock.now()))
         try:

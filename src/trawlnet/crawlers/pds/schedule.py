@@ -131,7 +131,7 @@ class RegistryStore:
                 # Others may take it over, and what we write then is refused.
                 log.warning("claim not renewed", extra={"pds": key, "error": str(away)})
 
-    async def settle(self, receipts: Sequence[Receipt]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[ScanResult]]) -> None:
         for receipt in receipts:
             key = receipt.task.key
             held = self._held.get(key)
@@ -142,9 +142,9 @@ class RegistryStore:
         if not self._held:
             self._counted = None  # A batch is done: whoever looks now should see it.
 
-    async def _conclude(self, receipt: Receipt, held: _Held) -> bool:
+    async def _conclude(self, receipt: Receipt[ScanResult], held: _Held) -> bool:
         key, now = receipt.task.key, receipt.at
-        if isinstance(receipt.news, ScanResult):
+        if receipt.news is not None:
             return await conclude(self._registry, key, held.owner, receipt.news, now)
         return await excuse(self._registry, key, held.owner, receipt.reason, now)
 
@@ -299,5 +299,5 @@ def _is_ready(held: _Held, lane: str) -> bool:
 
 
 if TYPE_CHECKING:
-    _WORK: type[Work] = RegistryStore
+    _WORK: type[Work[ScanResult]] = RegistryStore
     _LEDGER: type[Ledger] = RegistryStore

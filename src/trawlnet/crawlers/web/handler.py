@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.budget import Budget
@@ -243,7 +244,7 @@ def is_page(status: int) -> bool:
     return 200 <= status < 300 or status == 304
 
 
-def brings_page(outcome: Outcome) -> bool:
+def brings_page(outcome: Outcome[Any]) -> bool:
     return outcome.reason.success and any(is_page(one.http_status) for one in outcome.items)
 
 

@@ -69,16 +69,16 @@ class SharedHandler:
     bytes_counter: str
     clock: Clock
 
-    async def __call__(self, task: Task) -> Outcome:
+    async def __call__(self, task: Task) -> Outcome[Tally]:
         await self.sink.room()
         try:
-            outcome = await self.handler(task)
+            outcome: Outcome[Tally] = await self.handler(task)
         except (StoreUnreachable, Fenced) as error:
             # No fault of the page: it uses up no attempt, whoever owns its lane by then.
             raise LaneParked(task.lane, self.clock.now() + _SERVER_PAUSE) from error
         return replace(outcome, news=Tally(self._counts(outcome)))
 
-    def _counts(self, outcome: Outcome) -> dict[str, int]:
+    def _counts(self, outcome: Outcome[Tally]) -> dict[str, int]:
         counts: dict[str, int] = {}
         if brings_page(outcome):
             for capture in outcome.items:
