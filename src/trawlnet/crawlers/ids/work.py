@@ -53,10 +53,10 @@ class IdsWork:
 
     async def settle(self, receipts: Sequence[Receipt[Sequence[Entry]]]) -> None:
         told = [(receipt, Asked.of(receipt.task.payload)) for receipt in receipts]
-        entries = [(receipt, self._entries(receipt, asked)) for receipt, asked in told]
-        await self.ledger.record(entries)
         for _, asked in told:
+            # Before anybody can be given one of them again: a request that was never sent.
             self._leases.pop(asked.number, None)
+        await self.ledger.record([(one, self._entries(one, asked)) for one, asked in told])
 
     async def hold(self, lane: str, until: float) -> None:
         await self.ledger.hold(until)
