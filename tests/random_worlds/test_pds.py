@@ -101,7 +101,18 @@ ILLS = st.builds(
     st.floats(0.0, BUSY - ILL_FOR),
     st.integers(0, 1),
     st.sampled_from(
-        ("429", "503", "dropped", "hangs", "garbage", "shrunk", "spoilt", "repeats", "invents", "undescribed")
+        (
+            "429",
+            "503",
+            "dropped",
+            "hangs",
+            "garbage",
+            "shrunk",
+            "spoilt",
+            "repeats",
+            "invents",
+            "undescribed",
+        )
     ),
     st.floats(1.0, ILL_FOR),
     st.sampled_from((1, 9, 10, 11, 61, 700)),
