@@ -41,7 +41,7 @@ def _plan(config: PdsConfig) -> Plan:
 @asynccontextmanager
 async def _open(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[Parts[Any]]:
     async with open_parts(config, workspace, clock, metrics) as parts:
         yield parts
     for glob in await _unmatched(config, workspace, clock):

@@ -48,7 +48,7 @@ def _plan(config: WebConfig) -> Plan:
 
 def _open(
     config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
-) -> AbstractAsyncContextManager[Parts]:
+) -> AbstractAsyncContextManager[Parts[Any]]:
     raise AssertionError("crawl and scrape bring their own")
 
 
