@@ -38,7 +38,9 @@ class IdsConfig(BaseModel):
         "", description="Path that answers with the newest id; `none` to ask nobody."
     )
     key_variable: str = Field(
-        "", description="Environment variable with the API key; else the preset's; or `none`."
+        "",
+        description="Environment variable with the API key; else the preset's; or `none`. Sent as "
+        "X-API-Key for Destiny 2, and as it stands in Authorization for a plain API.",
     )
     time_key: str = Field(
         "", description="json: key with the Unix time of an item, for the lag [time]."
