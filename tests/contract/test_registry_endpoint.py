@@ -471,7 +471,7 @@ def test_a_form_that_is_refused_says_why_and_keeps_what_was_typed(shared: Runnin
     page = answer.body.decode()
     assert answer.status == 400
     assert 'role="alert"' in page
-    assert 'value="&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"' in page
+    assert 'value="&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"' in page
     assert "<script" not in page
 
 
@@ -482,7 +482,7 @@ def test_no_link_can_make_the_page_say_something_untrue(shared: Running) -> None
 
 def test_what_strangers_said_is_shown_as_text(shared: Running) -> None:
     everything = "".join(shared.ask("GET", f"/?status={status}").body.decode() for status in Status)
-    assert "&lt;script&gt;alert(&#x27;listRepos" in everything
+    assert "&lt;script&gt;alert(&#39;listRepos" in everything
     assert "<script" not in everything
 
 

@@ -155,7 +155,7 @@ def _reopened(browser: webdriver.Chrome, site: Dashboard, workspace: Path) -> No
 def _retry(browser: webdriver.Chrome, workspace: Path) -> None:
     before = trawlnet("web", "status", "-w", workspace, "--json").rows[0]
     follow(browser, "#part-reasons td.act a")
-    assert browser.find_element(By.TAG_NAME, "h1").text.startswith("Retry what ended in")
+    assert browser.find_element(By.TAG_NAME, "h1").text.startswith("Retry keys that ended in")
     follow(browser, "#yes")
     after = trawlnet("web", "status", "-w", workspace, "--json").rows[0]
     assert sum(after["settled"].values()) < sum(before["settled"].values())

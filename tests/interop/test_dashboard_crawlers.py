@@ -88,7 +88,8 @@ def test_ids_show_lag_workers_and_what_each_decision_came_to(
             until(browser, lambda: tile(browser, "lag, 20th percentile").endswith("s"), "the lag")
             until(browser, shows_the_crew, "as many places as the pilot has decided on")
             enough_to_see(browser)
-            assert _titles(browser) >= {"Lag", "Answers that are no ids", "Gaps", "Tasks in flight"}
+            titles = {"Lag", "Requests that found no id", "Gaps", "Tasks in flight"}
+            assert _titles(browser) >= titles
             well_shown(browser, "dashboard-ids")
 
 

@@ -106,7 +106,7 @@ def test_the_picture_and_the_table_behind_it_agree(
     scans = sum(sum(hour.results.values()) for hour in stats.scans)
     assert len(rows) == 48
     assert sum(map(sum, cells)) == scans > 0
-    bars = len(browser.find_elements(By.CSS_SELECTOR, ".hours rect"))
+    bars = len(browser.find_elements(By.CSS_SELECTOR, ".picture rect"))
     assert bars == sum(1 for row in cells for cell in row if cell)
 
 

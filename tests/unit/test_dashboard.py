@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 from tests.dashboard_run import HOSTILE, made_workspace, many_lanes, table_of
 
 from trawlnet.net.clock import SystemClock
@@ -19,7 +20,6 @@ from trawlnet.observe.dashboard.place import Deed, Look, Order, Standing, Told, 
 from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace, look_at, read_files
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneRow, LaneTable, read_table
-from trawlnet.observe.report.html import Html
 
 ROWS = many_lanes(3000)
 NOBODY = Keys("127.0.0.1", "", b"secret")
@@ -144,9 +144,11 @@ def test_a_name_that_is_markup_is_shown_as_text() -> None:
 
 def test_only_what_changed_is_sent(tmp_path: Path) -> None:
     look = looked(made_workspace(tmp_path / "w", many_lanes(3)))
-    old = Face(look, {"tiles": Html("1"), "fresh": Html("Live.")}, parts.lane_rows(look.lanes.rows))
+    old = Face(
+        look, {"tiles": Markup("1"), "fresh": Markup("Live.")}, parts.lane_rows(look.lanes.rows)
+    )
     moved = [look.lanes.rows[0]._replace(in_flight=9), *look.lanes.rows[1:]]
-    new = replace(old, parts={**old.parts, "tiles": Html("2")}, lanes=parts.lane_rows(moved))
+    new = replace(old, parts={**old.parts, "tiles": Markup("2")}, lanes=parts.lane_rows(moved))
     assert difference(old, old) == {}
     change = difference(old, new)
     assert change["parts"] == {"tiles": "2"}

@@ -10,7 +10,7 @@ import pytest
 from trawlnet.crawlers.atproto.serviceauth import AuthError
 from trawlnet.crawlers.pds.web.answers import _ERRORS
 from trawlnet.crawlers.pds.web.app import _ROUTES
-from trawlnet.crawlers.pds.web.markup import packaged
+from trawlnet.crawlers.pds.web.page import packaged
 from trawlnet.crawlers.pds.web.register import Fault, State
 from trawlnet.observe.catalogue import REGISTRATIONS, REGISTRY_HOSTS, REGISTRY_REQUESTS
 from trawlnet.tables.registry_rules import Source, Status

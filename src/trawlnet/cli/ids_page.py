@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from markupsafe import Markup
+
 from trawlnet.cli.ids_trials import Result
-from trawlnet.observe.report.chart import Column, figures, lines, number
-from trawlnet.observe.report.html import Html
+from trawlnet.observe.report.chart import lines, table
+from trawlnet.observe.report.numbers import number
 from trawlnet.observe.report.page import Report, Tile
 
 _POINTS = 400  # Of one line.
@@ -62,7 +64,7 @@ def simulation_report(results: Sequence[Result]) -> Report:
     return Report("How the laws keep up", lead, tiles, [*_over_time(first), _measured(results)])
 
 
-def _over_time(results: Sequence[Result]) -> list[Html]:
+def _over_time(results: Sequence[Result]) -> list[Markup]:
     shortest = min(len(one.series.at) for one in results)
     picked = range(0, shortest, -(-shortest // _POINTS) or 1)
     began = results[0].series.at[0] if shortest else 0.0
@@ -79,15 +81,14 @@ def _over_time(results: Sequence[Result]) -> list[Html]:
     ]
 
 
-def _measured(results: Sequence[Result]) -> Html:
+def _measured(results: Sequence[Result]) -> Markup:
     laws = _laws(results)
     rows = [
         (f"{title}, {unit}".strip(", "), *(_middle(results, law, name) for law in laws))
         for name, title, unit in _MEASURES
     ]
     told = [row for row in rows if any(value is not None for value in row[1:])]
-    heads = [Column(law) for law in laws]
-    return figures("Measures", heads, told, first="measure", note="Medians over all worlds.")
+    return table("Measures", ["measure", *laws], told, note="Medians over all worlds.")
 
 
 def _middle(results: Sequence[Result], law: str, name: str) -> float | None:

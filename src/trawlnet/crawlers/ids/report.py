@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from trawlnet.crawlers.ids.marks import mark_of
 from trawlnet.crawlers.ids.survey import IdsFacts
 from trawlnet.observe.history import Sample
-from trawlnet.observe.report.chart import Column, bars, columns, lines, number
-from trawlnet.observe.report.html import Html
+from trawlnet.observe.report.chart import Column, bars, columns, lines
+from trawlnet.observe.report.numbers import number
 from trawlnet.observe.report.page import Report, Tile
 from trawlnet.observe.report.rows import grown, minute, over_time, span, top
 from trawlnet.store.spans import Span
@@ -43,7 +45,7 @@ def as_report(facts: IdsFacts, place: str, now: float) -> Report:
     return Report("How the crawl has kept up", lead, tiles, _figures(facts))
 
 
-def _figures(facts: IdsFacts) -> list[Html]:
+def _figures(facts: IdsFacts) -> list[Markup]:
     word, stored = over_time(grown(facts.history, "stored"))
     history = _thinned(facts.history)
     at = [minute(sample.at) for sample in history]
@@ -70,7 +72,7 @@ def _figures(facts: IdsFacts) -> list[Html]:
     ]  # fmt: skip
 
 
-def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Html]:
+def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Markup]:
     """What was decided, and whether it came as it was expected."""
     chosen = decisions[-_POINTS:]
     at = [minute(decision["at"]) for decision in chosen]
@@ -86,7 +88,7 @@ def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Html]:
     ]  # fmt: skip
 
 
-def _stored(figures: InstanceFigures) -> list[Html]:
+def _stored(figures: InstanceFigures) -> list[Markup]:
     word, ended = over_time(figures.hours)
     count, column = figures.instances, Column("instances")
     known = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from trawlnet.observe.history import Sample
-from trawlnet.observe.report.chart import Column, bars, columns, lines, number
-from trawlnet.observe.report.html import Html
+from trawlnet.observe.report.chart import Column, bars, columns, lines
+from trawlnet.observe.report.numbers import number
 from trawlnet.observe.report.page import Report, Tile
 from trawlnet.observe.report.rows import grown, minute, over_time, top
 from trawlnet.tables.registry_report import RegistryFigures
@@ -37,7 +39,7 @@ def as_report(
     return Report("What is known of every PDS", lead, tiles, _figures(figures, history))
 
 
-def _figures(figures: RegistryFigures, history: Sequence[Sample]) -> list[Html]:
+def _figures(figures: RegistryFigures, history: Sequence[Sample]) -> list[Markup]:
     stats = figures.stats
     scans = stats.scans
     by_result = {

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from markupsafe import Markup
+
 from trawlnet.archive.survey import UNDATED, Survey
 from trawlnet.archive.tally import CollectionTally
-from trawlnet.observe.report.chart import Column, bars, columns, lines, number
-from trawlnet.observe.report.html import Html
+from trawlnet.observe.report.chart import Column, bars, columns, lines
+from trawlnet.observe.report.numbers import number
 from trawlnet.observe.report.page import Report, Tile
 from trawlnet.observe.report.rows import by_power, minute, size, span, top
 
@@ -37,7 +39,7 @@ def as_report(seen: Survey, place: str, dropped: Mapping[str, int], now: float) 
     )
 
 
-def _figures(seen: Survey, dropped: Mapping[str, int]) -> list[Html]:
+def _figures(seen: Survey, dropped: Mapping[str, int]) -> list[Markup]:
     by_collection = seen.tally.collections
     months = _months(seen)
     return [

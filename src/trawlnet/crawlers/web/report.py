@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from markupsafe import Markup
+
 from trawlnet.crawlers.web.survey import WebSurvey
 from trawlnet.engine.ports import Counts
-from trawlnet.observe.report.chart import Column, bars, columns, number
-from trawlnet.observe.report.html import Html
+from trawlnet.observe.report.chart import Column, bars, columns
+from trawlnet.observe.report.numbers import number
 from trawlnet.observe.report.page import Report, Tile
 from trawlnet.observe.report.rows import (
     SHOWN,
@@ -62,7 +64,7 @@ def as_report(facts: WebFacts, place: str, now: float) -> Report:
     return Report("What the web crawl brought home", lead, tiles, _figures(facts))
 
 
-def _figures(facts: WebFacts) -> list[Html]:
+def _figures(facts: WebFacts) -> list[Markup]:
     seen, counts = facts.seen, facts.counts
     word, hours = over_time(seen.hours)
     settled = {str(reason): n for reason, n in counts.settled.items() if not reason.success}

@@ -22,6 +22,7 @@ from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, Keys, is_own_page
 from trawlnet.observe.dashboard.events import face_of, question_of, stream
 from trawlnet.observe.dashboard.place import Order, order_of
+from trawlnet.observe.report import page as report
 
 log = logging.getLogger(__name__)
 
@@ -251,12 +252,11 @@ def _static(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
 def _file(name: str) -> bytes:
     if name == "style.css":
         return style_sheet().encode()
-    return files("trawlnet.observe.dashboard").joinpath("static", name).read_bytes()
+    return files(__package__).joinpath("static", name).read_bytes()
 
 
 @cache
 def style_sheet() -> str:
     """The palette and the figures are those of the reports."""
-    shared = files("trawlnet.observe.report").joinpath("style.css").read_text("utf-8")
-    own = files("trawlnet.observe.dashboard").joinpath("static", "style.css").read_text("utf-8")
-    return shared + own
+    own = files(__package__).joinpath("static", "style.css").read_text("utf-8")
+    return report.style_sheet() + own

@@ -6,40 +6,39 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from markupsafe import Markup
+
 from trawlnet.observe.dashboard.place import Draw, Exhibit
-from trawlnet.observe.dashboard.words import UNKNOWN
 from trawlnet.observe.history import Sample
 from trawlnet.observe.report import chart
-from trawlnet.observe.report.html import Html, tag
 
 SPANS: Mapping[str, tuple[str, float]] = {
     "hour": ("last hour", 3600.0),
     "day": ("last day", 86_400.0),
-    "season": ("all there is", 60 * 86_400.0),
+    "season": ("all", 60 * 86_400.0),
 }
 POINTS = 120  # Of one line: more cannot be told apart on a laptop.
 _GAP = 4  # Steps without a sample after which the line is broken.
 _MB, _GB = 1e6, 1e9
 _LETTER = 13.5  # The pictures are small: letters are twice as wide in them as in a report.
-_NARROW = 3  # Columns of a table that fit beside another.
 
 Line = Sequence[float | None]
 
 
-def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str, Html]:
+def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str, Markup]:
     """By the name of their place on the page."""
     samples = _with_gaps(samples)
     named = _clock(samples, span)
     places = [f"{datetime.fromtimestamp(sample.at, UTC):{named}}" for sample in samples]
 
-    def lines(title: str, unit: str, series: Mapping[str, Line], note: str = "") -> Html:
+    def lines(title: str, unit: str, series: Mapping[str, Line], note: str = "") -> Markup:
         note = note or _capital(unit)
         return chart.lines(title, places, series, unit, note=note, letter=_LETTER)
 
     made = {
         "throughput": lines(
             "Throughput",
-            "a second",
+            "per second",
             {
                 "keys done": _speed(samples, "done"),
                 "attempts": _speed(samples, "attempts"),
@@ -54,16 +53,16 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
             "tasks",
             {
                 "in flight": _line(samples, "in_flight"),
-                "at most": _line(samples, "workers"),
+                "limit": _line(samples, "workers"),
             },
         ),
-        "memory": lines("Memory", "MB", {"of the crawl": _line(samples, "memory", _MB)}),
-        "disk": lines("Disk left", "GB", {"free": _line(samples, "disk_free", _GB)}),
+        "memory": lines("Memory", "MB", {"crawl process": _line(samples, "memory", _MB)}),
+        "disk": lines("Free disk space", "GB", {"free": _line(samples, "disk_free", _GB)}),
     }
     if crawler == "ids":
         made["lag"] = lines("Lag", "seconds", {"20th percentile": _line(samples, "lag_p20_s")})
         made["missing"] = lines(
-            "Answers that are no ids",
+            "Requests that found no id",
             "percent",
             {
                 "not found": _line(samples, "fraction_404", 0.01),
@@ -73,28 +72,24 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
     return made
 
 
-def drawn(exhibit: Exhibit) -> Html:
-    inner = _DRAWN[exhibit.draw](exhibit)
-    if not exhibit.link:
-        return inner
-    more = tag("p", tag("a", exhibit.link_words, href=exhibit.link), class_="more")
-    return tag("div", inner, more)
+def drawn(exhibit: Exhibit) -> Markup:
+    return _DRAWN[exhibit.draw](exhibit)
 
 
-def _bars(exhibit: Exhibit) -> Html:
+def _bars(exhibit: Exhibit) -> Markup:
     column = chart.Column(exhibit.heads[1], exhibit.unit)
     rows, first = _pairs(exhibit), exhibit.heads[0]
     return chart.bars(exhibit.title, rows, column, first=first, note=exhibit.note)
 
 
-def _columns(exhibit: Exhibit) -> Html:
+def _columns(exhibit: Exhibit) -> Markup:
     column = chart.Column(exhibit.heads[1], exhibit.unit)
     rows, first = _pairs(exhibit), exhibit.heads[0]
     note, title = exhibit.note, exhibit.title
     return chart.columns(title, rows, column, first=first, note=note, letter=_LETTER)
 
 
-def _lines(exhibit: Exhibit) -> Html:
+def _lines(exhibit: Exhibit) -> Markup:
     first, *names = exhibit.heads
     places = [str(row[0]) for row in exhibit.rows]
     series = {
@@ -114,34 +109,8 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _table(exhibit: Exhibit) -> Html:
-    sides = [_side(column) for column in zip(*exhibit.rows, strict=True)] or [None]
-    heads = [
-        tag("th", head, scope="col", class_=side)
-        for head, side in zip(exhibit.heads, sides, strict=False)
-    ]
-    rows = [
-        tag("tr", *(tag("td", cell, class_=side) for cell, side in zip(row, sides, strict=True)))
-        for row in exhibit.rows
-    ]
-    caption = tag("figcaption", tag("h2", exhibit.title), tag("p", exhibit.note))
-    wide = "wide" if len(exhibit.heads) > _NARROW else None
-    if not rows:
-        return tag("figure", caption, tag("p", "Nothing yet.", class_="soft"), class_=wide)
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
-    label = exhibit.title
-    region = tag("div", table, class_="scroll tall", tabindex=0, role="region", aria_label=label)
-    return tag("figure", caption, region, class_=wide)
-
-
-def _side(column: Sequence[object]) -> str | None:
-    """Figures stand below each other, and so does what stands for one that is not known."""
-    told = [cell for cell in column if str(cell) not in ("", UNKNOWN)]
-    return "number" if told and all(map(_is_figure, told)) else None
-
-
-def _is_figure(cell: object) -> bool:
-    return isinstance(cell, int | float) or str(cell)[:1].isdigit()
+def _table(exhibit: Exhibit) -> Markup:
+    return chart.table(exhibit.title, exhibit.heads, exhibit.rows, note=exhibit.note)
 
 
 _DRAWN = {Draw.BARS: _bars, Draw.COLUMNS: _columns, Draw.LINES: _lines, Draw.TABLE: _table}
@@ -194,4 +163,4 @@ _MINUTES = 600.0  # Seconds: over a longer time, seconds are no news.
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:] + "; times are UTC."
+    return text[:1].upper() + text[1:] + "; times are in UTC."

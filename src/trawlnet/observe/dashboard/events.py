@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from markupsafe import Markup
+
 from trawlnet.observe.dashboard import parts
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.charts import SPANS, pictures
 from trawlnet.observe.dashboard.lanes import Wish, choose, wish_of
 from trawlnet.observe.dashboard.place import Look
-from trawlnet.observe.report.html import Html
 
 _EVERY = 1.0
 _SILENCE = 15  # Seconds without a change after which a sign of life is due.
@@ -38,8 +39,8 @@ class Face:
     """The page at one instant, as far as it changes."""
 
     look: Look
-    parts: Mapping[str, Html]
-    lanes: Mapping[str, Html]  # Rows by id, in their order.
+    parts: Mapping[str, Markup]
+    lanes: Mapping[str, Markup]  # Rows by id, in their order.
     leads: bool = False  # Whether the exhibits come before the hosts.
 
 
@@ -94,7 +95,7 @@ def difference(old: Face | None, new: Face) -> dict[str, Any]:
     return change
 
 
-def _changed(old: Mapping[str, Html], new: Mapping[str, Html]) -> dict[str, Html]:
+def _changed(old: Mapping[str, Markup], new: Mapping[str, Markup]) -> dict[str, Markup]:
     return {name: html for name, html in new.items() if old.get(name) != html}
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from urllib.parse import urlencode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
 from trawlnet.observe.dashboard.lanes import Chosen, Wish
-from trawlnet.observe.dashboard.place import Deed, Look, Standing, Told
+from trawlnet.observe.dashboard.place import Deed, Exhibit, Look, Standing, Told
 from trawlnet.observe.dashboard.words import (
     UNKNOWN,
     clock_time,
@@ -19,8 +21,11 @@ from trawlnet.observe.dashboard.words import (
     name_of,
 )
 from trawlnet.observe.lane_table import LaneRow
-from trawlnet.observe.report.chart import number
-from trawlnet.observe.report.html import Html, breakable, joined, tag, text, tile
+from trawlnet.observe.report.html import macros
+from trawlnet.observe.report.numbers import number
+from trawlnet.observe.report.page import Tile
+
+_html = macros(__package__, "parts.html")
 
 _KINDS = {
     Standing.RUNNING: "good",
@@ -34,90 +39,89 @@ _COLUMNS: Mapping[str, str] = {
     "rate": "Requests/s",
     "in_flight": "In flight",
     "parked_until": "Parked until",
-    "why": "Why",
+    "why": "Reason",
     "failures": "Failures in a row",
     "last_failure": "Last failure",
 }
 _NUMBERS = frozenset(("rate", "in_flight", "parked_until", "failures"))
 
 
-def standing(look: Look) -> Html:
+def standing(look: Look) -> Markup:
     """The one part that a screen reader is told about by itself."""
-    word = tag("strong", str(look.standing), class_=f"pill {_KINDS.get(look.standing, '')}".strip())
-    return joined(word, " ", tag("span", _story(look)))
+    return _html.standing(look.standing, _KINDS.get(look.standing, ""), _story(look))
 
 
 def _story(look: Look) -> str:
     match look.standing:
         case Standing.NEVER:
-            return "No crawl has begun here, or it cannot be asked."
+            return "No crawl has started here, or its state cannot be read."
         case Standing.ENDED:
             left = look.counts.get("open", 0) - look.counts.get("blocked", 0)
-            more = f" {left:,} are open: run it again to go on." if left > 0 else ""
-            return f"It has saved everything; this is how it stood at its end.{more}"
+            more = (
+                f" {left:,} keys are open: run the command again to continue." if left > 0 else ""
+            )
+            return f"The crawl saved everything and exited; these are its last figures.{more}"
         case Standing.CUT_SHORT:
-            return "It was killed, or stopped at once. Run it again, and it goes on from here."
+            return "The crawl was killed or stopped. Run the command again to continue from here."
         case Standing.DRAINING:
-            return f"{look.who}: what is in flight is finished, then it ends."
+            return f"{look.who}: tasks in flight finish, then the crawl exits."
         case Standing.PAUSED:
-            return f"{look.who}: nothing new is asked for."
+            return f"{look.who}: no new task starts."
         case Standing.RUNNING:
             return look.who
 
 
-def deeds(look: Look) -> Html:
-    """All that any crawl can be told are on the page; those that make no sense now are hidden."""
-    made = [
-        tag(
-            "button",
-            str(deed).capitalize(),
-            type="submit",
-            name="do",
-            value=deed,
-            id=f"do-{deed}",
-            hidden=None if deed in look.deeds else "",
-        )
-        for deed in Deed
-        if deed is not Deed.RETRY
-    ]
-    return joined(tag("input", type="hidden", name="crawler", value=look.crawler), *made)
+def deeds(look: Look) -> Markup:
+    shown = [(deed, deed in look.deeds) for deed in Deed if deed is not Deed.RETRY]
+    return _html.deeds(look.crawler, shown)
 
 
-def freshness(look: Look) -> Html:
+def freshness(look: Look) -> Markup:
+    return escape(_freshness(look))
+
+
+def _freshness(look: Look) -> str:
     if look.is_fresh:
-        return text("Live.")
+        return "Live."
     if look.as_of is None:
-        return text("There are no figures yet." if look.standing.at_work else "")
-    return text(f"Figures as of {moment(look.as_of)}.")
+        return "No figures yet." if look.standing.at_work else ""
+    return f"Figures as of {moment(look.as_of)}."
 
 
-def tiles(look: Look) -> Html:
-    counts = look.counts
-    settled = sum(counts.get("settled", {}).values())
-    figures = look.figures
+def tiles(look: Look) -> Markup:
+    own = (key for key in look.figures if key not in look.yields and key not in _COMMON)
+    return _html.tiles(
+        [
+            *_progress(look),
+            *_health(look),
+            *(Tile(_yield_name(key), figure(key, n)) for key, n in look.yields.items()),
+            *(Tile(name_of(key), figure(key, look.figures[key])) for key in own),
+        ]
+    )
+
+
+def _progress(look: Look) -> Iterator[Tile]:
+    counts, figures = look.counts, look.figures
     rate = figures.get("rate") if look.is_fresh else None
-    made = [
-        tile("done", number(settled), "good"),
-        tile("open", number(counts.get("open", 0))),
-        tile("keys a second", UNKNOWN if rate is None else number(rate)),
-    ]
+    yield Tile("done", number(sum(counts.get("settled", {}).values())), "good")
+    yield Tile("open", number(counts.get("open", 0)))
+    yield Tile("keys per second", UNKNOWN if rate is None else number(rate))
     if look.standing.at_work:
-        made.append(tile("time left", lasting(look.eta if look.is_fresh else None)))
+        yield Tile("time left", lasting(look.eta if look.is_fresh else None))
         crew = f"{number(figures.get('in_flight', 0))} of {number(figures.get('workers', 0))}"
-        made.append(tile("tasks in flight", crew))
+        yield Tile("tasks in flight", crew)
+
+
+def _health(look: Look) -> Iterator[Tile]:
+    counts, figures = look.counts, look.figures
     failed = sum(n for word, n in counts.get("attempts", {}).items() if not _is_answer(word))
-    made.append(tile("failed attempts", number(failed), "bad" if failed else ""))
+    yield Tile("failed attempts", number(failed), "bad" if failed else "")
     if blocked := counts.get("blocked", 0):
-        made.append(tile("blocked", number(blocked), "bad"))
+        yield Tile("blocked", number(blocked), "bad")
     if memory := figures.get("memory"):
-        made.append(tile("memory", figure("memory", memory)))
+        yield Tile("memory", figure("memory", memory))
     if disk := figures.get("disk_free"):
-        made.append(tile("disk left", figure("disk_free", disk), "bad" if disk < _LITTLE else ""))
-    yields = look.yields
-    made += [tile(_yield_name(key), figure(key, n)) for key, n in yields.items()]
-    own = (key for key in figures if key not in yields and key not in _COMMON)
-    made += [tile(name_of(key), figure(key, figures[key])) for key in own]
-    return joined(*made)
+        yield Tile("free disk space", figure("disk_free", disk), "bad" if disk < _LITTLE else "")
 
 
 def _yield_name(key: str) -> str:
@@ -139,121 +143,96 @@ def _is_answer(word: str) -> bool:
     return word in Reason.__members__.values() and Reason(word).answer
 
 
-def queue(look: Look) -> Html:
+def queue(look: Look) -> Markup:
     """Where every key is, and how it got there."""
-    counts = look.counts
-    rows = [
-        tag(
-            "tr",
-            tag("th", words, scope="row"),
-            tag("td", number(counts.get(key, 0)), class_="number"),
-        )
-        for key, words in _STATES.items()
-    ]
-    return tag("table", tag("tbody", *rows))
+    rows = [(words, look.counts.get(key, 0)) for key, words in _STATES.items()]
+    return _html.queue(rows)
 
 
 _STATES = {
     "known": "known",
-    "open": "open: to be done",
-    "leased": "leased: being worked on, of the open",
-    "waiting": "waiting for their time, of the open",
-    "blocked": "on a blocked host, of the open",
-    "scheduled": "to be visited again",
+    "open": "open: not done yet",
+    "leased": "leased: in progress, part of open",
+    "waiting": "waiting until a set time, part of open",
+    "blocked": "on a blocked host, part of open",
+    "scheduled": "scheduled for another visit",
 }
 
 
-def reasons(look: Look) -> Html:
+@dataclass(frozen=True, slots=True)
+class _ReasonRow:
+    word: str
+    attempts: int
+    keys: int  # Whose final result it is.
+
+    @property
+    def retry(self) -> bool:
+        good = self.word in Reason.__members__.values() and Reason(self.word).success
+        return bool(self.keys) and not good
+
+
+def reasons(look: Look) -> Markup:
     """Attempts, and keys by their final result; most frequent first."""
     attempts, settled = look.counts.get("attempts", {}), dict(look.counts.get("settled", {}))
     if look.counts.get("blocked"):
         settled[Reason.BLOCKED] = look.counts["blocked"]
     words = sorted({*attempts, *settled}, key=lambda word: (-attempts.get(word, 0), word))
-    if not words:
-        return tag("p", "Nothing was tried yet.", class_="soft")
-    head = tag(
-        "tr",
-        *(tag("th", name, scope="col", class_=side) for name, side in _REASON_HEADS),
-    )
-    rows = [
-        _reason(look.crawler, word, attempts.get(word, 0), settled.get(word, 0)) for word in words
-    ]
-    return tag("table", tag("thead", head), tag("tbody", *rows))
+    rows = [_ReasonRow(word, attempts.get(word, 0), settled.get(word, 0)) for word in words]
+    return _html.reasons(look.crawler, rows)
 
 
-_REASON_HEADS = (
-    ("result", None), ("attempts", "number"), ("final result of", "number"), ("", None),
-)  # fmt: skip
+def exhibits(told: Told) -> Markup:
+    return Markup("").join(map(_exhibit, told.exhibits))
 
 
-def _reason(crawler: str, word: str, tries: int, last: int) -> Html:
-    good = word in Reason.__members__.values() and Reason(word).success
-    again: object = ""
-    if last and not good:
-        href = f"/ask?{urlencode({'crawler': crawler, 'do': 'retry', 'reason': word})}"
-        again = tag("a", "retry", tag("span", f" {word}", class_="hidden"), href=href)
-    return tag(
-        "tr",
-        tag("th", word.replace("_", " "), scope="row"),
-        tag("td", number(tries), class_="number"),
-        tag("td", number(last), class_="number"),
-        tag("td", again, class_="act"),
-    )
+def _exhibit(exhibit: Exhibit) -> Markup:
+    inner = drawn(exhibit)
+    return _html.more(inner, exhibit.link, exhibit.link_words) if exhibit.link else inner
 
 
-def exhibits(told: Told) -> Html:
-    return joined(*map(drawn, told.exhibits))
-
-
-def facts(told: Told) -> Html:
+def facts(told: Told) -> Markup:
     """What `status` says besides, one line each."""
     rows = [
-        tag("tr", tag("th", name_of(key), scope="row"), _fact(key, n))
-        for key, n in told.facts.items()
-        if n is None or isinstance(n, int | float | str)
+        (name_of(key), figure(key, value), not isinstance(value, str))
+        for key, value in told.facts.items()
+        if value is None or isinstance(value, int | float | str)
     ]
-    if not rows:
-        return tag("p", "Nothing yet.", class_="soft")
-    return tag("table", tag("tbody", *rows))
+    return _html.facts(rows)
 
 
-def _fact(key: str, value: object) -> Html:
-    if isinstance(value, str):
-        return tag("td", breakable(value))
-    return tag("td", figure(key, value), class_="number")
+@dataclass(frozen=True, slots=True)
+class _Head:
+    name: str
+    query: Mapping[str, str]  # Of the page that is sorted by it.
+    order: str | None
+    is_number: bool
 
 
-def lane_heads(wish: Wish, kept: Mapping[str, str]) -> Html:
-    """Links, so that sorting needs no script."""
-    cells = []
-    for key, name in _COLUMNS.items():
-        down = not wish.down if key == wish.sort else key not in ("lane", "why", "last_failure")
-        query = urlencode({**kept, **_asked(wish), "sort": key, "down": int(down), "page": 0})
-        link = tag("a", name, href=f"/?{query}#lanes", data_live="")
-        order = ("descending" if wish.down else "ascending") if key == wish.sort else None
-        side = "number" if key in _NUMBERS else None
-        cells.append(tag("th", link, scope="col", class_=side, aria_sort=order))
-    return tag("tr", *cells)
+def lane_heads(wish: Wish, kept: Mapping[str, str]) -> Markup:
+    return _html.lane_heads([_head(key, wish, kept) for key in _COLUMNS])
 
 
-def lane_pages(look: Look, chosen: Chosen, wish: Wish, kept: Mapping[str, str]) -> Html:
+def _head(key: str, wish: Wish, kept: Mapping[str, str]) -> _Head:
+    down = not wish.down if key == wish.sort else key not in ("lane", "why", "last_failure")
+    query = {**kept, **_asked(wish), "sort": key, "down": str(int(down)), "page": "0"}
+    order = ("descending" if wish.down else "ascending") if key == wish.sort else None
+    return _Head(_COLUMNS[key], query, order, key in _NUMBERS)
+
+
+def lane_pages(look: Look, chosen: Chosen, wish: Wish, kept: Mapping[str, str]) -> Markup:
     """How many there are, and the way to the others."""
     words = f"{chosen.found:,} of {chosen.total:,} hosts"
     if look.lanes.left_out:
         words += f"; {look.lanes.left_out:,} more are not listed"
-    parts: list[object] = [tag("span", words, class_="soft")]
-
-    def step(name: str, page: int) -> Html:
-        query = urlencode({**kept, **_asked(wish), "page": page})
-        return tag("a", name, href=f"/?{query}#lanes", data_live="", id=f"lanes-{name.lower()}")
-
+    query = {**kept, **_asked(wish)}
+    steps: list[tuple[str, Mapping[str, str] | None]] = []
     if chosen.page > 0:
-        parts.append(step("Previous", chosen.page - 1))
+        steps.append(("Previous", {**query, "page": str(chosen.page - 1)}))
     if chosen.pages > 1:
-        parts.append(tag("span", f"page {chosen.page + 1:,} of {chosen.pages:,}"))
+        steps.append((f"page {chosen.page + 1:,} of {chosen.pages:,}", None))
     if chosen.page + 1 < chosen.pages:
-        parts.append(step("Next", chosen.page + 1))
-    return joined(*parts)
+        steps.append(("Next", {**query, "page": str(chosen.page + 1)}))
+    return _html.lane_pages(words, steps)
 
 
 def _asked(wish: Wish) -> dict[str, str]:
@@ -266,18 +245,10 @@ def lane_key(row: LaneRow) -> str:
     return "l" + hashlib.blake2b(row.lane.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def lane_row(row: LaneRow) -> Html:
-    cells = [
-        tag("th", breakable(row.lane), scope="row"),
-        tag("td", tag("span", row.condition, class_=f"dot {_DOTS.get(row.condition, '')}")),
-        tag("td", "no limit" if row.rate is None else number(row.rate), class_="number"),
-        tag("td", number(row.in_flight), class_="number"),
-        tag("td", _until(row), class_="number"),
-        tag("td", row.why.replace("_", " ") if row.condition in ("parked", "blocked") else ""),
-        tag("td", number(row.failures), class_="number"),
-        tag("td", row.last_failure.replace("_", " ")),
-    ]
-    return tag("tr", *cells, id=lane_key(row))
+def lane_row(row: LaneRow) -> Markup:
+    why = row.why if row.condition in ("parked", "blocked") else ""
+    dot = _DOTS.get(row.condition, "")
+    return _html.lane_row(lane_key(row), row, dot, _until(row), why)
 
 
 _DOTS = {"healthy": "good", "slowed": "wait", "parked": "wait", "blocked": "bad"}
@@ -289,5 +260,5 @@ def _until(row: LaneRow) -> str:
     return "" if row.parked_until is None else clock_time(row.parked_until)
 
 
-def lane_rows(rows: Sequence[LaneRow]) -> Mapping[str, Html]:
+def lane_rows(rows: Sequence[LaneRow]) -> Mapping[str, Markup]:
     return {lane_key(row): lane_row(row) for row in rows}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from trawlnet.observe.render import duration, size
-from trawlnet.observe.report.chart import number
+from trawlnet.observe.report.numbers import number
 
 UNKNOWN = "\N{EN DASH}"
 

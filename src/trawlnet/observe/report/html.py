@@ -1,60 +1,72 @@
-"""HTML as nested calls: whatever is put in is escaped, unless it came out of here."""
+"""HTML from Jinja templates: every value is escaped, unless it is `Markup` already.
+
+A package keeps its templates in a folder `templates` beside its modules. The reports' templates are
+found from every package, so that all pages share `figures.html`.
+"""
 
 from __future__ import annotations
 
 import re
-from html import escape
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol, cast
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from trawlnet.observe.report.numbers import number
+
+_SHARED = __package__
 
 
-class Html(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def text(value: object) -> Html:
-    """Remote names end up here: quotes count, since values end up in attributes."""
-    if isinstance(value, Html):
-        return value
-    return Html(escape(f"{value:,}" if isinstance(value, int) else str(value), quote=True))
+def render(package: str, template: str, **values: Any) -> str:
+    """A whole page."""
+    return _environment(package).get_template(template).render(values)
 
 
-def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """`tag("a", "more", href=url)`; a trailing underscore is for names that Python keeps, and
-    others stand for hyphens."""
-    shown = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    if name in _VOID:
-        return Html(f"<{name}{shown}>")
-    return Html(f"<{name}{shown}>{joined(*children)}</{name}>")
+class Macros(Protocol):
+    """The macros of a template as functions."""
+
+    def __getattr__(self, name: str) -> Callable[..., Markup]: ...
 
 
-def breakable(name: str) -> Html:
+def macros(package: str, template: str) -> Macros:
+    return cast(Macros, _environment(package).get_template(template).module)
+
+
+@cache
+def figure_styles() -> str:
+    """What every style sheet begins with: the palette, and the looks of `figures.html`."""
+    return files(_SHARED).joinpath("figures.css").read_text("utf-8")
+
+
+def breakable(name: str) -> Markup:
     """A name that may be long, with the places at which a narrow screen may break it: after what
     separates its parts, and within a part only if that is too long for any line."""
-    parts = (escape(part, quote=True) for part in _BREAKS.findall(name))
-    return Html("<wbr>".join(parts).replace(" <wbr>", " "))  # Lines break at a blank anyway.
-
-
-def tile(name: str, value: str, kind: str = "") -> Html:
-    """A figure with its name; one that is long takes the room of two."""
-    long = " long" if len(value) > _TILE_ROOM else ""
-    return tag("div", tag("dt", name), tag("dd", value), class_=f"tile {kind}".rstrip() + long)
-
-
-def joined(*children: object) -> Html:
-    return Html("".join(text(child) for child in children))
-
-
-def _attribute(value: object) -> str:
-    # No thousands here: an attribute's number is for a program.
-    return value if isinstance(value, Html) else escape(str(value), quote=True)
+    parts = (escape(part) for part in _BREAKS.findall(name))
+    return Markup("<wbr>".join(parts).replace(" <wbr>", " "))  # noqa: S704 - each part is escaped.
 
 
 # At most so many characters without a place to break at; separators stay with what they end.
 _BREAKS = re.compile(r"[^\s./:_?&=-]{1,16}[./:_?&=-]*\s*|[./:_?&=-]+\s*|\s+")
-_TILE_ROOM = 9  # Characters of a figure that fit on a tile in any font.
-_VOID = frozenset(("meta", "br", "link", "input"))
+
+
+@cache
+def _environment(package: str) -> Environment:
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(_SHARED)]),
+        autoescape=True,
+        undefined=StrictUndefined,  # A misspelled name is an error, not an empty place.
+        auto_reload=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": number, "breakable": breakable, "spaced": _spaced}
+    return made
+
+
+def _spaced(word: object) -> str:
+    """`rate_limited` for people."""
+    return str(word).replace("_", " ")

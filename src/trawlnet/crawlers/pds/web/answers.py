@@ -11,8 +11,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from trawlnet.crawlers.pds.web.markup import fill
-from trawlnet.crawlers.pds.web.page import page
+from trawlnet.crawlers.pds.web import page
 from trawlnet.crawlers.pds.web.register import Declined, Fault
 from trawlnet.tables.registry_rules import PdsRow
 
@@ -47,8 +46,7 @@ def trouble(request: Request, status: int, message: str, headers: dict[str, str]
     if _wants_html(request):
         words = HTTPStatus(status).phrase
         root = "../" * (request.url.path.count("/") - 1)
-        content = fill("trouble", status=str(status), words=words, message=message, root=root)
-        return HTMLResponse(page(words, content, root=root), status, headers)
+        return HTMLResponse(page.trouble(words, message, root), status, headers)
     error = _ERRORS.get(status, "InvalidRequest" if status < 500 else "InternalServerError")
     return as_json({"error": error, "message": message}, status, headers)
 

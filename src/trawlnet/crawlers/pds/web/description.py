@@ -4,64 +4,68 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from trawlnet.crawlers.pds.web.markup import Markup, fill, joined, packaged
-from trawlnet.crawlers.pds.web.page import page
+from trawlnet.crawlers.pds.web.page import packaged
+from trawlnet.observe.report.html import render
 
-_AT = Markup(' aria-current="page"')
-_NOTHING = Markup("")
 _JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    name: str
+    words: str
+    kind: str  # What it may be.
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    id: str
+    verb: str
+    path: str
+    summary: str
+    words: str
+    parameters: list[_Parameter]
+    examples: dict[str, str]
+    answers: dict[str, str]  # By status.
 
 
 @cache
 def description() -> str:
     document = json.loads(packaged("openapi.json"))
-    auth = document["components"]["securitySchemes"]["serviceAuth"]["description"]
-    content = fill(
-        "description",
+    return render(
+        __package__,
+        "description.html",
+        title="API of the PDS registry",
+        here="docs",
         words=document["info"]["description"],
-        operations=joined(_operations(document)),
-        auth=auth,
+        operations=list(_operations(document)),
+        auth=document["components"]["securitySchemes"]["serviceAuth"]["description"],
     )
-    return page("API of the PDS registry", content, at_docs=_AT)
 
 
-def _operations(document: Mapping[str, Any]) -> Iterator[Markup]:
+def _operations(document: Mapping[str, Any]) -> Iterator[_Operation]:
     schemas = document["components"]["schemas"]
     for path, methods in document["paths"].items():
         for verb, operation in methods.items():
-            yield fill(
-                "operation",
+            answers = operation["responses"]
+            yield _Operation(
                 id=operation["operationId"],
                 verb=verb.upper(),
                 path=path,
                 summary=operation["summary"],
                 words=operation.get("description", ""),
-                parameters=_parameters(operation.get("parameters", []), schemas),
-                request=_example("Body", operation.get("requestBody", {})),
-                answers=joined(
-                    fill("answer", status=status, words=answer["description"])
-                    for status, answer in operation["responses"].items()
-                ),
-                example=_example("Answer", operation["responses"]["200"]),
+                parameters=[
+                    _Parameter(one["name"], one["description"], _kind(one["schema"], schemas))
+                    for one in operation.get("parameters", [])
+                ],
+                examples=_example("Request body", operation.get("requestBody", {}))
+                | _example("Response", answers["200"]),
+                answers={status: answer["description"] for status, answer in answers.items()},
             )
-
-
-def _parameters(parameters: list[dict[str, Any]], schemas: Mapping[str, Any]) -> Markup:
-    if not parameters:
-        return _NOTHING
-    rows = joined(
-        fill(
-            "parameter",
-            name=one["name"],
-            words=one["description"],
-            kind=_kind(one["schema"], schemas),
-        )
-        for one in parameters
-    )
-    return fill("parameters", rows=rows)
 
 
 def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
@@ -71,12 +75,10 @@ def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(schema["enum"])
     if "maximum" in schema:
-        return f"{schema['minimum']} to {schema['maximum']}; {schema['default']} if not said"
+        return f"{schema['minimum']} to {schema['maximum']}; default {schema['default']}"
     return f"text of up to {schema['maxLength']} characters"
 
 
-def _example(title: str, holder: Mapping[str, Any]) -> Markup:
+def _example(heading: str, holder: Mapping[str, Any]) -> dict[str, str]:
     example = holder.get("content", {}).get(_JSON, {}).get("example")
-    if example is None:
-        return _NOTHING
-    return fill("example", title=title, text=json.dumps(example, indent=2))
+    return {} if example is None else {heading: json.dumps(example, indent=2)}

@@ -13,7 +13,7 @@ from trawlnet import __version__
 from trawlnet.crawlers.atproto.identity import Identity
 from trawlnet.crawlers.atproto.serviceauth import AuthError, Rejected
 from trawlnet.crawlers.pds.web.answers import as_json, declined, refusal, row_as_json
-from trawlnet.crawlers.pds.web.markup import packaged
+from trawlnet.crawlers.pds.web.page import packaged
 from trawlnet.crawlers.pds.web.register import Accepted, Declined, Fault, register
 from trawlnet.crawlers.pds.web.requests import address_of, body_of, filter_of
 from trawlnet.crawlers.pds.web.site import Site

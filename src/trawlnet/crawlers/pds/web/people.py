@@ -11,8 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from trawlnet.crawlers.pds.web.answers import STATUS_OF
 from trawlnet.crawlers.pds.web.description import description
 from trawlnet.crawlers.pds.web.endpoint import enter
-from trawlnet.crawlers.pds.web.markup import packaged
-from trawlnet.crawlers.pds.web.page import Notice, Search, overview, single
+from trawlnet.crawlers.pds.web.page import Notice, Search, overview, packaged, single
 from trawlnet.crawlers.pds.web.register import Accepted, Declined, Fault
 from trawlnet.crawlers.pds.web.requests import (
     Filter,
@@ -22,6 +21,7 @@ from trawlnet.crawlers.pds.web.requests import (
     is_same_origin,
 )
 from trawlnet.crawlers.pds.web.site import Site
+from trawlnet.observe.report.html import figure_styles
 from trawlnet.tables.registry_browse import Sort, Wish
 from trawlnet.tables.registry_rules import as_shown
 
@@ -64,7 +64,8 @@ async def describe(site: Site, request: Request) -> Response:
 
 
 async def style(site: Site, request: Request) -> Response:
-    return Response(packaged("static/style.css"), media_type="text/css", headers=_KEPT)
+    sheet = figure_styles() + packaged("static/style.css").decode()
+    return Response(sheet, media_type="text/css", headers=_KEPT)
 
 
 async def icon(site: Site, request: Request) -> Response:
