@@ -280,3 +280,11 @@ def test_what_was_found_stays_mended(spec: Spec, source: str, kill_at: int | Non
     world = World(spec)
     with tempfile.TemporaryDirectory(prefix="world-") as folder:
         Sweeps(world, Path(folder), source, PLAIN).judge(kill_at)
+
+
+def test_everybody_gets_a_turn_at_a_slow_directory(tmp_path: Path) -> None:
+    """Whoever found it busy fifty times was given up as `parked`, and their server was asked as
+    often for nothing."""
+    spec = spec_of(Host(60, 0), Host(7, 1), directory=Host(0, 0, latency=60.0), moving=1)
+    config = PLAIN | {"recheck_inactive": 3600.0, "workers": 5}
+    Sweeps(World(spec), tmp_path, "relay", config).judge(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -22,6 +21,7 @@ from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.given import Given, given_by, host_rules, not_mirrored
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.heap import steady_heap
+from trawlnet.crawlers.repos.lookups import LookupSlots
 from trawlnet.crawlers.repos.making import read_car, read_cars, recipe
 from trawlnet.crawlers.repos.rates import PdsRates
 from trawlnet.crawlers.repos.recheck import Rescue, is_under_way, reopen, stranded
@@ -148,7 +148,7 @@ async def assembled(
             config.recheck_inactive,
             clock,
             frame.gate,
-            asyncio.Semaphore(max(1, config.workers // _ASKING_SHARE)),
+            LookupSlots(max(1, config.workers // _ASKING_SHARE), clock),
         ),
         rates,
         shelf.archived,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.repos.identity import Identity, Mirror, Resolver
+from trawlnet.crawlers.repos.lookups import LookupSlots
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
@@ -14,7 +14,6 @@ from trawlnet.engine.ports import Clock
 from trawlnet.net.lane import lane_of
 
 _DIRECTORY = "of the directory"
-_BUSY_FOR = 30.0  # Seconds.
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +23,7 @@ class Whereabouts:
     stale_after: float  # Seconds.
     clock: Clock
     gate: Gate
-    # Visits that may ask a directory at the same time. Each holds a worker, and a turn at its PDS
-    # is over: when the directory is slow, the rest come back later.
-    asking: asyncio.Semaphore
+    slots: LookupSlots
 
     async def moved_since(self, visit: RepoVisit, now: float) -> Identity | Outcome | None:
         """Where the account went, for a server that no longer shows it; or that the directory
@@ -49,10 +46,10 @@ class Whereabouts:
     async def resolved(self, did: str) -> Identity | Outcome:
         """From the directory itself; trouble is told of the directory, not of the PDS. Raises
         LaneParked when so many ask it that others would wait."""
-        if self.asking.locked():
-            raise LaneParked(_DIRECTORY, self.clock.now() + _BUSY_FOR)
+        if wait := self.slots.wait():
+            raise LaneParked(_DIRECTORY, self.clock.now() + wait)
         try:
-            async with self.asking:
+            async with self.slots.taken():
                 found = await self.resolver.resolve(did)
         except LaneParked as parked:
             if parked.until < math.inf:
