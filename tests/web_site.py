@@ -23,9 +23,9 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
 from trawlnet.sim.web import World, read_manifest
 from trawlnet.sim.web.plan import TRAPS
-from trawlnet.sink.capture_files import INDEX, LOG
 from trawlnet.sink.capture_line import CaptureLine
 from trawlnet.sink.capture_log import read_captures
+from trawlnet.sink.capture_role import INDEX, ROLES
 from trawlnet.sink.lmdb_pages import PageIndex
 from trawlnet.sink.page import Page
 
@@ -94,7 +94,8 @@ def index(workspace: Path) -> dict[str, Page]:
 
 
 def captures(workspace: Path) -> list[CaptureLine]:
-    return list(read_captures(workspace / LOG))
+    """Of crawls, then of scrapes."""
+    return [line for role in ROLES for line in read_captures(workspace / role.log)]
 
 
 def page_keys(workspace: Path) -> list[str]:

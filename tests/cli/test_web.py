@@ -156,6 +156,34 @@ def test_a_scrape_that_stops_at_its_limit_says_how_to_go_on_with_it(
     assert f"left; go on: trawlnet web scrape -w {tmp_path}" in done.err
 
 
+def test_a_scrape_beside_the_crawl_empties_the_spool_that_it_waits_for(
+    site: Site, tmp_path: Path
+) -> None:
+    workspace, out = tmp_path / "w", tmp_path / "out"
+    tiny = [word for key in TINY for word in ("--set", f"{key}=0.0000005")]
+    words = (*site.words("crawl", workspace, *site.seeds, "--max-pages", 40), *tiny)
+    with started(*words, folder=out) as crawl:
+        wait_until(lambda: "beside this crawl" in crawl.err, "that the spool is full")
+        assert "run trawlnet web scrape" in crawl.err
+        again = trawlnet(*words)
+        assert again.code == 11 and "is in use by pid" in again.err
+        with started(*site.words("scrape", workspace), folder=out) as scrape:
+            wait_until(lambda: "is crawling here" in scrape.err, "that it knows of the crawl")
+            status = trawlnet("web", "status", "-w", workspace, "--json").rows[0]
+            assert crawl.ended().code == 4, "it stops at its limit, and not at the spool's"
+            assert scrape.ended().code in (0, 3)
+    assert status["running"] != status.get("scrape", {}).get("running")
+    fetched = {row["url"] for row in rows(workspace) if row["http_status"] == "200"}
+    assert len(fetched) >= 40
+    spool = (workspace / "spool" / "discoveries").glob("*.jsonl")
+    told = {json.loads(line)["url"] for path in spool for line in path.read_text().splitlines()}
+    with next((workspace / "logs").glob("pages-*-scrape.csv")).open(newline="") as file:
+        assert {row["url"] for row in csv.DictReader(file)} >= told & fetched
+
+
+TINY = ("spool.max_backlog_gb", "spool.backpressure_limit_gb")
+
+
 def test_run_does_everything_and_asks_for_no_page_twice(site: Site, tmp_path: Path) -> None:
     spool = tmp_path / "spool" / "discoveries"
     spool.mkdir(parents=True)

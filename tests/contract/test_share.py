@@ -223,6 +223,7 @@ class LooseGate:
     """Lets everybody in: what is kept to here is kept to by the shared turns."""
 
     gap: float = 0.0
+    closing: Callable[[], bool] = lambda: False
     left: list[str] = field(default_factory=list)
     parked: dict[str, float] = field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trawlnet.crawlers.web.build import Order, open_crawl
+from trawlnet.crawlers.web.build import Order, open_crawl, open_scrape
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.engine.control import Control
@@ -18,6 +18,8 @@ from trawlnet.engine.ports import Sink
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import Metrics
+from trawlnet.sink.capture_role import CRAWL
+from trawlnet.sink.files import is_held
 
 
 async def crawl(folder: Path) -> None:
@@ -57,4 +59,19 @@ async def _crawl(folder: Path, sink: Callable[[Sink], Sink]) -> None:
             await kept.write([])  # What is held back.
 
 
-ROLES = {"crawl": crawl, "settle_first": settle_first}
+async def scrape(folder: Path) -> None:
+    """Until the crawl has ended, kills and all, and the spool is empty."""
+    given = json.loads((folder / "given.json").read_text())
+    config, site, clock = WebConfig.model_validate(given["config"]), folder / "site", SystemClock()
+    metrics = Metrics("web", clock)
+
+    def is_crawling() -> bool:
+        return (folder / "kills").exists() or is_held(site / CRAWL.lock)
+
+    order = Order(f"run-{os.getpid()}", is_crawling=is_crawling)
+    async with open_scrape(config, site, clock, metrics, order, again=True) as parts:
+        control = Control(config.limits.global_concurrency)
+        await run_crawl(parts, engine_limits(config), control)
+
+
+ROLES = {"crawl": crawl, "settle_first": settle_first, "scrape": scrape}

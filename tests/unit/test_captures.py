@@ -8,6 +8,8 @@ import hashlib
 import io
 import os
 import shutil
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -528,3 +530,65 @@ def test_the_index_counts_each_page_once_in_its_scopes_and_anew_under_other_rule
         index = PageIndex(tmp_path, scopes=Scopes(rules, of))
         assert counted(index) == expected
         index.close()
+
+
+OTHER = """
+import sys
+from pathlib import Path
+from test_captures import PAGE, BY_HOST, numbered, put
+put(Path(sys.argv[1]), numbered(1), PAGE, run="two", producer="scrape", scopes=BY_HOST)
+"""
+BY_HOST = Scopes("by host", lambda url, page_type: [b"site"])
+
+
+def test_a_crawl_and_a_scrape_at_once_share_an_index(tmp_path: Path) -> None:
+    files = CaptureFiles(tmp_path, CaptureOptions("one", scopes=BY_HOST, checkpoint_every=1e12))
+    late = replace(numbered(1), timestamp=2e9)
+    files.write([(Task(one.url, "l"), one) for one in (late, numbered(2))])
+    assert files.pages.get(URL) is None
+    here = Path(__file__).parent
+    subprocess.run([sys.executable, "-c", OTHER, str(tmp_path)], cwd=here, check=True)
+    assert files.pages.get(URL) is not None, "what the other has committed is seen"
+    files.close()
+    index = PageIndex(tmp_path / INDEX, readonly=True)
+    assert {page.url for page in index.pages()} == {URL, late.url, numbered(2).url}
+    assert index.count_in(b"site") == 3, "a page that both have fetched is one"
+    assert index.get(late.url).changed_at == numbered(1).timestamp  # type: ignore[union-attr]
+    index.close()
+    assert len(rows(tmp_path / "logs" / "pages-one.csv")) == 1 + 2
+    assert len(rows(tmp_path / "logs" / "pages-two-scrape.csv")) == 1 + 2
+
+
+def test_one_scrape_at_a_time_and_none_during_a_replay(tmp_path: Path) -> None:
+    scrape = CaptureFiles(tmp_path, CaptureOptions("one", producer="scrape"))
+    for producer in ("scrape", "replay"):
+        with pytest.raises(SinkBusy):
+            CaptureFiles(tmp_path, CaptureOptions("two", producer=producer))
+    scrape.close()
+
+
+def test_an_index_that_was_removed_is_made_again_from_both_logs_by_time(tmp_path: Path) -> None:
+    put(tmp_path, numbered(3), replace(numbered(1), timestamp=2e9, http_status=404, body=None))
+    put(tmp_path, numbered(1), numbered(2), run="two", producer="scrape")
+    shutil.rmtree(tmp_path / INDEX)
+    put(tmp_path, numbered(4), run="three", producer="scrape")
+    index = PageIndex(tmp_path / INDEX, readonly=True)
+    assert {page.url[-1]: page.http_status for page in index.pages()} == {
+        "1": 404,
+        "2": 200,
+        "3": 200,
+        "4": 200,
+    }
+    index.close()
+    told = replay(tmp_path, "all")
+    assert told.captures == 5 and told.pages == 4 and told.damaged == 0
+
+
+def test_a_scrape_done_again_is_known_as_far_back_as_a_bookmark_may_be(tmp_path: Path) -> None:
+    for run in ("one", "two"):
+        options = CaptureOptions(run, producer="scrape", log_bytes=500)
+        files = CaptureFiles(tmp_path, options)
+        new = [files.write([(Task(f"{URL}#{n}", "l"), numbered(n))]) for n in range(30)]
+        assert new == ([[numbered(n)] for n in range(30)] if run == "one" else [[]] * 30)
+        files.close()
+    assert len(all_rows(tmp_path)) == 30

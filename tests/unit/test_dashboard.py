@@ -44,7 +44,7 @@ def asked_of(path: Path, pid: int | None = None) -> Asked:
         return found if (found := path / f"{word}.web").exists() else None
 
     state = path / "state" / "web"
-    return Asked("web", path, state, lambda: pid, flag, nothing, told, retried)
+    return Asked("web", path, lambda: state, lambda: pid, flag, nothing, told, retried)
 
 
 def looked(path: Path, pid: int | None = None, now: float = 1_790_000_001.0) -> Look:

@@ -230,5 +230,5 @@ def test_a_body_that_is_lost_or_damaged_is_not_held(tmp_path: Path) -> None:
 
 def test_a_crawl_that_waits_for_its_full_spool_says_what_to_do(tmp_path: Path) -> None:
     words = spool_options(WebConfig(), tmp_path).when_full
-    assert "stop this crawl and run trawlnet web scrape" in words and len(words) < 120
+    assert "run trawlnet web scrape beside this crawl" in words and len(words) < 120
     assert "spool.max_backlog_gb" in words and "spool.backpressure_limit_gb" in words

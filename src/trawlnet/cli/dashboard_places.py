@@ -98,9 +98,20 @@ def _workspace(path: Path, name: str) -> Workspace:
 
 def _busy_at(workspace: Workspace) -> float:
     try:
-        return workspace.snapshot_file.stat().st_mtime
-    except OSError:
+        return max(one.snapshot_file.stat().st_mtime for one in _begun(workspace))
+    except (OSError, ValueError):
         return 0.0
+
+
+def _begun(workspace: Workspace) -> list[Workspace]:
+    return [one for one in workspace.by_role if one.snapshot_file.exists()]
+
+
+def _figures(workspace: Workspace) -> Path:
+    """Of the process at work, a crawl before a scrape; else of the one that was."""
+    at_work = (one for one in workspace.by_role if holder(one) is not None)
+    latest = max(_begun(workspace), key=_busy_at, default=workspace)
+    return next(at_work, latest).figures
 
 
 def _asked(crawler: Crawler[Any], workspace: Workspace) -> Asked:
@@ -126,7 +137,7 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> Asked:
     return Asked(
         crawler=crawler.name,
         workspace=workspace.path,
-        state=workspace.state,
+        folder=lambda: _figures(workspace),
         holder=lambda: holder(workspace),
         flag=workspace.flag,
         counts=counts,

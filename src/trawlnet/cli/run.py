@@ -76,7 +76,9 @@ def check_ready(crawler: Crawler[C], config: C, path: Path) -> None:
 def run_crawl(job: Job[C]) -> int:
     """Start or continue the crawl of a workspace; returns the exit code."""
     plan = job.crawler.plan(job.settings.config)
-    name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    # What runs beside a crawl may have begun in the same second.
+    suffix = f".{job.workspace.role}" if job.workspace.figures != job.workspace.state else ""
+    name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}{suffix}"
     with (
         # Around the lock: what it cleans up after the crawl, it does when the lock is free.
         with_dashboard(job.dashboard, job.workspace, _told(job)),
@@ -216,7 +218,7 @@ class _Run(Generic[C]):
             return reopened
 
         return Live(
-            self.job.workspace.state,
+            self.job.workspace.figures,
             self.clock,
             progress.figures,
             parts.gate,

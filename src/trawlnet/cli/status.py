@@ -8,7 +8,7 @@ from typing import Any
 
 from trawlnet.cli.errors import CliError
 from trawlnet.cli.talk import listed
-from trawlnet.cli.workspace import Workspace, holder, read_snapshot, shown
+from trawlnet.cli.workspace import ROLES, Workspace, holder, read_snapshot, shown
 from trawlnet.engine.ports import Counts, Positioned
 
 _COUNTS = ("open", "leased", "waiting", "blocked", "scheduled", "known")
@@ -30,7 +30,16 @@ async def cursor_of(store: object) -> str | None:
 
 def of_running(workspace: Workspace, *, patiently: bool = True) -> dict[str, Any] | None:
     """The figures that the process at work has left for us; None when nobody works here, or not
-    yet, unless they are to be waited for."""
+    yet, unless they are to be waited for. Of two, those of the first role, and a word about the
+    other."""
+    rows = [row for one in workspace.by_role if (row := _of_role(one, patiently))]
+    if len(rows) > 1 and rows[0]["running"] != rows[1]["running"]:
+        beside = workspace.by_role[1].role
+        rows[0][beside] = {name: rows[1][name] for name in ("running", "open", "rate")}
+    return rows[0] if rows else None
+
+
+def _of_role(workspace: Workspace, patiently: bool) -> dict[str, Any] | None:
     deadline = time.monotonic() + _FIRST_SNAPSHOT
     while (pid := holder(workspace)) is not None:
         snapshot = read_snapshot(workspace)
@@ -54,6 +63,7 @@ def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Wor
         f"  settled   {sum(row['settled'].values()):>12,}  ({listed(row['settled'])})",
         f"  attempts  {sum(row['attempts'].values()):>12,}  ({listed(row['attempts'])})",
         f"  cursor    {row['cursor'] or 'none'}",
+        *(f"  {role}: {_fact(row[role])}" for role in ROLES.get(name, ()) if role in row),
         *(f"  {name}: {_fact(value)}" for name, value in facts.items() if name != _ELSEWHERE),
     ]
     return "\n".join(lines)

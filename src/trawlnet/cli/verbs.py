@@ -221,8 +221,8 @@ def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
 
 
 def _state_files(workspace: Workspace) -> list[Path]:
-    """All but the lock: whoever waits for it must wait for this file, not for a new one."""
-    return sorted(one for one in workspace.state.iterdir() if one != workspace.lock_file)
+    """All but the locks: whoever waits for one must wait for this file, not for a new one."""
+    return sorted(one for one in workspace.state.iterdir() if one not in workspace.lock_files)
 
 
 def _confirm(question: str) -> None:

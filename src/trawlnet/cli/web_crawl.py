@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,7 +22,7 @@ from trawlnet.cli.verb import CRAWLS, Verb
 from trawlnet.cli.web import WEB, Ask
 from trawlnet.cli.web_flags import load_web
 from trawlnet.cli.web_keys import WebFlags
-from trawlnet.cli.workspace import create
+from trawlnet.cli.workspace import Workspace, create, holder
 from trawlnet.crawlers.web.build import (
     Order,
     check_crawl,
@@ -39,6 +39,16 @@ Seeds = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SEED]...", show_default=False, help="URLs to start from."),
 ]
+
+
+class _Part(NamedTuple):
+    """What was asked for, and which role it has in the workspace; empty for both."""
+
+    verb: str
+    role: str
+
+
+_CRAWL, _SCRAPE, _RUN = _Part("crawl", "crawl"), _Part("scrape", "scrape"), _Part("run", "")
 _GOOD = (Exit.DONE, Exit.GIVEN_UP)
 
 
@@ -55,7 +65,7 @@ def crawl(
     Every key of trawlnet.yaml can be set with --set, and every flag as a variable
     (TRAWLNET_WEB_MAX_PAGES=50).
     """
-    return _crawl(workspace, Ask(json, dashboard), flags, tuple(seeds or ()))
+    return _crawl(workspace, Ask(json, dashboard), flags, tuple(seeds or ()), _CRAWL)
 
 
 def scrape(
@@ -63,10 +73,11 @@ def scrape(
 ) -> int:
     """Fetch every URL of the discovery spool again, with the validators of the last answer.
 
-    A server that has nothing new answers 304, and sends no page.
+    A server that has nothing new answers 304, and sends no page. Beside a crawl of the same
+    workspace, scrape goes on until the crawl has ended.
     """
     _refuse_many(workspace, flags, "scrape")
-    return _scrape(workspace, Ask(json, dashboard), flags, again=True)
+    return _scrape(workspace, Ask(json, dashboard), flags, _SCRAPE)
 
 
 def run(
@@ -80,10 +91,10 @@ def run(
     """Crawl, then fetch what other programs have put into the discovery spool."""
     ask = Ask(json, dashboard)
     _refuse_many(workspace, flags, "run")
-    code = _crawl(workspace, ask, flags, tuple(seeds or ()))
+    code = _crawl(workspace, ask, flags, tuple(seeds or ()), _RUN)
     if code not in _GOOD:
         return code
-    return _scrape(workspace, ask, flags, again=False) or code
+    return _scrape(workspace, ask, flags, _RUN) or code
 
 
 def resume(
@@ -98,7 +109,9 @@ def resume(
     return run(seeds, workspace=workspace, dashboard=dashboard, json=json, flags=flags)
 
 
-def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...]) -> int:
+def _crawl(
+    path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...], part: _Part
+) -> int:
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
     ) -> AbstractAsyncContextManager[Parts[Any]]:
@@ -111,7 +124,8 @@ def _crawl(path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...
     if config.fleet:
         crawl_with_many: Callable[..., int] = load("trawlnet.cli.fleet_web:crawl_with_many")
         return crawl_with_many(config, path, seeds, ask)
-    return _run(replace(WEB, open=opened, ready=ready), path, ask, flags, "crawler")
+    crawler = replace(WEB, open=opened, ready=ready, verb=part.verb)
+    return _run(crawler, path, ask, flags, ("crawler", part.role))
 
 
 def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
@@ -122,25 +136,38 @@ def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
         )
 
 
-def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], *, again: bool) -> int:
+def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], part: _Part) -> int:
+    crawling = Workspace(path, "web", role=_CRAWL.role)
+
+    def is_crawling() -> bool:
+        return part is _SCRAPE and holder(crawling) is not None
+
     def opened(
         config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
     ) -> AbstractAsyncContextManager[Parts[Any]]:
-        return open_scrape(config, workspace, clock, metrics, Order(_run_id()), again=again)
+        order = Order(_run_id(), is_crawling=is_crawling)
+        return open_scrape(config, workspace, clock, metrics, order, again=part is _SCRAPE)
 
-    # Without `again` this is the second half of `run`.
-    verb = "scrape" if again else "run"
-    return _run(replace(WEB, open=opened, verb=verb), path, ask, flags, "scraper")
+    if is_crawling():
+        say(f"pid {holder(crawling)} is crawling here: this ends after it, with the spool")
+    crawler = replace(WEB, open=opened, verb=part.verb)
+    return _run(crawler, path, ask, flags, ("scraper", part.role))
 
 
 def _run(
-    crawler: Crawler[WebConfig], path: Path, ask: Ask, flags: Mapping[str, Any], role: str
+    crawler: Crawler[WebConfig],
+    path: Path,
+    ask: Ask,
+    flags: Mapping[str, Any],
+    names: tuple[str, str],
 ) -> int:
+    """`names`: what control files call it, and its role in the workspace."""
     # The config is read first: a mistake in it creates no workspace.
     settings = load_web(path, flags)
     check_ready(crawler, settings.config, path)
     say(_manners(settings.config))
-    workspace = replace(create(path, crawler.name), also=(role,))
+    control, role = names
+    workspace = replace(create(path, crawler.name), also=(control,), role=role)
 
     def reload() -> Settings[WebConfig]:
         return load_web(path, flags)

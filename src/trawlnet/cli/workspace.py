@@ -8,8 +8,8 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,16 @@ _PROBES = 5  # `status` holds the lock for an instant to see whether it is free:
 _PROBE_PAUSE = 0.1
 
 
+ROLES = {"web": ("crawl", "scrape")}  # Two processes, which may be at work at once.
+_LOCKS = {"scrape": "scrape.lock"}  # All others have the crawler's own.
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     path: Path
     crawler: str
     also: tuple[str, ...] = ()  # Further names by which control files may call what runs here.
+    role: str = ""  # Of a crawler whose processes have roles: which one; empty for all of them.
 
     @property
     def config_file(self) -> Path:
@@ -39,12 +44,24 @@ class Workspace:
         return self.path / "logs"
 
     @property
-    def lock_file(self) -> Path:
-        return self.state / "lock"
+    def by_role(self) -> tuple[Workspace, ...]:
+        """The same for each role that a process may have here alone."""
+        roles = () if self.role else ROLES.get(self.crawler, ())
+        return tuple(replace(self, role=one) for one in roles) or (self,)
+
+    @property
+    def lock_files(self) -> tuple[Path, ...]:
+        roles = (self.role,) if self.role else ROLES.get(self.crawler, ("",))
+        return tuple(self.state / _LOCKS.get(role, "lock") for role in roles)
+
+    @property
+    def figures(self) -> Path:
+        """The folder of what a process says of itself while it runs."""
+        return self.state / self.role if self.role in _LOCKS else self.state
 
     @property
     def snapshot_file(self) -> Path:
-        return self.state / "status.json"
+        return self.figures / "status.json"
 
     def flag(self, word: str) -> Path | None:
         """The control file that is there now: `pause.repos`, or `pause` for every crawler."""
@@ -86,13 +103,23 @@ def shown(path: Path) -> str:
 
 @contextmanager
 def locked(workspace: Workspace) -> Iterator[None]:
-    """Be the only process that changes this crawler's state; the kernel lets go if we die."""
+    """Be the only process that changes this crawler's state, or the only one in its role; the
+    kernel lets go if we die."""
     make_directory(workspace.state)
-    fd = os.open(workspace.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with ExitStack() as stack:
+        for path in workspace.lock_files:
+            stack.enter_context(_locked(path, workspace))
+        yield
+
+
+@contextmanager
+def _locked(path: Path, workspace: Workspace) -> Iterator[None]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         if not _take(fd, fcntl.LOCK_EX, _PROBES):
+            doing = "is being scraped" if path.name in _LOCKS.values() else "is in use"
             raise InUse(
-                f"workspace {shown(workspace.path)} is in use by pid {_pid_in(fd) or 'unknown'}",
+                f"workspace {shown(workspace.path)} {doing} by pid {_pid_in(fd) or 'unknown'}",
                 "wait, or stop that process",
             )
         os.ftruncate(fd, 0)
@@ -104,9 +131,13 @@ def locked(workspace: Workspace) -> Iterator[None]:
 
 
 def holder(workspace: Workspace) -> int | None:
-    """The pid of the process that works here now."""
+    """The pid of the process that works here now, in this role if there is one."""
+    return next((pid for path in workspace.lock_files if (pid := _holder(path))), None)
+
+
+def _holder(path: Path) -> int | None:
     try:
-        fd = os.open(workspace.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
@@ -136,6 +167,7 @@ def _pid_in(fd: int) -> int | None:
 
 def write_snapshot(workspace: Workspace, snapshot: dict[str, Any]) -> None:
     """For other processes to read; a torn or old one is worth nothing, so no fsync."""
+    make_directory(workspace.figures)
     fresh = workspace.snapshot_file.with_suffix(".tmp")
     fresh.write_text(json.dumps(snapshot), "utf-8")
     fresh.replace(workspace.snapshot_file)

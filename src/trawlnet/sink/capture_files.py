@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,17 +21,27 @@ from trawlnet.sink.blobs import Blob, BlobStore
 from trawlnet.sink.capture import Capture
 from trawlnet.sink.capture_line import CaptureLine, Content, line_of, visit_of
 from trawlnet.sink.capture_log import SEGMENT_BYTES, CaptureLog, read_chunks
+from trawlnet.sink.capture_role import (
+    CRAWL,
+    INDEX,
+    ROLES,
+    Progress,
+    Role,
+    is_stale,
+    latest_visits,
+    read_all,
+    role_of,
+)
 from trawlnet.sink.cdxj import merge_tail
 from trawlnet.sink.derived import Derived
-from trawlnet.sink.files import FileLock, disk_errors
+from trawlnet.sink.files import FileLock, disk_errors, is_held, taking_turns
 from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
 from trawlnet.sink.warc import WarcFiles, recover
 
-LOG = "state/web/captures"
-INDEX = "state/web/index"
+LOG = CRAWL.log
 CDXJ = "index.cdxj"  # In the folder of the WARC files, like the next one.
 _CDXJ_TAIL = "index.cdxj.tail"  # Not sorted; merged into the index on opening and closing.
-_LOCK = "state/web/captures.lock"
+_CDXJ_LOCK = "state/web/cdxj.lock"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MOST_VISITS = 4_096  # Remembered for recognising what a crash made us do twice.
 
@@ -38,7 +49,7 @@ _MOST_VISITS = 4_096  # Remembered for recognising what a crash made us do twice
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
     run: str  # Part of file names.
-    producer: str = "crawl"  # Visits of different producers are different visits.
+    producer: str = "crawl"  # Or "scrape": another role, whose visits are others; or "replay".
     html_folder: str = "store/html"  # In the workspace, as are all names here.
     zstd_level: int | None = None  # None: bodies are stored as they are.
     permissions: int = 0o644  # Of stored bodies.
@@ -63,18 +74,27 @@ class CaptureOptions:
 
 
 class CaptureFiles:
-    """Blocking; for one thread, except that `pages` may be asked from any."""
+    """Blocking; for one thread, except that `pages` may be asked from any. One process in each
+    role at a time; a replay needs all of them."""
 
     def __init__(self, workspace: Path, options: CaptureOptions) -> None:
         self._workspace = workspace
         self._options = options
-        with disk_errors(f"opening the captures of {workspace}"):
-            make_directory((workspace / _LOCK).parent)
-            self._lock = FileLock(workspace / _LOCK, f"workspace {workspace}")
+        self._role = role_of(options.producer)
+        self._others = [role for role in ROLES if role is not self._role]
+        self._locks = ExitStack()
+        self._batch = 0
+        self._visits: tuple[str, ...] = ()  # Of the last batch, and not yet explained ones.
+        self._warc_end: tuple[str, int] | None = None
         try:
+            with disk_errors(f"opening the captures of {workspace}"):
+                make_directory((workspace / self._role.lock).parent)
+                self._lock(self._locks, self._role)
+                for role in self._others if options.producer == "replay" else ():
+                    self._lock(self._locks, role)
             self._open()
         except BaseException:
-            self._lock.release()
+            self._locks.close()
             raise
 
     def write(self, found: Sequence[tuple[Task, Capture]]) -> list[Capture]:
@@ -93,12 +113,21 @@ class CaptureFiles:
         return new
 
     def rebuild(self) -> Iterator[Sequence[CaptureLine]]:
-        """Derive the index and this run's files anew from the whole log, line by line told."""
+        """Derive the index and this run's files anew from all logs, line by line told. Whoever
+        comes after a crash finds no checkpoint, and begins again."""
         self.pages.clear()
-        for lines, end in read_chunks(self._workspace / LOG):
+        progress: dict[Role, Progress] = {}
+        for lines in read_all(self._workspace, progress):
             self._derive(lines)
-            self._checkpoint((), end)
+            self.pages.commit(None)
             yield lines
+        mine = progress[self._role]
+        self._batch, self._warc_end, self._visits = mine.batch, mine.warc, tuple(mine.visits)
+        for role in self._others:
+            read = progress[role]
+            known = Checkpoint(read.log, read.batch, {}, read.visits, read.warc)
+            self.pages.commit(known, role.checkpoint)
+        self._checkpoint(self._visits, mine.log)
 
     def close(self) -> None:
         try:
@@ -116,70 +145,83 @@ class CaptureFiles:
             self._log.close()
             self.pages.close()
             self.blobs.close()
-            self._lock.release()
+            self._locks.close()
 
     def _open(self) -> None:
         workspace, options = self._workspace, self._options
         self._warc_folder = workspace / options.warc_folder
-        self._cdxj_tail = f"{options.warc_folder}/{_CDXJ_TAIL}"
+        self._cdxj_tail = self._role.name(f"{options.warc_folder}/{_CDXJ_TAIL}")
         self.blobs = BlobStore(
             workspace / options.html_folder, ".html", options.zstd_level, options.permissions
         )
         with disk_errors(f"opening the captures of {workspace}"):
-            self._log = CaptureLog(workspace / LOG, options.log_bytes)
+            self._log = CaptureLog(workspace / self._role.log, options.log_bytes)
             self.pages = PageIndex(workspace / INDEX, scopes=options.scopes)
             self._derived = Derived(
                 workspace, options.csv_bytes, spreadsheet_safe=options.spreadsheet_safe
             )
-            self._batch = 0
-            self._visits: tuple[str, ...] = ()  # Of the last batch, and not yet explained ones.
-            self._warc_end: tuple[str, int] | None = None
             self._newest = self._saved = 0.0
+            if is_stale(workspace, self.pages):
+                self._make_anew()
             self._recover()
-            recover(self._warc_folder, self._warc_end)
+            recover(self._warc_folder, self._warc_end, self._role.suffix)
             self._merge_cdxj()
             self._derived.begin(self._names())
             self._warc: WarcFiles | None = None
             if options.warc:
                 self._warc = WarcFiles(
                     self._warc_folder,
-                    options.run,
+                    f"{options.run}{self._role.suffix}",
                     options.about,
                     options.warc_bytes,
                     options.warc_zstd_level,
                 )
             self._whole = True
-            self._suspects: dict[str, None] = dict.fromkeys(self._visits)
+            self._suspects = dict.fromkeys(self._done_before())
             self._checkpoint(self._visits, self._log.end)
 
     def _names(self) -> dict[str, str]:
         options = self._options
-        names = {"pages": options.pages_csv or f"logs/pages-{options.run}.csv"}
+        pages = options.pages_csv or f"logs/pages-{options.run}.csv"
+        names = {"pages": self._role.name(pages)}
         if options.edges:
-            names["edges"] = options.edges_csv
+            names["edges"] = self._role.name(options.edges_csv)
         if options.warc:
             names["cdxj"] = self._cdxj_tail
         return names
 
-    def _recover(self) -> None:
-        """Bring the index and the files to where the log is."""
-        known = self.pages.checkpoint()
-        if known is not None and known.log > self._log.end:
-            known = None  # An older log was put in place: the index tells of what is not there.
-        if known is None:
-            self.pages.clear()
-            known = Checkpoint()
+    def _lock(self, stack: ExitStack, role: Role) -> None:
+        lock = FileLock(self._workspace / role.lock, f"workspace {self._workspace}")
+        stack.callback(lock.release)
+
+    def _make_anew(self) -> None:
+        """The index and the CDXJ, for which nobody else may be at work."""
+        with ExitStack() as stack:
+            for role in self._others if self._options.producer != "replay" else ():
+                self._lock(stack, role)
             if self._warc_folder.is_dir():
                 self._derived.begin({"cdxj": self._cdxj_tail})
+            for _ in self.rebuild():
+                pass
+
+    def _recover(self) -> None:
+        """Bring the index and the files to where our log is."""
+        known = self.pages.checkpoint(self._role.checkpoint) or Checkpoint()
         self._derived.resume(known.files)
         self._batch, self._warc_end = known.batch, known.warc
-        before = tuple(known.visits)
-        last: tuple[str, ...] = ()
-        for lines, end in read_chunks(self._workspace / LOG, known.log):
-            last = _visits_of_last_batch(last if self._batch == lines[0].batch else (), lines)
+        read = Progress(known.log, known.batch)
+        for lines, end in read_chunks(self._workspace / self._role.log, known.log):
+            for line in lines:
+                read.add(line, end)
             self._derive(lines)
-            self._checkpoint((*before, *last), end)
-        self._visits = (*before, *last)[-_MOST_VISITS:]
+            self._checkpoint((*known.visits, *read.visits), end)
+        self._visits = (*known.visits, *read.visits)[-_MOST_VISITS:]
+
+    def _done_before(self) -> Sequence[str]:
+        """Visits that may be done once more, because whoever asked for them does not know."""
+        if most := self._role.remembered:
+            return latest_visits(self._workspace / self._role.log, most)
+        return self._visits
 
     def _lines(
         self, found: Sequence[tuple[Task, Capture]]
@@ -202,7 +244,8 @@ class CaptureFiles:
             lines.append(self._line(capture, content, visit))
         if self._warc:
             self._warc.flush()
-        self._visits = (*self._suspects, *visits)[-_MOST_VISITS:]
+        if not self._role.remembered:
+            self._visits = (*self._suspects, *visits)[-_MOST_VISITS:]
         return lines, new
 
     def _resolved(self, capture: Capture, blobs: Iterator[Blob]) -> tuple[Capture, Content]:
@@ -238,36 +281,21 @@ class CaptureFiles:
 
     def _due(self) -> bool:
         waiting = self.pages.uncommitted
-        return waiting >= self._options.checkpoint_captures or (
-            waiting > 0 and self._newest - self._saved >= self._options.checkpoint_every
+        if waiting >= self._options.checkpoint_captures:
+            return True
+        return waiting > 0 and (
+            self._newest - self._saved >= self._options.checkpoint_every
+            # Whoever is at work beside us sees what is committed, and no more.
+            or any(is_held(self._workspace / role.lock) for role in self._others)
         )
 
     def _checkpoint(self, visits: Sequence[str], log: Position) -> None:
         files = self._derived.sync()
-        self.pages.commit(Checkpoint(log, self._batch, files, visits, self._warc_end))
+        known = Checkpoint(log, self._batch, files, visits, self._warc_end)
+        self.pages.commit(known, self._role.checkpoint)
         self._saved = self._newest
 
     def _merge_cdxj(self) -> None:
-        merge_tail(self._warc_folder / CDXJ, self._workspace / self._cdxj_tail)
+        with taking_turns(self._workspace / _CDXJ_LOCK):
+            merge_tail(self._warc_folder / CDXJ, self._workspace / self._cdxj_tail)
         self._derived.empty("cdxj")
-
-
-def _visits_of_last_batch(before: Sequence[str], lines: Sequence[CaptureLine]) -> tuple[str, ...]:
-    batch = lines[-1].batch
-    mine = tuple(line.visit for line in lines if line.batch == batch)
-    return (*before, *mine) if lines[0].batch == batch else mine
-
-
-def count_pages(workspace: Path) -> int:
-    """Pages in the index, and those in the log that it has not been told of yet: a crawl may be
-    running, or have been killed."""
-    if not (workspace / INDEX / "data.mdb").exists():
-        return 0
-    index = PageIndex(workspace / INDEX, readonly=True)
-    try:
-        known = index.checkpoint() or Checkpoint()
-        chunks = read_chunks(workspace / LOG, known.log)
-        urls = {line.url for lines, _ in chunks for line in lines}
-        return index.count() + sum(index.get(url) is None for url in urls)
-    finally:
-        index.close()

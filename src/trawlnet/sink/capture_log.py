@@ -54,6 +54,13 @@ def files_of(folder: Path) -> SpoolDirectory:
     return SpoolDirectory(folder, "captures")
 
 
+def log_end(folder: Path) -> Position:
+    """Where the last segment ends, torn lines included; somebody may be writing to it."""
+    files = files_of(folder)
+    number = max(files.numbers(), default=0)
+    return Position(number, files.segment(number).stat().st_size) if number else BEGINNING
+
+
 class Chunk(NamedTuple):
     lines: Sequence[CaptureLine]  # Never empty.
     end: Position

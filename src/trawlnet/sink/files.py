@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,17 +146,58 @@ class FileLock:
     def __init__(self, path: Path, what: str) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            free = any(map(self._take, range(_LOOKS)))
+        except OSError:
+            os.close(self._fd)
+            raise
+        if not free:
             holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
-            if error.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            raise SinkBusy(
-                f"{what} is in use by pid {holder}", "wait, or stop that process"
-            ) from None
+            raise SinkBusy(f"{what} is in use by pid {holder}", "wait, or stop that process")
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def release(self) -> None:
         os.close(self._fd)
+
+    def _take(self, look: int) -> bool:
+        if look:
+            time.sleep(_LOOK_AGAIN)
+        return _flocks(self._fd, fcntl.LOCK_EX)
+
+
+_LOOKS = 5  # Whoever asks `is_held` has the lock for an instant.
+_LOOK_AGAIN = 0.05  # Seconds.
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody has the lock of this file now."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _flocks(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def taking_turns(path: Path) -> Iterator[None]:
+    """Inside, no other process is: it waits. For what takes a moment."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _flocks(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True

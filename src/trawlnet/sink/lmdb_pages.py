@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import lmdb
 import msgspec
+from msgspec.structs import replace
 
 from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.formats.warc import Original
@@ -24,6 +25,7 @@ from trawlnet.sink.page import Page, digest_of, page_after
 T = TypeVar("T")
 
 FORMAT: Final = b"trawlnet pages 2"
+CHECKPOINT: Final = b"checkpoint"  # Its name, or the beginning of it.
 _FIRST_MAP_BYTES: Final = 64 << 20  # Address space, not disk; doubled whenever it is full.
 _BUCKET: Final = 2_000  # Texts compared per band at most: beyond, a duplicate may be missed.
 
@@ -60,7 +62,10 @@ _decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
 
 class PageIndex:
     """One thread applies and commits; others may look things up meanwhile. What was applied is
-    seen at once, and durable after the next commit: until then the log is its memory."""
+    seen at once, and durable after the next commit: until then the log is its memory.
+
+    Several processes may share an index, each with a log of its own: a commit takes into account
+    what the others have committed since the last, and the checkpoint of each log has a name."""
 
     def __init__(
         self, folder: Path, *, readonly: bool = False, scopes: Scopes | None = None
@@ -73,6 +78,7 @@ class PageIndex:
         self._pages: dict[bytes, Page] = {}
         self._near = Near()
         self._payloads: dict[bytes, _Payload] = {}
+        self._last_change = 0  # The number of our last transaction.
         if not readonly:
             make_directory(folder)
         self._environment, self._tables = _opened(folder, readonly)
@@ -125,8 +131,8 @@ class PageIndex:
         entries: int = self._look(lambda txn: txn.stat(self._tables["pages"])["entries"])
         return entries
 
-    def checkpoint(self) -> Checkpoint | None:
-        packed = self._get("meta", b"checkpoint")
+    def checkpoint(self, name: bytes = CHECKPOINT) -> Checkpoint | None:
+        packed = self._get("meta", name)
         return None if packed is None else _decode_checkpoint(packed)
 
     def apply(self, lines: Sequence[CaptureLine]) -> None:
@@ -148,10 +154,10 @@ class PageIndex:
     def uncommitted(self) -> int:
         return len(self._pages)
 
-    def commit(self, checkpoint: Checkpoint) -> None:
-        """Durable on return."""
+    def commit(self, checkpoint: Checkpoint | None, name: bytes = CHECKPOINT) -> None:
+        """Durable on return. Without a checkpoint, whoever comes after a crash derives all anew."""
         with self._counting:
-            self._change(lambda txn: self._write(txn, checkpoint))
+            self._change(lambda txn: self._write(txn, checkpoint, name))
             self._counted.clear()
         self._pages, self._near, self._payloads = {}, Near(), {}
 
@@ -161,7 +167,9 @@ class PageIndex:
         def drop(txn: Any) -> None:
             for name in ("pages", "near", "payloads", "scopes"):
                 txn.drop(self._tables[name], delete=False)
-            txn.delete(b"checkpoint", db=self._tables["meta"])
+            for key in [*txn.cursor(self._tables["meta"]).iternext(values=False)]:
+                if key.startswith(CHECKPOINT):
+                    txn.delete(key, db=self._tables["meta"])
 
         self._change(drop)
 
@@ -172,16 +180,31 @@ class PageIndex:
         found = ((one, txn.get(one, db=self._tables["pages"])) for one in digests)
         return {digest: _decode_page(packed) for digest, packed in found if packed is not None}
 
-    def _write(self, txn: Any, checkpoint: Checkpoint) -> None:
-        tables = self._tables
-        for digest, page in sorted(self._pages.items()):
+    def _write(self, txn: Any, checkpoint: Checkpoint | None, name: bytes) -> None:
+        tables, pages, counted = self._tables, self._pages, self._counted
+        if txn.id() != self._last_change + 1:  # Another process has written meanwhile.
+            pages, counted = self._beside_others(txn)
+        for digest, page in sorted(pages.items()):
             txn.put(digest, _encode(page), db=tables["pages"])
         for key, owner in sorted(self._near.entries()):
             txn.put(key, owner, db=tables["near"], overwrite=False)
         for raw, where in self._payloads.items():
             txn.put(raw, _encode(where), db=tables["payloads"], overwrite=False)
-        self._add_counts(txn, self._counted)
-        txn.put(b"checkpoint", _encode(checkpoint), db=tables["meta"])
+        self._add_counts(txn, counted)
+        if checkpoint is not None:
+            txn.put(name, _encode(checkpoint), db=tables["meta"])
+
+    def _beside_others(self, txn: Any) -> tuple[dict[bytes, Page], Counter[bytes]]:
+        """Our pages and counts, had the others' been known when ours were applied."""
+        committed, counted = self._committed(txn, self._pages), Counter[bytes]()
+        pages = dict(self._pages)
+        for digest, page in self._pages.items():
+            theirs = committed.get(digest)
+            if theirs is not None and theirs.content == page.content:
+                pages[digest] = replace(page, changed_at=min(theirs.changed_at, page.changed_at))
+            if page.fetched and not (theirs is not None and theirs.fetched):
+                counted.update(self._scopes.of(page.url, page.page_type))
+        return pages, counted
 
     def _add_counts(self, txn: Any, counted: Mapping[bytes, int]) -> None:
         for scope, count in counted.items():
@@ -236,7 +259,12 @@ class PageIndex:
             try:
                 with self._environment.begin(write=True) as txn:
                     change(txn)
+                    number: int = txn.id()
+                self._last_change = number
                 return
+            except lmdb.MapResizedError:
+                with self._growing:
+                    self._environment.set_mapsize(0)
             except lmdb.MapFullError:
                 self._environment.reader_check()
                 with self._growing:

@@ -28,7 +28,7 @@ def replay(
 ) -> Replayed:
     """Writes `logs/pages-<run>.csv` with a row for every capture of every run, and the index.
 
-    Blocking. Needs the workspace for itself. Killed half-way, the next opening ends its work.
+    Blocking. Needs the workspace for itself. Killed half-way, the next opening makes the index.
     """
     options = CaptureOptions(
         run=run, producer="replay", edges=False, spreadsheet_safe=spreadsheet_safe

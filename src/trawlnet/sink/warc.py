@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from trawlnet.sink.files import write_all
 from trawlnet.sink.warc_records import Packing, WarcRecords, is_recorded, packing_of
 
 _OPEN = ".open"
+_SUFFIX = re.compile(r"(-scrape|)-\d{5,}\.warc")
 
 
 class WarcFiles:
@@ -100,10 +102,13 @@ class _OpenWarc:
         _finish(self._unfinished, self._path, self.committed)
 
 
-def recover(folder: Path, last: tuple[str, int] | None) -> None:
+def recover(folder: Path, last: tuple[str, int] | None, suffix: str = "") -> None:
     """Complete the file that a killed process left open: up to the last record that the capture
-    log knows of, which is told as the file's name and the record's end."""
+    log knows of, which is told as the file's name and the record's end. Files of runs that end
+    in another suffix are another process's, which may be at work."""
     for unfinished in folder.glob(f"*{_OPEN}") if folder.is_dir() else ():
+        if (found := _SUFFIX.search(unfinished.name)) and found[1] != suffix:
+            continue
         path = unfinished.with_name(unfinished.name.removesuffix(_OPEN))
         _finish(unfinished, path, last[1] if last and last[0] == path.name else 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from trawlnet.crawlers.web.figures import (
     request_figures,
     scraper_figures,
 )
+from trawlnet.crawlers.web.local_turns import LocalTurns, TellingWaits
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
 from trawlnet.crawlers.web.site import agent_of, alone, open_site
@@ -28,8 +29,9 @@ from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.formats.url import split
 from trawlnet.observe.metrics import Metrics
 from trawlnet.observe.web import WebMeter
-from trawlnet.sink.capture_files import INDEX, CaptureOptions
+from trawlnet.sink.capture_files import CaptureOptions
 from trawlnet.sink.capture_line import CaptureLine
+from trawlnet.sink.capture_role import INDEX
 from trawlnet.sink.capture_sink import CaptureSink
 from trawlnet.sink.counters import CounterCsv
 from trawlnet.sink.discovery import BOOKMARK, NAME
@@ -50,6 +52,8 @@ class Order:
 
     run: str  # Names the run's files.
     seeds: tuple[str, ...] = ()
+    # Of a scrape: whether a crawl is at work that may put more into the spool.
+    is_crawling: Callable[[], bool] = lambda: False
 
 
 def check_crawl(config: WebConfig, workspace: Path, given: Sequence[str]) -> None:
@@ -78,10 +82,12 @@ async def open_crawl(
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "crawl", policy), spool)
         stack.push_async_callback(sink.close)
-        standing = alone(config, workspace, clock, metrics, policy, sink.pages)
+        turns = LocalTurns(workspace, clock, first=True)
+        stack.callback(turns.close)
+        standing = alone(config, workspace, clock, metrics, policy, sink.pages, turns)
         spool.closing = lambda: standing.gate.closing()
         site = await open_site(stack, config, clock, metrics, policy, standing)
-        handler = CountedTries(site.handler(follow=True))
+        handler = CountedTries(TellingWaits(site.handler(follow=True), turns, clock))
         counted = CountingSink(
             sink,
             CounterCsv(
@@ -131,7 +137,9 @@ async def open_scrape(
         stack.push_async_callback(spool.close)
         sink = await CaptureSink.open(workspace, _options(config, order, "scrape", policy))
         stack.push_async_callback(sink.close)
-        standing = alone(config, workspace, clock, metrics, policy, sink.pages)
+        turns = LocalTurns(workspace, clock, first=False)
+        stack.callback(turns.close)
+        standing = alone(config, workspace, clock, metrics, policy, sink.pages, turns)
         site = await open_site(stack, config, clock, metrics, policy, standing)
         store = MemoryStore()
 
@@ -140,8 +148,8 @@ async def open_scrape(
                 policy.also(split(url).host)
             return again or sink.pages.get(url) is None
 
-        source = SpoolSource(spool, wanted, _PREFETCH)
-        handler = CountedTries(site.handler(follow=False))
+        source = SpoolSource(spool, wanted, _PREFETCH, clock, order.is_crawling)
+        handler = CountedTries(TellingWaits(site.handler(follow=False), turns, clock))
         name = config.metrics.scraper_csv.replace("{run_id}", order.run)
         counted = CountingSink(
             sink,
@@ -250,8 +258,8 @@ def spool_options(config: WebConfig, workspace: Path) -> QueueOptions:
     spool = config.spool
     return QueueOptions(
         backlog_bytes=int(min(spool.backpressure_limit_gb, spool.max_backlog_gb) * _GB),
-        # A scrape cannot run beside the crawl that waits for it. Short: a terminal's line is cut.
-        when_full="stop this crawl and run trawlnet web scrape, "
+        # Short: a terminal's line is cut.
+        when_full="run trawlnet web scrape beside this crawl, "
         "or raise spool.max_backlog_gb and spool.backpressure_limit_gb",
         segment_bytes=int(spool.rotate_every_mb * _MB),
         keep=True,

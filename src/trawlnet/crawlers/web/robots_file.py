@@ -27,13 +27,16 @@ class RobotsFile:
     """One JSON line for each answer, the last one of an origin counts. Only places are kept in
     memory. Not synced: what a power cut takes away is asked for again."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, other: Path | None = None) -> None:
+        """`other` is a file of the same kind to learn from; somebody may be writing to it."""
         self._places: dict[str, tuple[int, int]] = {}
         make_directory(path.parent)
         lines = self._read(path)
         if lines >= _COMPACT_AT and lines > 2 * len(self._places):
             self._compact(path)
         self._file = path.open("a+b")
+        if other is not None and other.exists():
+            self._learn(other)
 
     def get(self, origin: str) -> SavedRobots | None:
         place = self._places.get(origin)
@@ -52,6 +55,16 @@ class RobotsFile:
 
     def close(self) -> None:
         self._file.close()
+
+    def _learn(self, other: Path) -> None:
+        """What it knows for longer than we do."""
+        with other.open("rb") as file:
+            for line in file:
+                if (theirs := _saved(line)) is None:
+                    break
+                mine = self.get(theirs.origin)
+                if mine is None or mine.until < theirs.until:
+                    self.put(theirs)
 
     def _read(self, path: Path) -> int:
         """Note the places; a line that was torn by a crash ends the file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -19,19 +19,41 @@ from trawlnet.net.lane import lane_of
 from trawlnet.sink.queue import Delivery, Queue
 
 _MOST_DEPTH = 1_000_000
+_LOOK_EVERY = 0.5  # Seconds between two looks for what a crawl has put into the spool.
 
 
 class SpoolSource:
-    """Deliveries as tasks, one for each: the same URL told twice is two visits."""
+    """Deliveries as tasks, one for each: the same URL told twice is two visits. It ends with the
+    spool, and not before the crawl that writes to it."""
 
-    def __init__(self, queue: Queue, wanted: Callable[[str], bool], prefetch: int) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        wanted: Callable[[str], bool],
+        prefetch: int,
+        clock: Clock,
+        is_crawling: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._queue = queue
         self._wanted = wanted
         self._prefetch = prefetch
+        self._clock = clock
+        self._is_crawling = is_crawling
         self._open: dict[str, tuple[Task, Delivery]] = {}  # By key.
         self.skipped = 0
 
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
+        while True:
+            # Asked before: what a crawl has written by its end is then read.
+            more = self._is_crawling()
+            async with aclosing(self._drained()) as pages:
+                async for page in pages:
+                    yield page
+            if not more:
+                return
+            await self._clock.sleep(_LOOK_EVERY)
+
+    async def _drained(self) -> AsyncGenerator[Page]:
         deliveries = self._queue.consume(self._prefetch, drain=True)
         async with aclosing(deliveries):
             async for delivery in deliveries:

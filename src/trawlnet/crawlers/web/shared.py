@@ -17,17 +17,15 @@ from trawlnet.crawlers.web.known import NoPages
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.shared_caps import SharedCaps, budgets_of
-from trawlnet.crawlers.web.shared_turns import SharedTurns
-from trawlnet.crawlers.web.site import Standing, open_site
+from trawlnet.crawlers.web.shared_turns import turns_of
+from trawlnet.crawlers.web.site import RobotsPlaces, Standing, open_site
 from trawlnet.crawlers.web.source import SeedSource
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock, Handler, Page, Source
-from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
-from trawlnet.net.address import AddressTurns
 from trawlnet.observe.metrics import Metrics
 from trawlnet.sink.capture_part import Writing, capture_form
 from trawlnet.sink.objects import open_objects
@@ -43,7 +41,6 @@ _PARTS_IN_MEMORY = 4  # by so many parts, or
 _MEMORY = 256 << 20  # so many bytes, whichever is more.
 _IDLE_LOOK = 0.5  # Seconds.
 _SERVER_PAUSE = 1.0  # Seconds that a page is put off when Redis does not answer.
-_SLACK = 5.0  # Seconds beyond the longest request after which its turn ends by itself.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +109,8 @@ async def open_shard(
             NoPages(),
             caps,
             Budget(None, None, lambda: 0),  # All shards together have one.
-            share.scratch / "robots.jsonl",
-            lambda turns: _turns(config, share, turns, gate, keys, clock),
+            RobotsPlaces(share.scratch / "robots.jsonl"),
+            lambda turns: turns_of(config, turns, gate, keys, clock, share.owns),
         )
         site = await open_site(stack, _recorded(config), clock, metrics, policy, standing)
         source = SeedSource(config.seeds, config.sitemaps.urls, site.linker)
@@ -170,31 +167,6 @@ def _sink(config: WebConfig, share: Share, clock: Clock) -> PartSink:
         share.may_put,
         capture_form(writing),
     )
-
-
-def _turns(
-    config: WebConfig,
-    share: Share,
-    turns: AddressTurns,
-    gate: Gate,
-    keys: ShareKeys,
-    clock: Clock,
-) -> SharedTurns:
-    limits = config.limits
-    return SharedTurns(
-        turns if limits.per_address else gate,
-        keys,
-        clock,
-        gate,
-        turns.address_of,
-        _gap(manners_of(config)) if limits.per_address else 0.0,
-        limits.request_timeout + _SLACK,
-        share.owns,
-    )
-
-
-def _gap(manners: Manners) -> float:
-    return 1.0 / manners.rate  # Nothing for an infinite rate.
 
 
 def _recorded(config: WebConfig) -> WebConfig:

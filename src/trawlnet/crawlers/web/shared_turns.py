@@ -1,20 +1,24 @@
-"""Turns that all shards of a fleet see: at a host and at its address one request at a time, and
-the gap to the next whoever makes it."""
+"""Turns that all shards of a fleet see, or all processes of a workspace: at a host and at its
+address one request at a time, and the gap to the next whoever makes it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
-from trawlnet.engine.gate import LaneParked
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.plan import manners_of
+from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.ports import Clock
+from trawlnet.net.address import AddressTurns
 from trawlnet.net.http import Leaving, Turns
-from trawlnet.store.redis_share import ShareKeys
 
 _LEAST = 0.001  # Seconds; less cannot be told from nothing.
+_SLACK = 5.0  # Seconds beyond the longest request after which its turn ends by itself.
+_LONGEST_NAP = 0.5  # Seconds until somebody who waits notices that the crawl is to stop.
 _WORTH_WAITING = 5.0  # Seconds; beyond, the worker is given back.
 
 
@@ -25,14 +29,26 @@ class PacingGate(Protocol):
 
     def park(self, lane: str, until: float) -> None: ...
 
+    closing: Callable[[], bool]
+
+
+class TurnKeys(Protocol):
+    """Where turns are known by all who take them."""
+
+    async def turn(
+        self, gaps: Mapping[str, float], longest: float, lane: str | None = None
+    ) -> float: ...
+
+    async def turned(self, gaps: Mapping[str, float]) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class SharedTurns:
-    """The gate's own turn comes first, so that in each shard one worker at most waits here for a
+    """The gate's own turn comes first, so that in each process one worker at most waits here for a
     crowded address; the others wait as tasks."""
 
     turns: Turns
-    keys: ShareKeys
+    keys: TurnKeys
     clock: Clock
     gate: PacingGate
     address_of: Callable[[str], Awaitable[str]]
@@ -93,5 +109,29 @@ class _SharedTurn:
                 until = shared.clock.now() + wait
                 shared.gate.park(lane, until)
                 raise LaneParked(lane, until)
-            await shared.clock.sleep(wait)
+            # Nobody waits out a long gap when the crawl is told to stop.
+            if shared.gate.closing():
+                raise LaneParked(lane, shared.clock.now() + wait)
+            await shared.clock.sleep(min(wait, _LONGEST_NAP))
         self._gaps = gaps
+
+
+def turns_of(
+    config: WebConfig,
+    turns: AddressTurns,
+    gate: Gate,
+    keys: TurnKeys,
+    clock: Clock,
+    owns: Callable[[str], bool] = lambda lane: False,
+) -> SharedTurns:
+    limits, manners = config.limits, manners_of(config)
+    return SharedTurns(
+        turns if limits.per_address else gate,
+        keys,
+        clock,
+        gate,
+        turns.address_of,
+        1.0 / manners.rate if limits.per_address else 0.0,  # Nothing for an infinite rate.
+        limits.request_timeout + _SLACK,
+        owns,
+    )

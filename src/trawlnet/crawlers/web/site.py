@@ -17,11 +17,13 @@ from trawlnet.crawlers.web.health import HostHealth
 from trawlnet.crawlers.web.known import KnownPages, assume_held, stored_bodies
 from trawlnet.crawlers.web.left_out import LeftOut
 from trawlnet.crawlers.web.linking import Linker
+from trawlnet.crawlers.web.local_turns import LocalTurns
 from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
 from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.proxies import Proxies
 from trawlnet.crawlers.web.robots import RobotsCache
 from trawlnet.crawlers.web.robots_file import RobotsFile
+from trawlnet.crawlers.web.shared_turns import turns_of
 from trawlnet.crawlers.web.sitemaps import SitemapReader
 from trawlnet.crawlers.web.work import may_be_conditional
 from trawlnet.engine.gate import Gate
@@ -38,9 +40,19 @@ from trawlnet.observe.trace import traced_turns
 from trawlnet.sink.lmdb_pages import PageIndex
 from trawlnet.sink.page import Page
 
-_ROBOTS = Path("state", "web", "robots.jsonl")
+_STATE = Path("state", "web")
+_ROBOTS = "robots.jsonl"
+_SCRAPERS_ROBOTS = "robots-scrape.jsonl"
 
 Wrap = Callable[[AddressTurns], Turns]  # Of turns that take a host's address into account.
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsPlaces:
+    """Files with what every robots.txt said: ours, and one to learn from."""
+
+    mine: Path
+    other: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,7 @@ class Standing:
     pages: KnownPages
     caps: PageCaps
     budget: Budget
-    robots: Path  # File with what every robots.txt said.
+    robots: RobotsPlaces
     turns: Wrap
     holds_body: Callable[[Page], Awaitable[bool]] = assume_held
     left_out: LeftOut = field(default_factory=LeftOut)
@@ -64,15 +76,18 @@ def alone(
     metrics: Metrics,
     policy: Policy,
     pages: PageIndex,
+    local: LocalTurns,
 ) -> Standing:
+    """One process, or two: a crawl and a scrape, which go by the same clock at every host."""
     gate = Gate(clock, manners_of(config))
+    robots = [workspace / _STATE / name for name in (_ROBOTS, _SCRAPERS_ROBOTS)]
     return Standing(
         gate,
         pages,
         Caps(policy.cap_keys, lambda scope: pages.count_in(scope.digest)),
         Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire),
-        workspace / _ROBOTS,
-        lambda turns: turns if config.limits.per_address else gate,
+        RobotsPlaces(*(robots if local.first else reversed(robots))),
+        lambda turns: turns_of(config, turns, gate, local, clock),
         stored_bodies(workspace),
         LeftOut(workspace),
     )
@@ -156,7 +171,7 @@ async def open_site(
         )
     )
     metered = MeteredHttp(http, metrics.http)
-    file = RobotsFile(standing.robots)
+    file = RobotsFile(standing.robots.mine, standing.robots.other)
     stack.callback(file.close)
     robots = RobotsCache(
         metered,

@@ -14,9 +14,9 @@ from operator import itemgetter
 from pathlib import Path
 
 from trawlnet.sink.capture_archive import LOGS, archived_lines, manifest_of
-from trawlnet.sink.capture_files import LOG
 from trawlnet.sink.capture_line import CaptureLine, Glance
 from trawlnet.sink.capture_log import BEGINNING, files_of, read_glances
+from trawlnet.sink.capture_role import ROLES
 from trawlnet.sink.objects import Objects
 from trawlnet.sink.page import digest_of
 
@@ -53,13 +53,15 @@ class WebSurvey:
 
 def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurvey:
     """May run beside a crawl: what is not yet a whole line is not looked at."""
-    seen, met, at = WebSurvey(), _Known(), BEGINNING
-    for lines, end in read_glances(workspace / LOG):
-        for line in lines:
-            _add(seen, met, line)
-        _add_links(seen, [link.to for line in lines for link in line.links])
-        progress(end.offset - (at.offset if end.segment == at.segment else 0))
-        at = end
+    seen, met = WebSurvey(), _Known()
+    for role in ROLES:
+        at = BEGINNING
+        for lines, end in read_glances(workspace / role.log):
+            for line in lines:
+                _add(seen, met, line)
+            _add_links(seen, [link.to for line in lines for link in line.links])
+            progress(end.offset - (at.offset if end.segment == at.segment else 0))
+            at = end
     return seen
 
 
@@ -76,8 +78,8 @@ def survey_archive(objects: Objects, progress: Callable[[int], None]) -> WebSurv
 
 def log_bytes(workspace: Path) -> int:
     """How much there is to read; 0 for a crawl that has captured nothing."""
-    files = files_of(workspace / LOG)
-    return sum(files.segment(number).stat().st_size for number in files.numbers())
+    logs = [files_of(workspace / role.log) for role in ROLES]
+    return sum(log.segment(number).stat().st_size for log in logs for number in log.numbers())
 
 
 def _add(seen: WebSurvey, met: _Known, line: Glance | CaptureLine) -> None:

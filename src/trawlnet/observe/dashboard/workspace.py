@@ -34,7 +34,7 @@ class Asked:
 
     crawler: str
     workspace: Path
-    state: Path
+    folder: Callable[[], Path]  # Of what the process at work says of itself.
     holder: Callable[[], int | None]  # The pid of the crawl that runs.
     flag: Callable[[str], Path | None]  # The control file for a word, if it is there.
     counts: Callable[[], Awaitable[Mapping[str, Any]]]  # From the store, in the shape of `status`.
@@ -58,7 +58,7 @@ class WorkspacePlace:
             self._stored_until = 0.0
         elif now >= self._stored_until:
             await self._count(now)
-        self._files = await asyncio.to_thread(read_files, self._asked.state, self._files)
+        self._files = await asyncio.to_thread(read_files, self._asked.folder(), self._files)
         return look_at(self._asked, self._files, self._stored, now)
 
     async def _count(self, now: float) -> None:
@@ -72,7 +72,7 @@ class WorkspacePlace:
 
     def _touch(self) -> None:
         try:
-            (self._asked.state / WATCHED).touch()
+            (self._asked.folder() / WATCHED).touch()
         except OSError as error:
             log.warning("crawl not told of viewers", extra={"error": str(error)})
 
@@ -80,7 +80,7 @@ class WorkspacePlace:
         return await self._asked.told()
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
-        return await asyncio.to_thread(read_history, self._asked.state / HISTORY, since, most)
+        return await asyncio.to_thread(read_history, self._asked.folder() / HISTORY, since, most)
 
     async def obey(self, order: Order) -> str:
         asked, self._stored_until = self._asked, 0.0
@@ -103,7 +103,7 @@ class WorkspacePlace:
     async def _retry(self, reason: Reason | None) -> str:
         what = "what failed" if reason is None else f"what ended in {reason}"
         if self._asked.holder() is not None:
-            give_order(self._asked.state, secrets.token_hex(8), reason)
+            give_order(self._asked.folder(), secrets.token_hex(8), reason)
             return f"The crawl tries {what} again."
         try:
             count = await self._asked.retry(reason)

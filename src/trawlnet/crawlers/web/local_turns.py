@@ -1,0 +1,143 @@
+"""Turns that the crawl and the scrape of one workspace see: at a host one request at a time, and
+the gap to the next whoever makes it. Known by a file with a place for every host.
+
+A place is locked while its host is asked, by the kernel, which lets go of what a killed process
+held. It says when each of the two has last asked there, how long a gap it keeps, and until when
+the host wants to be left alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from trawlnet.engine.durable import make_directory
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.ports import Clock, Handler
+from trawlnet.engine.task import Task
+
+FILE = Path("state", "web", "turns")
+_PLACES = 1 << 16  # Two hosts in one place wait for each other, which costs time and no more.
+_ENTRY = struct.Struct("ddd")  # The end of the last request, the gap after it, held until.
+_HELD = struct.Struct("d")
+_HELD_AT = _ENTRY.size - _HELD.size
+_PLACE_BYTES = 2 * _ENTRY.size
+_LONGEST_HOLD = 3600.0  # Seconds; then it is worth a look whether it still is.
+_SET_LOCK = fcntl.F_OFD_SETLK  # Owned by the open file, not by all of this process.
+_LOCK = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length, pid.
+# Seconds until it is worth asking again while the other is at it: a part of the gap, so that its
+# next request is not always the first after the gap.
+_SHORTEST, _LONGEST = 0.002, 0.1
+
+
+class LocalTurns:
+    """For one of the two processes; `first` is the crawl. Between its own requests the gate keeps
+    the gaps: what counts here is what the other one does."""
+
+    def __init__(self, workspace: Path, clock: Clock, *, first: bool) -> None:
+        self.first = first
+        self._clock = clock
+        self._mine, self._theirs = (0, _ENTRY.size) if first else (_ENTRY.size, 0)
+        self._held: Counter[int] = Counter()  # Places: ours may be asked for by two hosts.
+        make_directory((workspace / FILE).parent)
+        self._fd = os.open(workspace / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        os.truncate(self._fd, _PLACES * _PLACE_BYTES)  # Sparse: only what is written takes room.
+
+    async def turn(
+        self, gaps: Mapping[str, float], longest: float, lane: str | None = None
+    ) -> float:
+        """Be the only one to ask these names. Returns 0, or the seconds until it is worth asking
+        again: none is taken while another is not to be had, so that nobody waits in a circle."""
+        places = _places(gaps)
+        taken: list[int] = []
+        for place, gap in places.items():
+            if wait := self._take(place, gap):
+                for one in taken:
+                    self._release(one)
+                return wait
+            taken.append(place)
+        for place, gap in places.items():
+            self._note(place, gap)  # If we are killed, this was the end of it.
+        return 0.0
+
+    async def turned(self, gaps: Mapping[str, float]) -> None:
+        for place, gap in _places(gaps).items():
+            self._note(place, gap)
+            self._release(place)
+
+    def hold(self, name: str, until: float) -> None:
+        """The host wants to be left alone, by the other as well."""
+        at = _place(name) * _PLACE_BYTES + self._mine + _HELD_AT
+        os.pwrite(self._fd, _HELD.pack(until), at)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _take(self, place: int, gap: float) -> float:
+        if not self._held[place] and not self._lock(place, fcntl.F_WRLCK):
+            return min(max(gap / 2, _SHORTEST), _LONGEST)
+        self._held[place] += 1
+        wait = self._left(place, gap)
+        if wait > 0.0:
+            self._release(place)
+        return wait
+
+    def _left(self, place: int, gap: float) -> float:
+        """Of the gap after the other's last request: the longer one, if we know of two."""
+        raw = os.pread(self._fd, _ENTRY.size, place * _PLACE_BYTES + self._theirs)
+        end, their_gap, held = map(float, _ENTRY.unpack(raw))
+        now = self._clock.now()
+        # A clock that was set back makes nobody wait for longer than the gap.
+        rest = min(end, now) + max(gap, their_gap) - now if end else 0.0
+        return max(0.0, rest, min(held - now, _LONGEST_HOLD))
+
+    def _note(self, place: int, gap: float) -> None:
+        """Leaves alone what else is known of the host."""
+        entry = _ENTRY.pack(self._clock.now(), gap, 0.0)[:_HELD_AT]
+        os.pwrite(self._fd, entry, place * _PLACE_BYTES + self._mine)
+
+    def _release(self, place: int) -> None:
+        self._held[place] -= 1
+        if not self._held[place]:
+            del self._held[place]
+            self._lock(place, fcntl.F_UNLCK)
+
+    def _lock(self, place: int, kind: int) -> bool:
+        start = place * _PLACE_BYTES
+        try:
+            fcntl.fcntl(self._fd, _SET_LOCK, _LOCK.pack(kind, os.SEEK_SET, start, _PLACE_BYTES, 0))
+        except BlockingIOError:
+            return False
+        return True
+
+
+def _places(gaps: Mapping[str, float]) -> dict[int, float]:
+    places: dict[int, float] = {}
+    for name, gap in gaps.items():
+        place = _place(name)
+        places[place] = max(gap, places.get(place, 0.0))
+    return places
+
+
+def _place(name: str) -> int:
+    return zlib.crc32(name.encode("utf-8", "replace")) % _PLACES
+
+
+class TellingWaits:
+    """A handler that lets the other process know how long a host wants to be left alone."""
+
+    def __init__(self, handler: Handler, turns: LocalTurns, clock: Clock) -> None:
+        self._handler = handler
+        self._turns = turns
+        self._clock = clock
+
+    async def __call__(self, task: Task) -> Outcome:
+        outcome = await self._handler(task)
+        if outcome.wait:
+            self._turns.hold(outcome.lane or task.lane, self._clock.now() + outcome.wait)
+        return outcome
