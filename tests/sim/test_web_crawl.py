@@ -354,7 +354,7 @@ def test_a_scrape_asks_with_validators_and_writes_rows_for_what_is_unchanged(
     for line in unchanged:
         assert line.content_bytes == 0
         assert line.content_sha256 == first[line.url].content_sha256
-    rows = list(csv.DictReader((site / "logs" / "pages-s1.csv").open(newline="")))
+    rows = list(csv.DictReader((site / "logs" / "pages-s1-scrape.csv").open(newline="")))
     assert len(rows) == len(second) and len(rows[0]) == 17
     bookmark = json.loads((site / "state" / "spool_bookmark.json").read_text())
     spool = site / "spool" / "discoveries" / bookmark["file"]

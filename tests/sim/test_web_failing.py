@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,13 @@ HOST = "127.0.0.2"
 
 
 def crawl_one(
-    folder: Path, answers: Answers, **config: Any
+    folder: Path, answers: Answers, *, paths: Sequence[str] = ("/",), **config: Any
 ) -> tuple[ScriptedWeb, Crawled, set[str]]:
     async def main() -> tuple[ScriptedWeb, Crawled]:
         async with scripted_web([HOST], answers) as world:
             async with asyncio.timeout(86_400):
-                done = await crawl_scripted(basic_config(**config), folder, [world.url(HOST)])
+                seeds = [world.url(HOST, path) for path in paths]
+                done = await crawl_scripted(basic_config(**config), folder, seeds)
             return world, done
 
     world, done = in_virtual_time(main())
@@ -103,6 +105,33 @@ def test_a_host_that_was_down_for_some_minutes_is_crawled_whole_in_the_same_run(
     assert kept == {"/", *links}
     assert done.failures == {}
     assert len(world.log) < 150
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_failing_robots_txt_costs_no_page_an_attempt_and_is_asked_for_by_every_probe(
+    recovers: bool, tmp_path: Path
+) -> None:
+    """The seeds are all there is: none of them has been asked for when robots.txt fails."""
+    began: list[float] = []
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        began.append(now)
+        if not recovers or now - began[0] < 80:
+            return Answer(503)
+        return Answer(404) if target == "/robots.txt" else page(text=target)
+
+    pages = [f"/{n}" for n in range(40)]
+    world, done, kept = crawl_one(tmp_path, answers, paths=pages)
+    robots = [one for one in world.log if one.target == "/robots.txt"]
+    front = world.asked("/")  # A look whether the host is well.
+    assert len(world.log) == len(robots) + len(kept) + front, "every probe asks, nobody else does"
+    if recovers:
+        assert kept == set(pages) and done.failures == {} and front <= 1
+        assert 2 <= len(robots) <= 4
+    else:
+        assert kept == set() and len(robots) == 4, "the first, and three probes"
+        assert done.counts.blocked == 40, "each is left for the next run"
+        assert {one.reason for one in done.failures.values()} == {Reason.BLOCKED}
 
 
 def test_fresh_pages_go_before_those_that_failed(tmp_path: Path) -> None:

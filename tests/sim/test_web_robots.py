@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
-from trawlnet.crawlers.web.robots import RobotsCache
+from trawlnet.crawlers.web.robots import RobotsCache, Ruling
 from trawlnet.crawlers.web.robots_file import RobotsFile, SavedRobots
-from trawlnet.engine.gate import Gate
+from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
+from trawlnet.net.lane import lane_of
 from trawlnet.net.robots import RobotsPolicy
 
 AGENT = "bot/1.0 (+https://example.org/bot)"
@@ -114,16 +115,28 @@ def test_many_links_wait_for_one_question(tmp_path: Path) -> None:
     tell(tmp_path, slow, story)
 
 
-def test_a_failure_is_one_question_too_and_denies_with_its_reason(tmp_path: Path) -> None:
+def test_a_failure_is_one_question_too_and_only_whoever_asked_is_told_of_it(
+    tmp_path: Path,
+) -> None:
     async def story(here: World) -> None:
-        cache = here.cache()
-        for _ in range(30):
-            ruling = await cache.ruling(here.origin)
-            assert ruling.trouble is not None
-            assert ruling.trouble.reason is Reason.UNAVAILABLE
-            assert "HTTP 503" in ruling.trouble.detail
+        cache, lane = here.cache(), lane_of(here.origin)
+        here.gate.treat(lane, replace(MANNERS, probes=3))
+        told = await asyncio.gather(
+            *(cache.ruling(here.origin) for _ in range(30)), return_exceptions=True
+        )
         assert len(here.host.asked) == 1
+        (ruling,) = [one for one in told if isinstance(one, Ruling)]
+        assert ruling.trouble is not None and ruling.trouble.reason is Reason.UNAVAILABLE
+        assert "HTTP 503" in ruling.trouble.detail
+        assert sum(isinstance(one, LaneParked) for one in told) == 29
         assert cache.known(here.origin) is None
+        here.gate.observe(lane, ruling.trouble)
+        with pytest.raises(LaneParked):  # One failure suspends it: every page would fail.
+            await cache.ruling(here.origin)
+        assert len(here.host.asked) == 1
+        here.clock.later = MANNERS.first_probe + 1.0
+        here.host.answer = text("User-agent: *\nDisallow: /no")
+        assert (await cache.ruling(here.origin)).trouble is None, "a probe asks"
 
     tell(tmp_path, text("", 503), story)
 

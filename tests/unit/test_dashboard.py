@@ -49,7 +49,7 @@ def asked_of(path: Path, pid: int | None = None) -> Asked:
 
 def looked(path: Path, pid: int | None = None, now: float = 1_790_000_001.0) -> Look:
     asked = asked_of(path, pid)
-    return look_at(asked, read_files(asked.state), {"open": 7, "settled": {"ok": 5}}, now)
+    return look_at(asked, read_files(asked.folder()), {"open": 7, "settled": {"ok": 5}}, now)
 
 
 def test_troubled_hosts_come_first() -> None:

@@ -81,6 +81,8 @@ class Gate:
         # What failed while its lane was parked had left before, and tells nothing new of it.
         if not blames_lane or throttled(outcome) or not state.parked > now:
             pace = before.after(outcome.reason, lane_is_well=outcome.lane_is_well)
+            if outcome.lane_is_down:
+                pace = pace.down(state.manners)
         if pace is not before:
             state.fare(state.manners, pace)
         if (pace.failures, pace.throttled) > (before.failures, before.throttled):

@@ -153,6 +153,7 @@ class Outcome(Generic[N_co]):
     detail: str = ""  # One line for a human.
     lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
     lane_is_well: bool = False  # Seen since: the failure is this key's own, whatever the reason.
+    lane_is_down: bool = False  # No key of it can be asked for: the lane need not fail ten times.
     news: N_co | None = None  # For a store that knows more than tasks; the engine never looks.
 
     def as_given_up(self, what: str) -> Outcome[N_co]:

@@ -103,6 +103,10 @@ class Pace:
             case _:
                 return self
 
+    def down(self, manners: Manners) -> Pace:
+        """Suspended, or what it was beyond that."""
+        return replace(self, failures=max(self.failures, manners.block_at))
+
     def rate(self, manners: Manners) -> float:
         if manners.steered:
             return manners.rate

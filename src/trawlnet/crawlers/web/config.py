@@ -28,7 +28,10 @@ class Robots(Section):
     )
     cache_ttl_sec: float = Field(86_400.0, gt=0, le=86_400, description="Life of a robots.txt.")
     failure_ttl_sec: float = Field(
-        3600.0, gt=0, le=86_400, description="How long a failing robots.txt is not asked again."
+        3600.0,
+        gt=0,
+        le=86_400,
+        description="How long an older copy stands before a failing robots.txt is asked again.",
     )
     obey: bool = Field(True, description="Ask for robots.txt and do as it says.")
     max_crawl_delay_sec: float = Field(

@@ -9,10 +9,11 @@ from typing import Protocol
 
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.robots_file import RobotsFile, SavedRobots
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.formats.robots import DENY_ALL, MAX_ROBOTS, RobotsRules
+from trawlnet.formats.robots import MAX_ROBOTS, RobotsRules
 from trawlnet.net.answer import Limits
 from trawlnet.net.lane import lane_of
 from trawlnet.net.robots import (
@@ -34,8 +35,13 @@ _LIMITS = Limits(wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
 _NO_FILE = 404
 
 
+_MOMENT = 1.0  # Seconds until a host is looked at again that nobody has parked yet.
+
+
 class TreatingGate(Protocol):
     def treat(self, lane: str, manners: Manners) -> None: ...
+
+    def ready_at(self, lane: str) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,13 @@ class RobotsCache:
         return None if known.trouble else known.rules
 
     async def ruling(self, origin: str) -> Ruling:
+        """With trouble only for whoever has asked and got no answer: nobody else's page is to
+        pay for that. Raises LaneParked for the others, and if the host is not to be asked now.
+
+        A failure is not remembered here. It suspends the host, so that the next one to ask is a
+        probe, and has to ask."""
         known = self._known.get(origin) or self._load(origin)
-        if known is None or not is_fresh(known.entry, self._clock.now()):
+        if known is None or _is_lanes(known) or not is_fresh(known.entry, self._clock.now()):
             known = await self._alone(origin, lambda: self._ask(origin))
         return known
 
@@ -97,7 +108,12 @@ class RobotsCache:
         """One asks, the others wait for what comes of it."""
         flight = self._flights.get(origin)
         if flight is not None:
-            return await asyncio.shield(flight)
+            known = await asyncio.shield(flight)
+            if _is_lanes(known):
+                lane = lane_of(origin)
+                moment = self._clock.now() + _MOMENT
+                raise LaneParked(lane, max(self._gate.ready_at(lane), moment))
+            return known
         flight = self._flights[origin] = asyncio.get_running_loop().create_future()
         try:
             known = await ask()
@@ -122,6 +138,8 @@ class RobotsCache:
         if trouble is not None and trouble.wait:
             # Whoever names a time is asked again then, not a whole failure later.
             entry = replace(entry, until=min(entry.until, now + trouble.wait))
+        elif trouble is not None and trouble.reason is not Reason.RATE_LIMITED:
+            trouble = replace(trouble, lane_is_down=True)
         known = Ruling(entry, trouble if entry.good is None else None)
         self._save(origin, entry, answer)
         self._remember(origin, known)
@@ -159,23 +177,18 @@ class RobotsCache:
         if answer.trouble is None:
             body = answer.body[: MAX_ROBOTS + 1]
             saved = SavedRobots(origin, entry.until, answer.status, body, entry.good_at)
-        elif answer.trouble.reason is Reason.REFUSED:
-            return  # Our own word, which the next run may take back.
+        elif entry.good is None or (before := self._file.get(origin)) is None:
+            return  # There is nothing to go by, nor to be remembered.
         else:
-            before = self._file.get(origin) if entry.good is not None else None
-            saved = replace(before or SavedRobots(origin, 0.0), until=entry.until)
+            saved = replace(before, until=entry.until)
         self._file.put(saved)
 
     def _load(self, origin: str) -> Ruling | None:
         saved = self._file.get(origin)
-        if saved is None:
+        if saved is None or saved.status is None:  # An older version wrote down failures, too.
             return None
-        if saved.status is None:
-            trouble = Outcome(Reason.UNAVAILABLE, detail="robots.txt: no answer when last asked")
-            known = Ruling(RobotsEntry(DENY_ALL, saved.until), trouble)
-        else:
-            rules = robots_from(saved.status, saved.body, self._policy.agent)
-            known = Ruling(RobotsEntry(rules, saved.until, rules, saved.at))
+        rules = robots_from(saved.status, saved.body, self._policy.agent)
+        known = Ruling(RobotsEntry(rules, saved.until, rules, saved.at))
         self._remember(origin, known)
         return known
 
@@ -203,6 +216,11 @@ _MARGIN_SHARE = 0.05  # but no more than this of it.
 def paced(gap: float) -> float:
     """The rate that leaves a host this gap, in seconds, by its own clock, too."""
     return 1.0 / (gap + min(_MARGIN, gap * _MARGIN_SHARE))
+
+
+def _is_lanes(known: Ruling) -> bool:
+    """Whether it is the host's trouble: our own refusal stays what it is."""
+    return known.trouble is not None and known.trouble.reason.blame is Blame.LANE
 
 
 def _fail(flight: asyncio.Future[Ruling], error: BaseException) -> None:
