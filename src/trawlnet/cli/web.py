@@ -24,7 +24,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
 from trawlnet.observe.metrics import Metrics
-from trawlnet.sink.capture_files import count_pages
+from trawlnet.sink.capture_role import count_pages
 from trawlnet.store.open import erase_store
 
 
