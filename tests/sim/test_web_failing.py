@@ -276,6 +276,25 @@ def test_a_crawl_visits_every_page_that_is_due_again_however_long_the_gap(tmp_pa
     assert sorted(asked) == sorted(["/robots.txt", *("/", "/1", "/2", "/3") * 2])
 
 
+def test_new_pages_go_before_known_ones_however_soon_those_are_due_again(tmp_path: Path) -> None:
+    """A chain: each page leads to one new one, deeper than all before it."""
+    most = 40
+
+    def answers(host: str, target: str, times: int, now: float) -> Answer:
+        if target == "/robots.txt":
+            return Answer(404)
+        number = int(target[1:] or 0)
+        return page(f"/{number + 1}" if number < most else "/", text=str(now))
+
+    revisit = {"enabled": True, "first_interval": 2, "min_interval": 1}
+    world, _, kept = crawl_one(tmp_path, answers, revisit=revisit, caps={"max_depth": None})
+    assert len(kept) == most + 1
+    asked = [one.target for one in world.log if one.target != "/robots.txt"]
+    assert asked[: most + 1] == ["/", *(f"/{n}" for n in range(1, most + 1))]
+    depths = {one.url.rpartition("/")[2]: one.depth for one in captures(tmp_path)}
+    assert depths == {str(n or ""): n for n in range(most + 1)}, "also of revisits"
+
+
 def test_a_crawl_ends_though_its_pages_are_due_again_before_it_is_through(tmp_path: Path) -> None:
     def answers(host: str, target: str, times: int, now: float) -> Answer:
         return page(*(f"/{n}" for n in range(9)), text=str(now))

@@ -21,6 +21,9 @@ class RetryPolicy:
     # What a retry adds to a score, below 1: where scores are whole numbers, fresh tasks of the
     # same score go before it.
     behind: float = 0.0
+    # What a visit to a known key adds to its score, once: where it is higher than any score, new
+    # tasks go first, however soon known ones are due again. 0: a revisit is a task like others.
+    revisits_after: float = 0.0
 
     def delay(self, key: str, tries: int) -> float:
         plain = min(self.cap, self.base * 2.0 ** min(tries, 40))
@@ -44,7 +47,7 @@ def judge(task: Task, outcome: Outcome[N], policy: RetryPolicy, now: float) -> R
 
 def _next_try(task: Task, outcome: Outcome[Any], policy: RetryPolicy, now: float) -> Task | None:
     if outcome.again_in is not None:
-        return task.revisited(now + outcome.again_in)
+        return _put_after(task, policy).revisited(now + outcome.again_in)
     told = min(outcome.wait or 0.0, policy.cap)
     match outcome.reason.again:
         case Again.COUNTED if task.attempt + 1 < policy.attempts:
@@ -61,6 +64,12 @@ def _put_behind(task: Task, policy: RetryPolicy) -> Task:
     if not policy.behind:
         return task
     return replace(task, score=math.floor(task.score) + policy.behind)
+
+
+def _put_after(task: Task, policy: RetryPolicy) -> Task:
+    if task.score >= policy.revisits_after:  # It is one already, or they are not told apart.
+        return task
+    return replace(task, score=task.score + policy.revisits_after)
 
 
 @dataclass(frozen=True, slots=True)

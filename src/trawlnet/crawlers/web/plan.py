@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from trawlnet.crawlers.web.config import WebConfig, links_of
+from trawlnet.crawlers.web.policy import REVISITS_AFTER
 from trawlnet.crawlers.web.reading import ReadingRules
 from trawlnet.crawlers.web.revisit import RevisitRule
 from trawlnet.crawlers.web.robots import paced
@@ -52,6 +53,7 @@ def retry_of(config: WebConfig) -> RetryPolicy:
         base=limits.backoff_base_ms * _MS,
         cap=limits.backoff_cap_ms * _MS,
         behind=_BEHIND,
+        revisits_after=REVISITS_AFTER,
     )
 
 

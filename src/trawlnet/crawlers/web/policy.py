@@ -14,6 +14,7 @@ from trawlnet.formats.url import request_url
 
 PAGE = "page"  # The type of a page that no pattern names.
 PER_DEPTH = 100  # What one link more is worth in a score; priorities lie below it.
+REVISITS_AFTER = 1e9  # In a score: beyond any depth.
 
 
 class Verdict(NamedTuple):

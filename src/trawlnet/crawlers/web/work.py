@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trawlnet.crawlers.web.policy import PER_DEPTH
+from trawlnet.crawlers.web.policy import PER_DEPTH, REVISITS_AFTER
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 
@@ -18,7 +18,8 @@ _SITEMAPS_FIRST = -1.0  # Score.
 
 
 def depth_of(score: float) -> int:
-    return max(0, int(score // PER_DEPTH))
+    first = score - REVISITS_AFTER if score >= REVISITS_AFTER - PER_DEPTH else score
+    return max(0, int(first // PER_DEPTH))
 
 
 class PageVisit(NamedTuple):
