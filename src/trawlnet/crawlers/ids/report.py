@@ -42,7 +42,7 @@ def as_report(facts: IdsFacts, place: str, now: float) -> Report:
         f"{place}: ids {facts.first} to {facts.beyond}, crawled {span(times[0], times[-1])};"
         f" read {minute(now)} UTC."
     )
-    return Report("How the crawl has kept up", lead, tiles, _figures(facts))
+    return Report("Ids crawl report", lead, tiles, _figures(facts))
 
 
 def _figures(facts: IdsFacts) -> list[Markup]:
@@ -53,12 +53,12 @@ def _figures(facts: IdsFacts) -> list[Markup]:
     return [
         columns(f"Results published by the {word}", stored, _IDS, first=word,
                 note="Ids that exist and are wanted, as far as the history goes."),
-        lines("How far behind", at, {"lag, 20th percentile": _line(history, "lag_p20_s")}, "s",
+        lines("Lag", at, {"lag, 20th percentile": _line(history, "lag_p20_s")}, "s",
               note="Seconds from the end of an activity to its answer."),
         *_decided(facts.decisions),
         lines("Requests that may be in flight", at, {"workers": _line(history, "workers")},
               "requests"),
-        bars("Ids by what is known of them", top(facts.marks), _IDS, first="mark"),
+        bars("Ids by state", top(facts.marks), _IDS, first="state"),
         bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
         bars("Largest ranges without an answer", _ranges(facts.largest), _IDS, first="range",
              note="gap: skipped by the counter, and surveyed. unsurveyed: between two known ids,"
@@ -66,8 +66,8 @@ def _figures(facts: IdsFacts) -> list[Markup]:
                   " The end is not part of a range."),
         columns("Gaps by length", _lengths(facts.gap_lengths), Column("gaps"),
                 first="ids, at least"),
-        bars("Ids missed, by why", top(facts.missed), _IDS, first="reason",
-             note="Errors used up their tries; they are asked for again in time."),
+        bars("Missed ids by reason", top(facts.missed), _IDS, first="reason",
+             note="Errors used up their attempts; the crawl asks for these ids again later."),
         *(_stored(facts.instances) if facts.instances else ()),
     ]  # fmt: skip
 
@@ -82,9 +82,9 @@ def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Markup]:
     }
     whys = Counter(str(decision.get("reason", "")) for decision in decisions)
     return [
-        lines("Ids a second: predicted when deciding, and measured after", at, rates, "ids/s",
-              note="Each decision of the controls, the last ones."),
-        bars("Decisions by why", top(whys), Column("decisions"), first="why"),
+        lines("Ids per second: predicted by a decision, and measured after it", at, rates, "ids/s",
+              note="The latest decisions of the controls."),
+        bars("Decisions by reason", top(whys), Column("decisions"), first="reason"),
     ]  # fmt: skip
 
 

@@ -33,10 +33,10 @@ def as_report(
         Tile("with wanted records", number(stats.with_chive_records)),
         Tile("records", number(sum(figures.records.values()))),
         Tile("indexed", number(stats.indexed_records)),
-        Tile("accounts, as relays tell", number(stats.accounts)),
+        Tile("accounts, as relays report", number(stats.accounts)),
     ]
     lead = f"{place}: the registry as it stood at {minute(now)} UTC."
-    return Report("What is known of every PDS", lead, tiles, _figures(figures, history))
+    return Report("PDS registry report", lead, tiles, _figures(figures, history))
 
 
 def _figures(figures: RegistryFigures, history: Sequence[Sample]) -> list[Markup]:
@@ -50,7 +50,7 @@ def _figures(figures: RegistryFigures, history: Sequence[Sample]) -> list[Markup
     word, ended = over_time(grown(history, "scans"))
     return [
         bars("PDSes by status", _rows(stats.by_status), _HOSTS, first="status"),
-        bars("PDSes by how they were found", _rows(stats.by_source), _HOSTS, first="source"),
+        bars("PDSes by source", _rows(stats.by_source), _HOSTS, first="source"),
         bars("Records by collection", top(figures.records), _RECORDS, first="collection"),
         bars("PDSes with most records", _largest(figures.largest), _RECORDS, first="PDS"),
         lines("Scans of the last two days", [minute(hour.hour) for hour in scans], by_result,
@@ -58,8 +58,8 @@ def _figures(figures: RegistryFigures, history: Sequence[Sample]) -> list[Markup
         columns(f"Scans by the {word}, as far as the history goes", ended, _SCANS, first=word),
         bars("PDSes whose last scan failed, by reason", _rows(stats.failures), _HOSTS,
              first="reason"),
-        bars("Of these, given up on", _rows(stats.given_up), _HOSTS, first="reason"),
-        bars("Scans by what they came to", _rows(stats.attempts), _SCANS, first="reason"),
+        bars("PDSes given up on, by reason", _rows(stats.given_up), _HOSTS, first="reason"),
+        bars("Scans by result", _rows(stats.attempts), _SCANS, first="result"),
     ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def as_report(seen: Survey, place: str, dropped: Mapping[str, int], now: float) 
         Tile("damaged places", number(len(tally.damage)), "bad" if tally.damage else ""),
     ]
     return Report(
-        "What is in the archive",
+        "Archive report",
         f"{place}: {tally.segments:,} segments, crawled {_span(seen)}; read {minute(now)} UTC.",
         tiles,
         list(_figures(seen, dropped)),
@@ -49,7 +49,7 @@ def _figures(seen: Survey, dropped: Mapping[str, int]) -> list[Markup]:
             _RECORDS,
             first="collection",
         ),
-        columns("Records by the month they say they are from", months, _RECORDS, first="month",
+        columns("Records by month of createdAt", months, _RECORDS, first="month",
                 note=_undated(seen)),
         lines(
             "Growth: records so far",
@@ -125,7 +125,7 @@ def _months(seen: Survey) -> list[tuple[str, float]]:
 
 def _undated(seen: Survey) -> str:
     undated = seen.records_by_month[UNDATED]
-    note = "createdAt is the author's word, and may be any date."
+    note = "Authors set createdAt themselves; it may be any date."
     return f"{note} {undated:,} records have none." if undated else note
 
 

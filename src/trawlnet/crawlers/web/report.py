@@ -61,7 +61,7 @@ def as_report(facts: WebFacts, place: str, now: float) -> Report:
         Tile("failed", number(failed), "bad" if failed else ""),
     ]
     lead = f"{place}: captured {span(seen.first, seen.last)}; read {minute(now)} UTC."
-    return Report("What the web crawl brought home", lead, tiles, _figures(facts))
+    return Report("Web crawl report", lead, tiles, _figures(facts))
 
 
 def _figures(facts: WebFacts) -> list[Markup]:
@@ -82,17 +82,17 @@ def _figures(facts: WebFacts) -> list[Markup]:
         columns("By links from a seed", by_number(seen.depths), _PAGES, first="depth"),
         columns("Stored bodies by size", by_power(seen.sizes), Column("bodies"), first="at least",
                 note=_INFLATED),
-        bars("Bytes, kept and repeated", _kept(seen), _BYTES, first="bytes", note=_ABOUT_REPEATED),
+        bars("Bytes stored and repeated", _kept(seen), _BYTES, first="bytes", note=_ABOUT_REPEATED),
         bars("URLs without a page, by reason", top(settled), _URLS, first="reason",
              note="refused: robots.txt, the scope or a cap says no. blocked: the host failed too"
                   " often, and waits for a retry."),
         bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
-        bars("Links not followed, by why, in the last run", top(_some(left)), _LINKS,
-             first="why", note="Each time that such a link was met."),
-        bars("Hosts that are linked to", top(seen.linked_hosts), _LINKS, first="host"),
-        bars("Pages that are linked to most", top(_most(seen))[:SHOWN], _LINKS, first="page",
+        bars("Links not followed in the last run, by reason", top(_some(left)), _LINKS,
+             first="reason", note="Counted each time a page has such a link."),
+        bars("Most linked hosts", top(seen.linked_hosts), _LINKS, first="host"),
+        bars("Most linked pages", top(_most(seen))[:SHOWN], _LINKS, first="page",
              whole=seen.links,
-             note="About: rare targets are forgotten on the way." if seen.linked_pages.forgotten
+             note="Approximate: rare targets are dropped." if seen.linked_pages.forgotten
              else ""),
     ]  # fmt: skip
 

@@ -101,7 +101,7 @@ class _Pages:
         order = order_of(crawler, fields.get("do", ""), fields.get("reason", ""))
         place = self.site.board.places.get(crawler)
         if order is None or place is None or order.deed not in place.can:
-            raise HTTPException(400, "There is no such thing to do.")
+            raise HTTPException(400, "This crawl has no such action.")
         return order
 
     async def entrance(self, request: Request) -> Response:
@@ -128,11 +128,11 @@ class _Pages:
 
 _GUESS_SECONDS = 1.0  # What a wrong token costs.
 _NOTICES = {
-    "pause": "Paused: what is in flight is finished, nothing new is asked for.",
+    "pause": "Paused. Tasks in flight finish; no new task starts.",
     "resume": "Resumed.",
-    "stop": "All of it stops at once; what was in flight is done again when it goes on.",
-    "drain": "The crawl finishes what is in flight, saves, and ends.",
-    "retry": "They are tried again: by the crawl that runs, or else by the next one.",
+    "stop": "Every process stops immediately; tasks in flight start again with the next run.",
+    "drain": "The crawl finishes tasks in flight, saves them, and exits.",
+    "retry": "The keys are open again: the running crawl or the next one attempts them.",
 }
 
 
@@ -194,8 +194,8 @@ _SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS
 
 def _refusal(request: Request, keys: Keys) -> Response | None:
     if not keys.answers_to(request.headers.get("host", "")):
-        words = "Call this page by its address, such as 127.0.0.1 or localhost."
-        return HTMLResponse(page.trouble("Not this name", words), 421)
+        words = "Open this page by its address, such as 127.0.0.1 or localhost."
+        return HTMLResponse(page.trouble("Unknown host name", words), 421)
     if request.url.path in _OPEN:
         return None
     authorization = request.headers.get("authorization", "")
@@ -214,7 +214,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    return HTMLResponse(page.trouble("500", "Something went wrong here; it was noted."), 500)
+    return HTMLResponse(
+        page.trouble("500", "Internal error. The log of the dashboard has the details."), 500
+    )
 
 
 async def _form(request: Request) -> dict[str, str]:

@@ -79,7 +79,7 @@ async def _on_trouble(request: Request, error: Exception) -> Response:
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    return trouble(request, 500, "Something went wrong here; it was noted.", {})
+    return trouble(request, 500, "Internal error. The log of the registry has the details.", {})
 
 
 def _door(app: ASGIApp, site: Site) -> ASGIApp:

@@ -70,7 +70,7 @@ function listen() {
     clearTimeout(lost);
     lost = setTimeout(() => {
       document.body.classList.add("lost");
-      fresh.textContent = "The dashboard does not answer: the figures stand still.";
+      fresh.textContent = "The dashboard does not answer: the figures are not current.";
     }, LOST_MS);
     // A browser gives up for good on an answer that is no stream, such as while we restart.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, LOST_MS);
