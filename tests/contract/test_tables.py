@@ -18,6 +18,7 @@ from trawlnet.tables.open import opened
 from trawlnet.tables.ports import Query
 from trawlnet.tables.server import Server
 from trawlnet.tables.sql import statement
+from trawlnet.tables.statements import statements
 
 SQL = Path(__file__).parents[2] / "src" / "trawlnet" / "tables" / "sql"
 
@@ -224,8 +225,20 @@ def test_a_server_that_dies_in_between_is_unreachable(tmp_path):
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("path", sorted(SQL.glob("*.sql")), ids=lambda path: path.stem)
-def test_every_statement_says_what_it_is_for(path):
-    first, *rest = path.read_text().splitlines()
-    assert first.startswith("-- ") and rest
-    assert not any(line.rstrip().endswith(";") for line in rest), "one statement per file"
+GROUPS = ("clickhouse", "registry", "scanned", "instances", "versions")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_statement_says_what_it_is_for(group):
+    for name, text in statements(group).items():
+        first, *rest = text.splitlines()
+        assert first.startswith("-- ") and rest, name
+        ends = [line for line in rest if line.rstrip().endswith(";")]
+        assert ends == [], f"{name}: one statement under one name"
+
+
+def test_every_file_of_statements_belongs_to_a_group():
+    stems = {path.stem for path in SQL.glob("*.sql")}
+    assert {stem.partition("_")[0] for stem in stems} == set(GROUPS)
+    headers = sum(path.read_text().count("-- name: ") for path in SQL.glob("*.sql"))
+    assert headers == sum(len(statements(group)) for group in GROUPS)

@@ -58,6 +58,7 @@ def test_a_killed_crawl_is_told_of_and_carried_on(world: AtprotoWorld, tmp_path:
     check_board(folder, "repos")
     before = notes(folder)["archived"]
     assert sorted(blocks_written(folder).elements()) == before
+    assert said("repos", "status", "-w", folder)[0]["total_crawled"] == len(before)
     done(at_once(*repos_words(world, folder, RPS)))
     check_carried_on(world, folder, before)
 

@@ -1,1 +1,1 @@
-"""SQL tables: one dialect of ClickHouse, embedded in the workspace or on a server."""
+"""SQL tables: ClickHouse, embedded or a server, and a relational database, SQLite or PostgreSQL."""

@@ -13,7 +13,7 @@ NO_PARAMETERS: Mapping[str, Parameter] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement out of the folder `sql`; parameters are written `{name:Type}` in it."""
+    """A statement out of `sql/clickhouse_*.sql`; parameters are written `{name:Type}` in it."""
 
     name: str
     text: str

@@ -7,18 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from trawlnet.tables.errors import TablesError
+from trawlnet.tables.statements import statements
 
 Dialect = Literal["sqlite", "postgresql"]
 Value = None | bool | int | float | str | bytes | datetime
 Values = Mapping[str, Value]
 NO_VALUES: Values = MappingProxyType({})
-Steps = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,9 @@ class Statement:
 
     name: str
     text: str
+
+
+Steps = Sequence[Sequence[str | Statement]]  # Statements, or their names.
 
 
 class Transaction(Protocol):
@@ -89,12 +91,10 @@ def _scheme(where: Path | str) -> str:
 
 
 @cache
-def named(folder: str, name: str, dialect: Dialect) -> Statement:
-    """The statement `<folder>/<name>.sql`, or the file of the dialect where there is one."""
-    place = files("trawlnet.tables").joinpath(folder)
-    own = place.joinpath(f"{name}.{dialect}.sql")
-    file = own if own.is_file() else place.joinpath(f"{name}.sql")
-    return Statement(name, file.read_text("utf-8").strip())
+def named(group: str, name: str, dialect: Dialect) -> Statement:
+    """A statement of the group, the dialect's own where there is one."""
+    texts = statements(group)
+    return Statement(name, texts.get((name, dialect)) or texts[name, ""])
 
 
 async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
@@ -114,8 +114,9 @@ async def migrate_relational(db: Relational, folder: str, steps: Steps) -> None:
                 )
             if version >= number:
                 continue
-            for name in step:
-                await transaction.run(named(folder, name, db.dialect))
+            for one in step:
+                made = named(folder, one, db.dialect) if isinstance(one, str) else one
+                await transaction.run(made)
             note = named(_VERSIONS, "note", db.dialect)
             await transaction.run(note, {"folder": folder, "version": number})
 

@@ -13,6 +13,7 @@ from trawlnet.tables.errors import LeaseLost
 from trawlnet.tables.relational import (
     Relational,
     Statement,
+    Steps,
     Transaction,
     Value,
     Values,
@@ -20,6 +21,7 @@ from trawlnet.tables.relational import (
     named,
     to_db,
 )
+from trawlnet.tables.scanned_records import record_statement
 from trawlnet.tables.scanned_rows import (
     Held,
     LastReading,
@@ -42,10 +44,10 @@ from trawlnet.tables.scanned_rows import (
 _FOLDER = "scanned"
 _OTHERS = ("scan_progress", "scan_repos", "scan_leads", "scan_mentions")
 _EVERY_READING = (1 << 63) - 1  # Above any: withdraws whatever there is.
-_STEPS = (
+_STEPS: Steps = (
     (
         *(f"create_{table}" for table in Table),
-        *(f"index_{table}" for table in Table),
+        *(record_statement("index", table) for table in Table),
         *("create_scan_progress", "create_scan_repos", "index_scan_repos", "create_scan_leads"),
     ),
     (
@@ -71,8 +73,10 @@ class Scanned:
     async def forget(self) -> None:
         """Everything."""
         async with self._db.transaction() as transaction:
-            for table in (*Table, *_OTHERS):
-                await transaction.run(self._sql(f"forget_{table}"))
+            for table in Table:
+                await transaction.run(record_statement("forget", table))
+            for other in _OTHERS:
+                await transaction.run(self._sql(f"forget_{other}"))
 
     async def remove(self, pds_url: str, now: float, *, erase: bool) -> None:
         """All that is known of a PDS that is no longer in the registry. Its records are withdrawn,
@@ -84,7 +88,7 @@ class Scanned:
                 whole = Reading(did, "", _EVERY_READING)
                 await self._withdraw(transaction, everything, whole, now)
             for table in Table if erase else ():
-                await transaction.run(self._sql(f"erase_{table}"), where)
+                await transaction.run(record_statement("erase", table), where)
             for name in ("progress", "repos", "leads"):
                 await transaction.run(self._sql(f"remove_{name}"), where)
 
@@ -288,7 +292,7 @@ class Scanned:
             row["indexed_at"] = self._instant(now) if record.is_indexed else None
             by_table[record.table].append(row)
         for table, rows in by_table.items():
-            await transaction.run_many(self._sql(f"put_{table}"), rows)
+            await transaction.run_many(record_statement("put", table), rows)
         # In one order for everybody: two processes that meet the same accounts wait in turn.
         named_dids = sorted({did for record in records for did in record.mentions})
         await transaction.run_many(self._sql("put_mention"), [{"did": did} for did in named_dids])
@@ -303,7 +307,8 @@ class Scanned:
         for table, collection in await transaction.rows(self._sql("live"), where):
             if key.scope.covers(collection, by_names=reading.by_names):
                 values = {**where, "collection": collection, "now": self._instant(now)}
-                withdrawn += await transaction.run(self._sql(f"withdraw_{Table(table)}"), values)
+                withdraw = record_statement("withdraw", Table(table))
+                withdrawn += await transaction.run(withdraw, values)
         if withdrawn:
             moved: Values = {"did": reading.did, "pds_url": key.pds_url}
             await transaction.run(self._sql("reread_elsewhere"), moved)

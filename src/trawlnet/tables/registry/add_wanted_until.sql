@@ -1,2 +1,0 @@
--- Until when.
-ALTER TABLE pds_registry ADD COLUMN wanted_until TIMESTAMPTZ

@@ -1,2 +1,0 @@
--- Whoever wants to be left alone.
-SELECT name, reason, banned_at FROM pds_bans ORDER BY name

@@ -1,2 +1,0 @@
--- Everything.
-DELETE FROM pds_scope_scans

@@ -1,2 +1,0 @@
--- One row.
-SELECT * FROM pds_entries WHERE pds_url = :url

@@ -1,2 +1,0 @@
--- A note by its name.
-SELECT note FROM pds_notes WHERE name = :name

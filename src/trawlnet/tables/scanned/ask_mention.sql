@@ -1,2 +1,0 @@
--- It was looked up now.
-UPDATE scan_mentions SET asked_at = :now WHERE did = :did

@@ -1,2 +1,0 @@
--- Moved.
-DROP TABLE old_scan_repos

@@ -1,2 +1,0 @@
--- Leads are good for one walk: the next asks anew.
-DROP TABLE scan_leads

@@ -1,2 +1,0 @@
--- What a PDS that wants to be forgotten has shown.
-DELETE FROM endorsements WHERE pds_url = :pds_url

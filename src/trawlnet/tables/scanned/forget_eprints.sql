@@ -1,2 +1,0 @@
--- Begin anew.
-DELETE FROM eprints

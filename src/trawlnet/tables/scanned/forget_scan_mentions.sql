@@ -1,2 +1,0 @@
--- Everything.
-DELETE FROM scan_mentions

@@ -1,2 +1,0 @@
--- The items of a batch.
-INSERT INTO item_raw (id, raw_json)

@@ -1,2 +1,0 @@
--- The reports of a batch.
-INSERT INTO pgcr_raw (instance_id, raw_json)

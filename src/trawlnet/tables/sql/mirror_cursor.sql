@@ -1,2 +1,0 @@
--- How far a mirror has come.
-SELECT source, form, position FROM mirror_cursors FINAL WHERE name = {name:String}

@@ -1,2 +1,0 @@
--- Forget all rows of replayed_repos.
-TRUNCATE TABLE replayed_repos

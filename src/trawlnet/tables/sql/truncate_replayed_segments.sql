@@ -1,2 +1,0 @@
--- Forget all rows of replayed_segments.
-TRUNCATE TABLE replayed_segments

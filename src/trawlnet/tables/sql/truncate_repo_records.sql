@@ -1,2 +1,0 @@
--- Forget all rows of repo_records.
-TRUNCATE TABLE repo_records

@@ -1,2 +1,0 @@
--- A transaction of SQLite is alone from its beginning.
-SELECT 1

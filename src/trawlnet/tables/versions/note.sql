@@ -1,2 +1,0 @@
--- A step was made.
-INSERT INTO schema_versions (folder, version) VALUES (:folder, :version)
