@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-
 from trawlnet.cli.crawler import Crawler, Plan
 from trawlnet.crawlers.repos.build import open_ledger, open_parts
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.facts import facts_about
 from trawlnet.crawlers.repos.given import check_crawl
 from trawlnet.crawlers.repos.work import did_of
-from trawlnet.engine.ports import Ledger
 from trawlnet.net.redact import redact
 from trawlnet.observe.alert_shapes import Webhook
-from trawlnet.store.memory import MemoryStore
 from trawlnet.store.open import erase_store
 
 
@@ -27,16 +21,6 @@ def _plan(config: ReposConfig) -> Plan:
         config.metrics_address,
         Webhook(config.webhook, config.webhook_shape),
     )
-
-
-@asynccontextmanager
-async def _ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
-    # Looking at a crawl that never began must not begin one.
-    if not config.redis_address and not (state / "store").exists():
-        yield MemoryStore()
-        return
-    async with open_ledger(config, state) as ledger:
-        yield ledger
 
 
 async def _forget(config: ReposConfig) -> None:
@@ -55,7 +39,7 @@ REPOS = Crawler(
     config=ReposConfig,
     plan=_plan,
     open=open_parts,
-    ledger=_ledger,
+    ledger=open_ledger,
     remote=_remote,
     forget=_forget,
     outputs=("archive",),

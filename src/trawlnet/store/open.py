@@ -25,9 +25,11 @@ async def open_store(
     owner: str | None = None,
     prefix: str = "crawler:",
     fence: Fence | None = None,
+    begin: bool = True,
 ) -> Store[Tally]:
     """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
-    `fence` are Redis's."""
+    `fence` are Redis's. Without `begin` a folder that is not there is an empty store: to look at
+    a crawl that never began must not begin one."""
     place = str(where)
     if place == "memory:":
         return MemoryStore(remember_done)
@@ -38,7 +40,13 @@ async def open_store(
             f"no store is kept at {place.partition('://')[0]}:// addresses",
             "give a folder, or redis://host:port/number",
         )
+    if not begin and not _has_begun(Path(where)):
+        return MemoryStore(remember_done)
     return await LmdbStore.open(Path(where), remember_done=remember_done)
+
+
+def _has_begun(folder: Path) -> bool:
+    return folder.exists()
 
 
 async def erase_store(url: str, *, prefix: str = "crawler:") -> None:

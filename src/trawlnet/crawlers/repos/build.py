@@ -201,16 +201,11 @@ def _in_memory(budget: MemoryBudget) -> Mapping[str, int]:
 @asynccontextmanager
 async def open_ledger(config: ReposConfig, state: Path) -> AsyncIterator[Ledger]:
     """The store alone, for commands that look back; without a name, it takes no work over."""
-    store = await open_store(config.redis_address or _begun(state))
+    store = await open_store(config.redis_address or state / _STORE, begin=False)
     try:
         yield store
     finally:
         await store.close()
-
-
-def _begun(state: Path) -> Path | str:
-    """Looking at a crawl that never began must not begin one."""
-    return state / _STORE if (state / _STORE).exists() else "memory:"
 
 
 async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStack) -> Store:

@@ -175,7 +175,7 @@ async def open_scrape(
 async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
     """The store alone, for commands that look back; looking begins no crawl."""
     async with AsyncExitStack() as stack:
-        store = await open_store(redis_url(config) or _begun(state / config.frontier.db_name))
+        store = await open_store(redis_url(config) or state / config.frontier.db_name, begin=False)
         stack.push_async_callback(store.close)
         workspace = state.parent.parent
         fetched_at: FetchedAt = _never
@@ -279,10 +279,6 @@ def hosts_of(urls: Sequence[str]) -> list[str]:
 
 def _store_place(config: WebConfig, workspace: Path) -> str | Path:
     return redis_url(config) or workspace / _STATE / config.frontier.db_name
-
-
-def _begun(folder: Path) -> str | Path:
-    return folder if folder.exists() else "memory:"
 
 
 def redis_url(config: WebConfig) -> str:
