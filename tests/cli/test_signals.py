@@ -16,7 +16,8 @@ import pytest
 from fleet_run import Tasks, fleet_config, job_of
 from program import PATIENCE, environment, started, wait_until
 from servers import redis_server
-from trawlnet.cli.fleet_crawl import _crawl
+from trawlnet.cli.fleet_command import crawl_with_shards
+from trawlnet.cli.fleet_crawl import shards_of
 from trawlnet.cli.workspace import Workspace
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.store.redis_fleet import FleetKeys, Word
@@ -153,7 +154,9 @@ def test_a_fleet_is_drained_by_the_first_signal_and_stopped_by_the_second(
         try:
             config = fleet_config(world.ready_line(), url, str(tmp_path / "a"), workers=1)
             runtime, place = Tasks(job_of(config, tmp_path)), Workspace(tmp_path, "repos")
-            crawling = asyncio.create_task(_crawl(config, place, runtime, {}, as_json=False))
+            crawling = asyncio.create_task(
+                crawl_with_shards(shards_of(config, place, {}), runtime, as_json=False)
+            )
             await until(Word.RUN)
             while len(await keys.statuses()) < config.shards:
                 await asyncio.sleep(0.05)

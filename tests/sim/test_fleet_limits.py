@@ -11,7 +11,8 @@ import pytest
 from fleet_run import Tasks, dids_in_manifest, fleet_config, job_of
 from repos_run import Truth
 from servers import redis_server
-from trawlnet.cli.fleet_crawl import _crawl
+from trawlnet.cli.fleet_command import crawl_with_shards
+from trawlnet.cli.fleet_crawl import shards_of
 from trawlnet.cli.workspace import Workspace
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.fleet.supervise import begin
@@ -25,7 +26,9 @@ PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 async def commanded_crawl(config: ReposConfig, folder: Path, runtime: Tasks) -> int:
     """The command itself, with shards that are no processes; gives its exit code."""
     workspace = Workspace(folder, "repos")
-    return await asyncio.wait_for(_crawl(config, workspace, runtime, {}, as_json=False), PATIENCE)
+    return await asyncio.wait_for(
+        crawl_with_shards(shards_of(config, workspace, {}), runtime, as_json=False), PATIENCE
+    )
 
 
 @pytest.mark.parametrize("limit", [{"max_tasks": 30}, {"max_seconds": 1.5}], ids=str)

@@ -1,42 +1,36 @@
-"""A web crawl by many processes: `trawlnet web crawl --fleet`."""
+"""`web crawl --fleet`: the hosts are shared by shards, which archive into one place."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from trawlnet.archive.objects import SCHEME, s3_options
-from trawlnet.cli.alerting import begun as alert_of_beginning
-from trawlnet.cli.alerting import ended as alert_of_end
-from trawlnet.cli.alerting import refuse_bad_webhook, telling
+from trawlnet.cli.alerting import refuse_bad_webhook
 from trawlnet.cli.dashboard_child import variables_for, with_dashboard
-from trawlnet.cli.ending import given_up_on
-from trawlnet.cli.fleet_command import Ended, Show, say_scaled, servers, steered_by_signals, sum_up
-from trawlnet.cli.talk import say
+from trawlnet.cli.fleet_command import (
+    Opened,
+    Shards,
+    Start,
+    crawl_with_shards,
+    job_of,
+    run_with_ray,
+    webhook_of,
+)
 from trawlnet.cli.web import WEB, Ask
-from trawlnet.cli.workspace import Workspace, create, shown
+from trawlnet.cli.workspace import Workspace, create
 from trawlnet.crawlers.web.build import check_crawl, redis_url
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.shared import check_shareable
 from trawlnet.crawlers.web.shared_caps import budgets_of, is_spent
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
+from trawlnet.engine.ports import Clock
 from trawlnet.fleet.compose_captures import CaptureComposer
-from trawlnet.fleet.ray import ray_runtime
-from trawlnet.fleet.shard import ShardJob
-from trawlnet.fleet.supervise import Command, Runtime, Seen, begin, supervise
-from trawlnet.net.clock import SystemClock
-from trawlnet.net.redact import redacted
-from trawlnet.observe.alert_shapes import Webhook
-from trawlnet.observe.logs import logging_to
+from trawlnet.fleet.supervise import Seen
 from trawlnet.sink.objects import check_archive, open_objects
+from trawlnet.store.redis import RedisStore
 from trawlnet.store.redis_fleet import FleetKeys, Word
-
-log = logging.getLogger(__name__)
 
 _CRAWLER = "web"
 
@@ -46,24 +40,22 @@ def crawl_with_many(config: WebConfig, path: Path, seeds: tuple[str, ...], ask: 
     check_shareable(config)
     check_crawl(config, path, seeds)
     workspace = create(path, _CRAWLER)
-    told = variables_for(_CRAWLER, config, (*WEB.located_by, "fleet"))
-    with with_dashboard(ask.dashboard, workspace, told):
+    variables = variables_for(_CRAWLER, config, (*WEB.located_by, "fleet"))
+    with with_dashboard(ask.dashboard, workspace, variables):
         return _run(config, workspace, seeds, ask.as_json)
 
 
-def _run(config: WebConfig, workspace: Workspace, given: tuple[str, ...], as_json: bool) -> int:
-    refuse_bad_webhook(_webhook(config))
-    config = _for_shards(config, workspace.path, given)
-    remember_seeds(workspace.path, given)
+def _run(config: WebConfig, workspace: Workspace, seeds: tuple[str, ...], as_json: bool) -> int:
+    refuse_bad_webhook(webhook_of(config))
+    config = _for_shards(config, workspace.path, seeds)
+    remember_seeds(workspace.path, seeds)
     s3 = s3_options(os.environ)
     check_archive(config.archive, s3)
-    name = f"{_CRAWLER}-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    with logging_to(workspace.logs, name, say) as log_file:
-        say(f"a fleet crawls into {config.archive}; log in {shown(log_file)}")
-        told = redacted(config.model_dump(mode="json", exclude={"seeds"}))
-        log.info("fleet began", extra={"config": json.dumps(told), "seeds": len(config.seeds)})
-        with ray_runtime(config.fleet, _job(config, workspace, s3)) as runtime:
-            return asyncio.run(_crawl(config, runtime, s3, as_json))
+    # No gap between owners of a lane: turns are written down in Redis, gaps and all.
+    job = job_of(config, workspace, config.shard_timeout, store=redis_url(config), s3=s3)
+    start = Start(workspace, config.fleet, f"a fleet crawls into {config.archive}", job)
+    shards = _shards(config, s3)
+    return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
 
 
 def _for_shards(config: WebConfig, workspace: Path, given: tuple[str, ...]) -> WebConfig:
@@ -75,46 +67,26 @@ def _for_shards(config: WebConfig, workspace: Path, given: tuple[str, ...]) -> W
     return config.model_copy(update={"seeds": seeds, "archive": archive})
 
 
-def _job(config: WebConfig, workspace: Workspace, s3: Mapping[str, str]) -> ShardJob:
-    return ShardJob(
-        shard=0,
-        crawler=_CRAWLER,
-        # Only whoever commands the fleet tells of it: the shards need no secret for that.
-        config=config.model_dump(mode="json", exclude={"webhook"}),
-        store=redis_url(config),
-        s3=s3,
-        stands=config.shard_timeout,
-        manners_gap=0.0,  # Turns are written down in Redis, gaps and all.
-        scratch=str((workspace.state / "fleet").resolve()),
-    )
-
-
-async def _crawl(config: WebConfig, runtime: Runtime, s3: Mapping[str, str], as_json: bool) -> int:
-    clock, show = SystemClock(), Show(as_json)
-    begun = clock.now()
-    async with (
-        telling(_CRAWLER, _webhook(config), clock) as alerts,
-        servers(redis_url(config)) as (keys, store),
-    ):
-        alerts.tell(alert_of_beginning(_CRAWLER, await store.counts(), begun))
+def _shards(config: WebConfig, s3: Mapping[str, str]) -> Shards:
+    async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> Opened:
+        begun = clock.now()
         composer = CaptureComposer(keys, open_objects(config.archive, s3))
-        enough = limits_of(config, keys, lambda: clock.now() - begun)
-        stands = config.shard_timeout
-        command = Command(keys, store, composer, runtime, clock, stands, show.look_at, enough)
         await composer.check_place()
         # A limit is one of each run: the next command has a budget of its own.
-        plan = await begin(keys, config.shards, _CRAWLER, over=(Word.DONE, Word.LIMIT))
-        say_scaled(plan, config.shards)
-        with steered_by_signals(keys):
-            word = await supervise(command)
-        ended = Ended(_CRAWLER, word, await store.counts(), clock.now() - begun)
-        lines = await keys.manifest()
-        lost = given_up_on(ended.counts)
-        alerts.tell(alert_of_end(_CRAWLER, ended.story, lost, clock.now()))
-    archive = {"logs": len(lines), "captures": sum(line["captures"] for line in lines)}
-    words = f"the manifest lists {archive['captures']:,} captures in {archive['logs']:,} logs"
-    sum_up(ended, archive, words, as_json)
-    return ended.code
+        over = (Word.DONE, Word.LIMIT)
+        reached = limits_of(config, keys, lambda: clock.now() - begun)
+        return Opened(composer, reached, {"over": over})
+
+    return Shards(
+        _CRAWLER,
+        redis_url(config),
+        config.shards,
+        config.shard_timeout,
+        webhook_of(config),
+        open,
+        counted="captures",
+        files="logs",
+    )
 
 
 def limits_of(
@@ -128,7 +100,3 @@ def limits_of(
         return await is_spent(keys, budgets_of(config, seen.plan.run))
 
     return reached
-
-
-def _webhook(config: WebConfig) -> Webhook:
-    return Webhook(config.webhook, config.webhook_shape)
