@@ -142,7 +142,7 @@ def test_a_limit_ends_with_its_own_code_and_can_be_continued(network: Any, tmp_p
     workspace = tmp_path / "net"
     ran = trawlnet(*network.crawl(workspace, "--max-tasks", 5))
     assert ran.code == 4 and "stopped at a limit after" in ran.err
-    assert f"left; go on: trawlnet repos crawl -w {workspace}" in ran.err
+    assert f"tasks left; continue: trawlnet repos crawl -w {workspace}" in ran.err
     finish(network, workspace)
 
 
@@ -150,7 +150,7 @@ def test_tasks_given_up_on_show_in_the_exit_code(tmp_path: Path) -> None:
     flags = ("--relay", "http://127.0.0.1:1", "--allow-private-hosts", "--attempts", "1")
     ran = trawlnet("repos", "crawl", "-w", tmp_path / "net", *flags)
     assert ran.code == 3
-    assert "hint: 1 given up on; list them: trawlnet repos failures -w" in ran.err
+    assert "hint: 1 tasks were given up; list them: trawlnet repos failures -w" in ran.err
     rows = trawlnet("repos", "failures", "-w", tmp_path / "net", "--json").rows
     assert [row["reason"] for row in rows] == ["connection_error"]
 
@@ -165,7 +165,7 @@ def test_one_signal_finishes_what_is_in_flight_and_saves(
     told = re.search(r"Interrupted: finishing \d+ tasks?\. Press Ctrl-C again to stop", ran.err)
     assert told is not None, ran.err
     assert "interrupted, saved, after" in ran.err and "Traceback" not in ran.err
-    assert "left; go on: trawlnet repos crawl" in ran.err
+    assert "tasks left; continue: trawlnet repos crawl" in ran.err
     row = status(tmp_path / "net")
     assert row["running"] is None and row["leased"] == 0 and row["open"] > 0
     finish(network, tmp_path / "net")
@@ -231,19 +231,19 @@ def test_sigusr1_and_sighup_are_answered_on_stderr(slow: Started, tmp_path: Path
     wait_until(lambda: status(tmp_path / "net")["workers"] == 7, "seven workers")
     file.write_text("repos:\n  wokers: 7\n")
     slow.tell(signal.SIGHUP)
-    slow.says("config not reloaded, the old one stays: ")
+    slow.says("config not reloaded, the old one stays in force: ")
     assert "unknown key repos.wokers" in slow.err and slow.process.poll() is None
 
 
 def test_pause_and_stop_files(network: Any, slow: Started, tmp_path: Path) -> None:
     workspace = tmp_path / "net"
     (workspace / "pause.repos").touch()
-    slow.says("pause.repos is there: paused; remove it to go on")
+    slow.says("pause.repos exists: paused; remove it to continue")
     (workspace / "pause.repos").unlink()
-    slow.says("the pause file is gone: going on")
+    slow.says("the pause file was removed: continuing")
     (workspace / "stop").touch()
     ran = slow.ended()
-    assert ran.code == 130 and f"{workspace}/stop is there: finishing" in ran.err
+    assert ran.code == 130 and f"{workspace}/stop exists: finishing" in ran.err
     still = trawlnet(*network.crawl(workspace))
     assert still.code == 130 and f"hint: remove {workspace}/stop before" in still.err
     (workspace / "stop").unlink()

@@ -43,7 +43,7 @@ async def _paused(url: str) -> bool:
 def test_a_fleet_is_looked_at_scaled_and_drained(redis: RedisServer) -> None:
     where = ("--store", redis.url, "--json")
     idle = trawlnet("fleet", "scale", 4, *where)
-    assert idle.code == 1 and idle.error["error"] == "no fleet is at work there"
+    assert idle.code == 1 and idle.error["error"] == "no fleet is running there"
     assert trawlnet("fleet", "pause", *where).code == 1
     first = asyncio.run(_plan(redis.url, shards=2))
     (row,) = trawlnet("fleet", "status", *where).rows

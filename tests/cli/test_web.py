@@ -153,7 +153,7 @@ def test_a_scrape_that_stops_at_its_limit_says_how_to_go_on_with_it(
     trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 12))
     done = trawlnet(*site.words("scrape", tmp_path, "--max-pages", 2, "--concurrency", 1))
     assert done.code == 4, done.err
-    assert f"left; go on: trawlnet web scrape -w {tmp_path}" in done.err
+    assert f"tasks left; continue: trawlnet web scrape -w {tmp_path}" in done.err
 
 
 def test_a_scrape_beside_the_crawl_empties_the_spool_that_it_waits_for(

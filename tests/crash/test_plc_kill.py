@@ -88,7 +88,7 @@ def test_a_mirror_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
             process.send_signal(signal.SIGTERM)
             _, said = await process.communicate()
             assert process.returncode == 130, said.decode()
-            assert b"hint: go on: trawlnet repos plc" in said
+            assert b"hint: continue: trawlnet repos plc" in said
             process = await start(url, tmp_path / "w")
             await process.communicate()
             async with opened(tmp_path / "w" / "tables") as tables:

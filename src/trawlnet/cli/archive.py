@@ -37,7 +37,7 @@ Where = Annotated[
         metavar="DIR",
         show_default=False,
         parser=parse_place,
-        help="Folder of segments, or one of them; s3://BUCKET/FOLDER is one, too.",
+        help="Folder of segments, one segment, or s3://BUCKET/FOLDER.",
     ),
 ]
 OneFile = Annotated[
@@ -50,16 +50,22 @@ Folder = Annotated[
     Path, typer.Argument(metavar="DIR", show_default=False, help="Folder of segments.")
 ]
 Did = Annotated[
-    str, typer.Option("--did", metavar="DID", show_envvar=False, help="Whose repository.")
+    str, typer.Option("--did", metavar="DID", show_envvar=False, help="DID of the repository.")
 ]
 Glob = Annotated[
     str,
     typer.Option(
-        "--collection", metavar="GLOB", show_envvar=False, help="Only these, like app.bsky.feed.*"
+        "--collection",
+        metavar="GLOB",
+        show_envvar=False,
+        help="Only these collections, like app.bsky.feed.*",
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", show_envvar=False, help="Say what would be done, and do not.")
+    bool,
+    typer.Option(
+        "--dry-run", show_envvar=False, help="Show what would be removed, and remove nothing."
+    ),
 ]
 
 

@@ -17,7 +17,9 @@ from trawlnet.cli.verb import PLAIN, Verb
 from trawlnet.cli.workspace import Workspace, find, shown
 from trawlnet.net.redact import redacted
 
-Section = Annotated[str | None, typer.Argument(metavar="[CRAWLER]", help="Only this section.")]
+Section = Annotated[
+    str | None, typer.Argument(metavar="[CRAWLER]", help="Show only the section of this crawler.")
+]
 
 
 def show(*, crawler: Section = None, workspace: Folder, json: Json = False) -> int:
@@ -40,7 +42,7 @@ def _look_for(path: Path, crawler: str) -> None:
     if path.exists() or path != default_workspace():
         find(path, crawler)
     else:
-        say(f"there is no workspace {shown(path)} yet: this is what a new one would use")
+        say(f"there is no workspace {shown(path)} yet: these are the values of a new one")
 
 
 def _rows(crawler: str, path: Path) -> list[dict[str, Any]]:

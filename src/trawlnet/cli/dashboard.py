@@ -43,7 +43,7 @@ Host = Annotated[
         metavar="ADDRESS",
         envvar="TRAWLNET_DASHBOARD_HOST",
         show_envvar=False,
-        help="Where to listen; any but this machine's own needs a token.",
+        help="Address to listen on; any but loopback needs a token.",
     ),
 ]
 Port = Annotated[
@@ -54,7 +54,7 @@ Port = Annotated[
         max=65535,
         envvar="TRAWLNET_DASHBOARD_PORT",
         show_envvar=False,
-        help="0 picks a free one.",
+        help="Port to listen on; 0 picks a free one.",
     ),
 ]
 Token = Annotated[
@@ -64,7 +64,7 @@ Token = Annotated[
         envvar=TOKEN,
         show_envvar=False,
         show_default=False,
-        help="What opens it; better given as " + TOKEN + ".",
+        help="Token that opens the dashboard; better given as " + TOKEN + ".",
     ),
 ]
 Store = Annotated[
@@ -74,7 +74,7 @@ Store = Annotated[
         envvar="TRAWLNET_DASHBOARD_STORE",
         show_envvar=False,
         show_default=False,
-        help="Redis of a fleet, as redis://HOST:PORT/0; then no workspace is needed.",
+        help="Redis of a fleet, as redis://HOST:PORT/0; needs no workspace.",
     ),
 ]
 WhilePid = Annotated[int, typer.Option(metavar="PID", hidden=True, help="End with this parent.")]

@@ -65,9 +65,10 @@ def sum_up(ended: Ended) -> None:
     left = ended.counts.open - ended.counts.blocked
     if left and ended.ending is not Ending.DONE:
         again = f"trawlnet {what} {ended.verb} -w {where}, with the same flags"
-        say(f"hint: {left:,} left; go on: {again}")
+        say(f"hint: {left:,} tasks left; continue: {again}")
     if given_up := given_up_on(ended.counts):
-        say(f"hint: {given_up:,} given up on; list them: trawlnet {what} failures -w {where}")
+        verb = f"trawlnet {what} failures -w {where}"
+        say(f"hint: {given_up:,} tasks were given up; list them: {verb}")
     if ended.left_out_words:
         say(f"left out: {', '.join(ended.left_out_words)}")
 

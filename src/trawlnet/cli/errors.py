@@ -111,7 +111,7 @@ def explain(error: BaseException) -> Told | None:
             return Told("interrupted", "", Exit.INTERRUPTED)
         case ModuleNotFoundError() if not (error.name or "").startswith("trawlnet"):
             what = f"the Python package {error.name} is not installed"
-            return Told(what, "install trawlnet once more: pip install '.[all]'", Exit.ERROR)
+            return Told(what, "pip install 'trawlnet[all]'", Exit.ERROR)
         case OSError() if error.errno is not None:
             return _of_the_system(error)
         case _ if isinstance(error, _UsageError):

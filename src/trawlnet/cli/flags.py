@@ -38,14 +38,18 @@ Folder = Annotated[
         help="Directory with config, state and output [./workspace].",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", show_envvar=False, help="JSON on stdout, not text.")]
+Json = Annotated[
+    bool, typer.Option("--json", show_envvar=False, help="Print JSON instead of text.")
+]
 Why = Annotated[
     str | None,
-    typer.Option("--reason", metavar="R", show_envvar=False, help="Only this one, like timeout."),
+    typer.Option(
+        "--reason", metavar="R", show_envvar=False, help="Only this reason, like timeout."
+    ),
 ]
 Most = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="No more rows than this."),
+    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="Print at most N rows."),
 ]
 Board = Annotated[
     str,
@@ -54,10 +58,10 @@ Board = Annotated[
         metavar="[HOST]:PORT",
         show_default=False,
         show_envvar=False,
-        help="Serve the dashboard there while the crawl runs.",
+        help="Serve the dashboard on this address while the crawl runs.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", show_envvar=False, help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", show_envvar=False, help="Do not ask for confirmation.")]
 
 
 def variables(crawler: str) -> dict[str, Any]:

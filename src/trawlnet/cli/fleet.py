@@ -29,12 +29,14 @@ from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
 T = TypeVar("T")
 Flags = Mapping[str, Any]
 Number = Annotated[
-    int, typer.Argument(metavar="N", min=1, max=512, show_default=False, help="So many shards.")
+    int, typer.Argument(metavar="N", min=1, max=512, show_default=False, help="Number of shards.")
 ]
 Whose = Annotated[
     bool,
     typer.Option(
-        "--ids", show_envvar=False, help="Of a crawl of ids: who is active, who stands by."
+        "--ids",
+        show_envvar=False,
+        help="The fleet of an ids crawl: its active process and its standby.",
     ),
 ]
 
@@ -88,7 +90,7 @@ def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
     address = config.redis_address or ("" if ids else _of_web(workspace))
     if not address:
         raise UsageTrouble(
-            "a fleet is found by its Redis, and none is named",
+            "no Redis address of the fleet is given",
             "name it: --store redis://HOST:PORT/0, or in trawlnet.yaml",
         )
     return address
@@ -129,7 +131,7 @@ def _change(workspace: Any, flags: Flags, as_json: bool, ids: bool = False, **fi
     if as_json:
         emit({"shards": plan.shards, "word": plan.word, "version": plan.version})
     else:
-        say(f"told: {plan.word}, {plan.shards} shards; see: trawlnet fleet status")
+        say(f"sent to the fleet: {plan.word}, {plan.shards} shards; see: trawlnet fleet status")
     return 0
 
 
@@ -142,14 +144,14 @@ def _wish(workspace: Any, flags: Flags, as_json: bool, *, paused: bool) -> int:
     if as_json:
         emit({"paused": paused})
     else:
-        say(f"told: {'pause' if paused else 'go on'}; see: trawlnet fleet status")
+        say(f"sent to the fleet: {'pause' if paused else 'resume'}; see: trawlnet fleet status")
     return 0
 
 
 async def _refuse_if_idle(keys: FleetKeys, crawler: str) -> None:
     if (await keys.plan()).word is not Word.RUN:
         hint = f"start one: trawlnet {crawler} crawl --fleet local"
-        raise CliError("no fleet is at work there", hint)
+        raise CliError("no fleet is running there", hint)
 
 
 async def _asked(url: str, ask: Callable[[FleetKeys], Awaitable[T]], prefix: str = "crawler:") -> T:

@@ -19,34 +19,44 @@ from trawlnet.fleet.plan import Assumptions, Forecast, Host, forecast, read_host
 
 Hosts = Annotated[
     Path | None,
-    typer.Option("--hosts", metavar="FILE", show_default=False, help="Lines of HOST,REPOS."),
+    typer.Option(
+        "--hosts", metavar="FILE", show_default=False, help="File with lines of HOST,REPOS."
+    ),
 ]
 FromRegistry = Annotated[
     bool,
-    typer.Option("--from-registry", help="The accounts of each PDS, as trawlnet pds knows them."),
+    typer.Option("--from-registry", help="Use the account counts of the PDS registry."),
 ]
 Shards = Annotated[
     list[int] | None,
     typer.Option(
-        "--shards", metavar="N", min=1, max=512, help="So many; may be repeated [1 2 4 8 16 32]."
+        "--shards",
+        metavar="N",
+        min=1,
+        max=512,
+        help="Number of shards; may be repeated [1 2 4 8 16 32].",
     ),
 ]
 Rate = Annotated[
     float,
-    typer.Option("--rps", metavar="X", min=0.001, help="Requests a second to a large host."),
+    typer.Option("--rps", metavar="X", min=0.001, help="Requests per second to a large host."),
 ]
-Workers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Of one shard.")]
+Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", min=1, help="Workers of one shard.")
+]
 Latency = Annotated[
-    float, typer.Option("--latency", metavar="X", min=0.001, help="Seconds of one repository.")
+    float,
+    typer.Option("--latency", metavar="X", min=0.001, help="Seconds to fetch one repository."),
 ]
 Wire = Annotated[
-    int, typer.Option("--wire-bytes", metavar="N", min=1, help="Of a repository as fetched.")
+    int, typer.Option("--wire-bytes", metavar="N", min=1, help="Bytes of a repository as fetched.")
 ]
 Stored = Annotated[
-    int, typer.Option("--stored-bytes", metavar="N", min=1, help="Of a repository as archived.")
+    int,
+    typer.Option("--stored-bytes", metavar="N", min=1, help="Bytes of a repository as archived."),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, as .png or .svg.")
+    Path | None, typer.Option("--plot", metavar="FILE", help="Save a plot as .png or .svg.")
 ]
 
 _USUAL = (1, 2, 4, 8, 16, 32)
@@ -76,7 +86,7 @@ def plan(
     """
     if (hosts is None) is not from_registry:
         raise UsageTrouble(
-            "a plan needs the sizes of hosts from one place",
+            "a plan needs the sizes of hosts from exactly one source",
             "name it: --hosts FILE or --from-registry",
         )
     found = _read(hosts) if hosts else registered_hosts(workspace, flags)
@@ -96,7 +106,7 @@ def plan(
         print(_text(found, forecasts, floor, given))
     if plot is not None:
         _draw(forecasts, plot)
-        say(f"drawn: {plot}")
+        say(f"saved {plot}")
     return 0
 
 
@@ -163,7 +173,7 @@ def _text(
             f"{one.shards:>6}  {_span(one.seconds):>10}  {one.repos_per_day / 86_400:>8,.0f}  "
             f"{size(int(one.repos_per_day * given.wire_bytes)):>13}"
         )
-    lines += ["", f"more than {enough(forecasts)} shards help little; the floor is these hosts:"]
+    lines += ["", f"more than {enough(forecasts)} shards help little; these hosts take longest:"]
     for host, seconds in floor:
         lines.append(f"  {host.name:<40} {host.repos:>12,} repos  {_span(seconds):>10}")
     return "\n".join(lines)

@@ -30,7 +30,7 @@ def registered_hosts(workspace: Path, flags: Mapping[str, Any]) -> list[Host]:
         raise CliError("there is no registry of PDSes", _HINT)
     known = [Host(lane_of(url), accounts) for url, accounts in counts if accounts is not None]
     if not known:
-        raise CliError(f"of {len(counts):,} hosts none has its accounts counted", _HINT)
+        raise CliError(f"of {len(counts):,} hosts, none has a known number of accounts", _HINT)
     if len(known) < len(counts):
-        say(f"left out: {len(counts) - len(known):,} hosts whose accounts nobody has counted")
+        say(f"skipped: {len(counts) - len(known):,} hosts whose number of accounts is unknown")
     return known

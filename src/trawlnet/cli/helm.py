@@ -53,15 +53,15 @@ class ControlFiles:
         control = self._control
         if control.ending is None and (found := self._workspace.flag("stop")):
             control.drain()
-            say(f"{shown(found)} is there: finishing {tasks(control.figures.in_flight)}")
+            say(f"{shown(found)} exists: finishing {tasks(control.figures.in_flight)}")
             say(f"hint: remove {shown(found)} before you crawl again")
         found = self._workspace.flag("pause")
         if found and not control.paused:
             control.pause()
-            say(f"{shown(found)} is there: paused; remove it to go on")
+            say(f"{shown(found)} exists: paused; remove it to continue")
         elif control.paused and not found:
             control.resume()
-            say("the pause file is gone: going on")
+            say("the pause file was removed: continuing")
 
     async def watch(self) -> None:
         while True:

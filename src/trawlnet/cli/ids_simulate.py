@@ -39,9 +39,9 @@ Scenario = Annotated[
         "stall, throttle, embargo or crash.",
     ),
 ]
-Which = Annotated[Laws, typer.Option("--scaling", show_envvar=False, help="Which law to run.")]
+Which = Annotated[Laws, typer.Option("--scaling", show_envvar=False, help="Law to run.")]
 Seeds = Annotated[
-    int, typer.Option(metavar="N", min=1, show_envvar=False, help="So many worlds for each law.")
+    int, typer.Option(metavar="N", min=1, show_envvar=False, help="Number of worlds for each law.")
 ]
 FirstSeed = Annotated[
     int, typer.Option(metavar="N", min=0, show_envvar=False, help="Seed of the first world.")
@@ -53,18 +53,24 @@ Plot = Annotated[
 Page = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="FILE.html", show_envvar=False, help="Write a page about it."
+        "--output",
+        "-o",
+        metavar="FILE.html",
+        show_envvar=False,
+        help="Write a page about the results.",
     ),
 ]
 Hours = Annotated[
     float | None,
     typer.Option(
-        metavar="H", min=0.1, max=48, show_envvar=False, help="Of virtual time; else as needed."
+        metavar="H", min=0.1, max=48, show_envvar=False, help="Hours of virtual time [by scenario]."
     ),
 ]
 Rate = Annotated[
     float,
-    typer.Option(metavar="R", min=0.1, max=5000, show_envvar=False, help="Ids a second, average."),
+    typer.Option(
+        metavar="R", min=0.1, max=5000, show_envvar=False, help="New ids per second, on average."
+    ),
 ]
 CapRate = Annotated[
     float,
@@ -79,7 +85,7 @@ Freshness = Annotated[
     ),
 ]
 WithAnchor = Annotated[
-    bool, typer.Option("--anchor", show_envvar=False, help="The API tells its newest id.")
+    bool, typer.Option("--anchor", show_envvar=False, help="The API reports its newest id.")
 ]
 
 

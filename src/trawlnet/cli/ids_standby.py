@@ -33,7 +33,7 @@ async def open_in_turn(
     check_shareable(config)
     try:
         async with in_office(office_of(config), clock, _say_waiting) as term:
-            say(f"nobody else crawls these ids: active from now on, as {term.tenure.token}")
+            say(f"no other process crawls these ids: this one is active, as {term.tenure.token}")
             async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
                 yield with_term(parts, term)
     except Dismissed as told:

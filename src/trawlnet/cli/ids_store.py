@@ -63,7 +63,7 @@ Workers = Annotated[
         max=16,
         show_envvar=False,
         allow_from_autoenv=False,  # The variable is the crawl's crew.
-        help="Batches at once.",
+        help="Batches stored at the same time.",
     ),
 ]
 
@@ -112,7 +112,9 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
             await queue.close()
         unknown = await unknown_hashes(db, _LOOKED_AT)
     code = Exit.INTERRUPTED if stop.is_set() else Exit.GIVEN_UP if put_aside else Exit.DONE
-    ended = _Ended(kind.what, job.done, put_aside, unknown, known, clock.now() - begun, code)
+    poison = _poison(source, kind.queue)
+    seconds = clock.now() - begun
+    ended = _Ended(kind.what, job.done, put_aside, poison, unknown, known, seconds, code)
     (_emit if as_json else _say)(ended)
     return code
 
@@ -137,6 +139,7 @@ class _Ended:
     what: str
     tally: Tally
     put_aside: int
+    poison: str  # Where the messages are that were put aside.
     unknown: list[int]
     told_before: set[int]  # Of the unknown ones: known to be so when this run began.
     seconds: float
@@ -158,14 +161,21 @@ def _say(ended: _Ended) -> None:
     )
     if fresh := [one for one in ended.unknown if one not in ended.told_before]:
         named = ", ".join(map(str, fresh[:_MOST_UNKNOWN]))
-        say(f"activities that are not known yet, stored and flagged: {named}")
+        say(f"unknown activity hashes, stored and flagged: {named}")
     if ended.put_aside:
-        say(f"hint: {ended.put_aside:,} messages are no {ended.what}; see the queue's poison")
+        count = f"{ended.put_aside:,} messages could not be parsed as {ended.what}"
+        say(f"hint: {count}; they are in {ended.poison}")
 
 
 def _line(tally: Tally, seconds: float) -> str:
     rate = (tally.stored + tally.repeated) / seconds
     return f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} put aside"
+
+
+def _poison(source: str | Path, queue: str) -> str:
+    if isinstance(source, Path):
+        return shown(source / queue / f"{queue}.poison.jsonl")
+    return f"the queue {queue}.poison"
 
 
 def _shown(place: str | Path) -> str:

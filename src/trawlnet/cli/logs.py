@@ -28,33 +28,44 @@ _TOLD_APART = ("at", "level", "event", "logger", "exception")
 
 OfCrawler = Annotated[
     str | None,
-    typer.Option("--crawler", metavar="C", show_envvar=False, help="Only this one, like repos."),
+    typer.Option(
+        "--crawler", metavar="C", show_envvar=False, help="Only this crawler, like repos."
+    ),
 ]
 OnLane = Annotated[
     str | None,
-    typer.Option("--lane", metavar="TEXT", show_envvar=False, help="Only lanes with this text."),
+    typer.Option(
+        "--lane", metavar="TEXT", show_envvar=False, help="Only lanes that contain this text."
+    ),
 ]
 OfEvent = Annotated[
     str | None,
-    typer.Option("--event", metavar="TEXT", show_envvar=False, help="Only events with this text."),
+    typer.Option(
+        "--event", metavar="TEXT", show_envvar=False, help="Only events that contain this text."
+    ),
 ]
 AtLeast = Annotated[
     str | None,
-    typer.Option("--level", metavar="L", show_envvar=False, help="Only this and worse: warning."),
+    typer.Option(
+        "--level", metavar="L", show_envvar=False, help="Only this level and worse, like warning."
+    ),
 ]
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="TIME", show_envvar=False, help="Like 2h, or 2024-05-01T12:00:00Z."
+        "--since",
+        metavar="TIME",
+        show_envvar=False,
+        help="Only lines since then: 2h, or 2024-05-01T12:00:00Z.",
     ),
 ]
 Newest = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="Only the newest lines."),
+    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="Only the newest N lines."),
 ]
 Follow = Annotated[
     bool,
-    typer.Option("--follow", show_envvar=False, help="Stay, and show what comes."),
+    typer.Option("--follow", show_envvar=False, help="Keep running, and show new lines."),
 ]
 
 
@@ -87,7 +98,7 @@ def logs(
     _show(deque(reader.lines(), limit) if limit else reader.lines(), as_json=json)
     code = _follow(reader.lines, as_json=json) if follow else Exit.DONE
     if reader.unreadable:
-        say(f"{reader.unreadable:,} lines are no lines of a log, or torn; they were left out")
+        say(f"{reader.unreadable:,} lines could not be read as log lines, and were skipped")
     return code
 
 

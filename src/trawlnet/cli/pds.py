@@ -71,7 +71,7 @@ async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
 def _ready(config: PdsConfig, workspace: Path) -> None:
     agent_for(config.contact, allow_private=config.allow_private_hosts)
     if config.once and config.discovers:
-        say("looking for PDSes first; scans begin when that is done")
+        say("discovering PDSes first; scans begin after that")
 
 
 def _remote(config: PdsConfig) -> str:

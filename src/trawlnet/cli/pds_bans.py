@@ -29,22 +29,27 @@ from trawlnet.tables.scanned import Scanned
 _KEYS = ("registry",)
 _CHARS = 200  # Of a name, or of a reason, that are shown.
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_default=False)]
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="URL|DOMAIN", help="A PDS, or a domain with all below it.", show_default=False
+        metavar="URL|DOMAIN",
+        help="URL of a PDS, or a domain with its subdomains.",
+        show_default=False,
     ),
 ]
 Why = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", show_envvar=False, help="Why, for the list.")
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", show_envvar=False, help="Reason, shown by `pds bans`."
+    ),
 ]
 Erase = Annotated[
     bool,
     typer.Option(
         "--erase",
         show_envvar=False,
-        help="Erase its records, too, instead of marking them as deleted.",
+        help="Erase its records instead of marking them as deleted.",
     ),
 ]
 
@@ -145,11 +150,11 @@ def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
     for url in urls:
         say(f"removed: {url}")
     if banned:
-        say(f"banned: {banned}{'' if is_address(banned) else ', and all below it'}")
+        say(f"banned: {banned}{'' if is_address(banned) else ', and its subdomains'}")
     elif not urls:
         say("not in the registry")
     else:
-        say("hint: to keep it out for good: trawlnet pds ban")
+        say("hint: discovery can add it again; to prevent that: trawlnet pds ban")
 
 
 @asynccontextmanager

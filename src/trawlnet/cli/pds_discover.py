@@ -43,9 +43,9 @@ _REGISTER = ("registry", "domain_budget", "allow_private_hosts", "contact")
 
 NoAsk = Annotated[
     bool,
-    typer.Option("--no-ask", show_envvar=False, help="Do not ask it first whether it is a PDS."),
+    typer.Option("--no-ask", show_envvar=False, help="Do not check first whether it is a PDS."),
 ]
-Url = Annotated[str, typer.Argument(metavar="URL", help="Of the PDS.", show_default=False)]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_default=False)]
 
 
 def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
@@ -76,7 +76,7 @@ async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
         if not as_json:
             say(f"{source}: {_told(tally)}")
         if tally.error:
-            say(f"{source}: not read to its end: {tally.error}")
+            say(f"{source}: incomplete: {tally.error}")
     failed = [tally for tally in tallies.values() if tally.error]
     if not failed:
         return Exit.DONE
@@ -122,7 +122,7 @@ def register(
         elif done.reason in _SPELLINGS:
             say(f"{_SPELLINGS[done.reason]}\nhint: write it like https://pds.example")
         elif done.reason in _FINDINGS:
-            say(f"{_FINDINGS[done.reason]}\nhint: to enter it all the same: --no-ask")
+            say(f"{_FINDINGS[done.reason]}\nhint: to register it without this check: --no-ask")
     return Exit.ERROR if done.reason else Exit.DONE
 
 

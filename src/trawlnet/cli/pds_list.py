@@ -32,17 +32,19 @@ _URL_CHARS = 60
 
 OfStatus = Annotated[
     str | None,
-    typer.Option("--status", metavar="S", show_envvar=False, help="Only this one, like active."),
+    typer.Option("--status", metavar="S", show_envvar=False, help="Only this status, like active."),
 ]
 OfSource = Annotated[
     str | None,
     typer.Option(
-        "--source", metavar="S", show_envvar=False, help="Only this one, like did_mention."
+        "--source", metavar="S", show_envvar=False, help="Only this source, like did_mention."
     ),
 ]
 Part = Annotated[
     str | None,
-    typer.Option("--contains", metavar="TEXT", show_envvar=False, help="Only URLs with this text."),
+    typer.Option(
+        "--contains", metavar="TEXT", show_envvar=False, help="Only URLs that contain this text."
+    ),
 ]
 
 

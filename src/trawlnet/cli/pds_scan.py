@@ -47,7 +47,7 @@ _ACCOUNT_RECORDS = 10_000_000
 Urls = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="URL", help="PDSes, due or not; without any, a batch of those that are due."
+        metavar="URL", help="PDSes to scan, due or not; without any, a batch of due PDSes."
     ),
 ]
 Did = Annotated[
@@ -61,7 +61,7 @@ OneSlice = Annotated[
     typer.Option(
         "--one-slice",
         show_envvar=False,
-        help="Stop each after --scan-timeout or --max-records-per-pds; the next scan goes on.",
+        help="Stop each scan after --scan-timeout or --max-records-per-pds.",
     ),
 ]
 
@@ -123,9 +123,9 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
         say(f"scanning {harmless(what, _DETAIL_CHARS) or 'what is due'}, {pace}")
         await _scan(kit, wish, tell)
     if not told:
-        say("nothing is due; name a PDS to scan it all the same")
+        say("no PDS is due; name one to scan it now")
     for glob in Routes(config.collections).unmatched(held) if looked else ():
-        say(f"hint: nothing there fits --collections {glob}")
+        say(f"hint: no record there matches --collections {glob}")
     return Exit.GIVEN_UP if bad else Exit.DONE
 
 
@@ -192,7 +192,8 @@ def _teller(clock: Clock) -> Callable[[str, ScanResult], None]:
         why = f": {harmless(so_far.detail, _DETAIL_CHARS)}" if so_far.verdict == "put_off" else ""
         say(
             f"{harmless(url, _DETAIL_CHARS)}: {so_far.repos:,} repos read{left}, "
-            f"{so_far.found:,} records, {so_far.requests:,} requests so far{why}; it goes on"
+            f"{so_far.found:,} records, {so_far.requests:,} requests so far{why}; "
+            "the scan continues"
         )
 
     return tell

@@ -38,10 +38,18 @@ _KEYS = (
     *("requests_per_minute", "max_records_per_pds", "allow_private_hosts", "contact"),
 )
 
-Host = Annotated[str, typer.Option(metavar="ADDRESS", show_envvar=False, help="Where to listen.")]
+Host = Annotated[
+    str, typer.Option(metavar="ADDRESS", show_envvar=False, help="Address to listen on.")
+]
 Port = Annotated[
     int,
-    typer.Option(metavar="N", min=0, max=65535, show_envvar=False, help="0 picks a free one."),
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=65535,
+        show_envvar=False,
+        help="Port to listen on; 0 picks a free one.",
+    ),
 ]
 ServiceDid = Annotated[
     str,
@@ -49,7 +57,7 @@ ServiceDid = Annotated[
         metavar="DID",
         show_envvar=False,
         show_default=False,
-        help="Whom the tokens of callers must be meant for, like did:web:pds.example.",
+        help="DID that callers' tokens must name as their audience, like did:web:pds.example.",
     ),
 ]
 BehindProxy = Annotated[
@@ -57,19 +65,26 @@ BehindProxy = Annotated[
     typer.Option(
         metavar="ADDRESS",
         show_envvar=False,
-        help="A proxy that is believed about whom it speaks for; may be repeated.",
+        help="Address of a proxy whose X-Forwarded-For header is trusted; may be repeated.",
     ),
 ]
 PerAddress = Annotated[
-    int, typer.Option(metavar="N", min=1, show_envvar=False, help="From one address.")
+    int,
+    typer.Option(
+        metavar="N", min=1, show_envvar=False, help="Registrations per minute from one address."
+    ),
 ]
 PerDomain = Annotated[
     int,
-    typer.Option(metavar="N", min=1, show_envvar=False, help="Hosts of one domain that are asked."),
+    typer.Option(
+        metavar="N", min=1, show_envvar=False, help="Hosts of one domain that are checked per hour."
+    ),
 ]
 Visits = Annotated[
     int,
-    typer.Option(metavar="N", min=1, show_envvar=False, help="All requests from one address."),
+    typer.Option(
+        metavar="N", min=1, show_envvar=False, help="Requests per minute from one address."
+    ),
 ]
 
 

@@ -38,7 +38,9 @@ _KEYS = ("plc_url", "plc_rps", *CLICKHOUSE, "allow_private_hosts", "contact")
 
 Follow = Annotated[
     bool,
-    typer.Option("--follow", show_envvar=False, help="Stay, and mirror what comes, until stopped."),
+    typer.Option(
+        "--follow", show_envvar=False, help="Keep running, and mirror new operations until stopped."
+    ),
 ]
 
 
@@ -70,7 +72,7 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
         code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
         await _sum_up(mirror, tables, code, as_json)
     if code is Exit.INTERRUPTED:
-        say(f"hint: go on: trawlnet repos plc -w {shown(path)}")
+        say(f"hint: continue: trawlnet repos plc -w {shown(path)}")
     return code
 
 
@@ -110,7 +112,10 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
     if tally.malformed:
         say(f"{tally.malformed:,} lines of the export were malformed and skipped")
     if tally.crowded:
-        say(f"{tally.crowded:,} instants had more operations than the directory tells at once")
+        say(
+            f"{tally.crowded:,} timestamps had more operations than one export page "
+            "returns; some may be missing"
+        )
 
 
 PLC = Verb(plc, "repos plc -w ./net --contact you@example.org", RUNS, "repos", ReposConfig, _KEYS)

@@ -55,7 +55,7 @@ Globs = Annotated[
         metavar="GLOB",
         show_envvar=False,
         allow_from_autoenv=False,  # The variable is the crawl's filter.
-        help="Only these, like app.bsky.feed.*; may be repeated.",
+        help="Only these collections, like app.bsky.feed.*; may be repeated.",
     ),
 ]
 Workers = Annotated[
@@ -67,7 +67,7 @@ Workers = Annotated[
         max=512,
         show_envvar=False,
         allow_from_autoenv=False,  # The variable is the crawl's crew.
-        help="Segments at once [2; in a fleet as many as it has processors].",
+        help="Segments replayed at the same time [2; in a fleet one per processor].",
     ),
 ]
 Fleet = Annotated[
@@ -83,9 +83,9 @@ Fleet = Annotated[
 ]
 Truncate = Annotated[
     bool,
-    typer.Option("--truncate", show_envvar=False, help="Empty the table of records first."),
+    typer.Option("--truncate", show_envvar=False, help="Empty the table repo_records first."),
 ]
-Sql = Annotated[str, typer.Argument(metavar="SQL", show_default=False, help="What to ask.")]
+Sql = Annotated[str, typer.Argument(metavar="SQL", show_default=False, help="The query.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,7 +251,7 @@ class _Run(Generic[C]):
         try:
             fresh = self.job.reload().config
         except (CliError, OSError) as error:
-            say(f"config not reloaded, the old one stays: {error}")
+            say(f"config not reloaded, the old one stays in force: {error}")
             return
         changed = _changes(self.config, fresh)
         live = {key: change for key, change in changed.items() if key in self.job.crawler.live}

@@ -113,7 +113,7 @@ class _Steps:
         say(f"Interrupted: {finishing}. Press Ctrl-C again to stop immediately; nothing is lost.")
 
     def _second(self) -> None:
-        say("Stopping: what was not finished is done again next time. Ctrl-C once more kills.")
+        say("Stopping: unfinished tasks are repeated next time. Ctrl-C again kills the process.")
         self._on_second()
 
 

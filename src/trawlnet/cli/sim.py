@@ -23,19 +23,30 @@ from trawlnet.sim.web.world import serve_web
 
 Seed = Annotated[
     int,
-    typer.Option(metavar="N", show_envvar=False, help="The same seed is the same world."),
+    typer.Option(metavar="N", show_envvar=False, help="Seed; the same seed makes the same world."),
 ]
 Scale = Annotated[
-    float, typer.Option(metavar="S", show_envvar=False, help="Size; 2 is about twice as much as 1.")
+    float,
+    typer.Option(
+        metavar="S", show_envvar=False, help="Size of the world; 2 is about twice as large as 1."
+    ),
 ]
 Port = Annotated[
     int,
-    typer.Option(metavar="P", min=0, max=65535, show_envvar=False, help="0 picks a free one."),
+    typer.Option(
+        metavar="P",
+        min=0,
+        max=65535,
+        show_envvar=False,
+        help="Port to listen on; 0 picks a free one.",
+    ),
 ]
 Manifest = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", show_envvar=False, help="Where to write what a perfect crawl would find."
+        metavar="FILE",
+        show_envvar=False,
+        help="Write what a perfect crawl would find to this file.",
     ),
 ]
 Log = Annotated[
@@ -45,7 +56,7 @@ Log = Annotated[
     ),
 ]
 Healthy = Annotated[
-    bool, typer.Option("--healthy", show_envvar=False, help="Every host behaves well.")
+    bool, typer.Option("--healthy", show_envvar=False, help="Let every host behave well.")
 ]
 
 

@@ -48,7 +48,9 @@ def _of_role(workspace: Workspace, patiently: bool) -> dict[str, Any] | None:
         if not patiently:
             return None
         if time.monotonic() > deadline:
-            raise CliError(f"pid {pid} has the workspace and tells nothing", "try again in a while")
+            raise CliError(
+                f"pid {pid} uses the workspace and reports no status", "try again in a few seconds"
+            )
         time.sleep(0.1)
     return None
 

@@ -189,11 +189,11 @@ def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
     if as_json:
         emit({"put_back": count})
     elif count and not is_here:
-        say(f"{count:,} put back; a fleet that runs tries them now, else the next crawl does")
+        say(f"{count:,} keys reopened; a running fleet tries them now, else the next crawl does")
     elif count:
-        say(f"{count:,} put back; try them: trawlnet {place.name} crawl -w {place.shown}")
+        say(f"{count:,} keys reopened; try them: trawlnet {place.name} crawl -w {place.shown}")
     else:
-        say("there was nothing to put back")
+        say("no failed key to reopen")
     return 0
 
 

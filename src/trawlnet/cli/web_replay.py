@@ -35,7 +35,7 @@ Archive = Annotated[
         show_default=False,
         allow_from_autoenv=False,  # What a crawl writes to need not be what is read.
         show_envvar=False,
-        help="What a fleet has archived: s3://BUCKET/FOLDER, or a folder.",
+        help="The archive of a fleet: s3://BUCKET/FOLDER, or a folder.",
     ),
 ]
 Output = Annotated[
@@ -47,7 +47,7 @@ Output = Annotated[
         show_default=False,
         allow_from_autoenv=False,
         show_envvar=False,
-        help="With --archive: where pages.csv, edges.csv and index.cdxj go.",
+        help="With --archive: folder for pages.csv, edges.csv and index.cdxj.",
     ),
 ]
 
@@ -57,7 +57,7 @@ SpreadsheetSafe = Annotated[
     typer.Option(
         "--spreadsheet-safe",
         show_envvar=False,
-        help="Put an apostrophe before what a spreadsheet would take for a formula.",
+        help="Put an apostrophe before cells that a spreadsheet would run as a formula.",
     ),
 ]
 

@@ -22,12 +22,14 @@ from trawlnet.formats.robots import parse_robots, product_token
 from trawlnet.formats.url import request_url, split
 
 RobotsFile = Annotated[
-    Path, typer.Argument(metavar="FILE", show_default=False, help="A robots.txt on disk.")
+    Path, typer.Argument(metavar="FILE", show_default=False, help="A robots.txt file.")
 ]
 Agent = Annotated[
     str, typer.Argument(metavar="AGENT", show_default=False, help="Product token or user agent.")
 ]
-Urls = Annotated[list[str], typer.Argument(metavar="URL...", show_default=False, help="URLs.")]
+Urls = Annotated[
+    list[str], typer.Argument(metavar="URL...", show_default=False, help="URLs to test.")
+]
 
 
 def check(urls: Urls, workspace: Folder, json: Json = False) -> int:
