@@ -75,6 +75,8 @@ def test_poison_is_put_aside_with_its_reason_and_the_exit_code_says_so(tmp_path:
     poison = tmp_path / "spool" / "instance_store" / "instance_store.poison.jsonl"
     assert "instance_id" in orjson.loads(poison.read_bytes())["why"]
     assert drain(tmp_path).code == 0, "told once"
+    publish(tmp_path, [{"instance": {}, "pgcr": {}}])
+    assert f"they are in {poison}" in trawlnet("ids", "store", "-w", tmp_path, "--drain").err
 
 
 def test_it_waits_for_more_until_it_is_told_to_stop(tmp_path: Path) -> None:

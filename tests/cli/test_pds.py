@@ -153,7 +153,7 @@ def test_registering_is_by_any_spelling_and_refused_with_a_reason(tmp_path: Path
         assert told.code == 1 and "write it like https://pds.example" in told.err, told.err
     address = at_once("pds", "ban", "-w", tmp_path, "127.0.0.1")
     assert address.code == 0 and "below" not in address.err
-    assert "and all below it" in at_once("pds", "ban", "-w", tmp_path, "net-b.org").err
+    assert "and its subdomains" in at_once("pds", "ban", "-w", tmp_path, "net-b.org").err
 
 
 def test_a_dead_server_is_a_failure_that_can_be_listed_and_put_back(tmp_path: Path) -> None:
