@@ -188,7 +188,7 @@ def test_two_signals_stop_at_once_and_lose_nothing(tmp_path: Path) -> None:
             crawl.tell(signal.SIGINT)
             ran = crawl.ended()
             held.close()
-    assert ran.code == 130 and "Stopping: what was not finished is done again" in ran.err
+    assert ran.code == 130 and "Stopping: unfinished tasks are repeated" in ran.err
     assert "Traceback" not in ran.err and "interrupted, saved" in ran.err
     row = status(tmp_path / "net")
     assert (row["open"], row["leased"], row["attempts"]) == (1, 0, {})

@@ -23,7 +23,7 @@ from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.store.redis_fleet import FleetKeys, Word
 
 FIRST = "Press Ctrl-C again to stop immediately; nothing is lost."
-SECOND = "Stopping: what was not finished is done again next time."
+SECOND = "Stopping: unfinished tasks are repeated next time."
 
 # A verb that holds on to what it has: nothing but the third signal ends it.
 STUBBORN = """
@@ -172,4 +172,6 @@ def test_a_fleet_is_drained_by_the_first_signal_and_stopped_by_the_second(
     with redis_server() as server:
         asyncio.run(asyncio.wait_for(main(server.url), PATIENCE))
     told = capsys.readouterr().err
-    assert f"Interrupted: the fleet finishes what is in flight. {FIRST}" in told and SECOND in told
+    assert (
+        f"Interrupted: the fleet finishes its tasks in flight. {FIRST}" in told and SECOND in told
+    )
