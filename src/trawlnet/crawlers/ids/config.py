@@ -8,6 +8,13 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from trawlnet.crawlers.common_keys import (
+    AlertShape,
+    AlertUrl,
+    ClickhouseDatabase,
+    ClickhousePassword,
+    ClickhouseUser,
+)
 from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners
@@ -110,15 +117,11 @@ class IdsConfig(BaseModel):
     clickhouse_address: str = Field(
         "", description="ClickHouse server for raw reports (HOST:PORT or URL); else embedded."
     )
-    clickhouse_username: str = Field("default", description="User of the ClickHouse server.")
-    clickhouse_password: str = Field("", description="Password of that user.")
-    clickhouse_database: str = Field("default", description="Database on the ClickHouse server.")
-    webhook: str = Field(
-        "", description="URL that alerts are posted to, a secret; else they are logged."
-    )
-    webhook_shape: WebhookShape = Field(
-        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
-    )
+    clickhouse_username: ClickhouseUser = "default"
+    clickhouse_password: ClickhousePassword = ""
+    clickhouse_database: ClickhouseDatabase = "default"
+    webhook: AlertUrl = ""
+    webhook_shape: AlertShape = WebhookShape.AUTO
     status_every: Seconds = Field(
         3600.0, gt=0, description="Seconds between two status updates to the webhook."
     )

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from trawlnet.crawlers.common_keys import (
+    AlertShape,
+    AlertUrl,
+    ClickhouseDatabase,
+    ClickhousePassword,
+    ClickhouseUser,
+)
 from trawlnet.crawlers.units import Seconds
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -82,9 +89,9 @@ class PdsConfig(BaseModel):
     clickhouse_address: str = Field(
         "", description="ClickHouse server with a mirror of the directory (HOST:PORT or URL)."
     )
-    clickhouse_username: str = Field("default", description="User of the ClickHouse server.")
-    clickhouse_password: str = Field("", description="Password of that user.")
-    clickhouse_database: str = Field("default", description="Database on the ClickHouse server.")
+    clickhouse_username: ClickhouseUser = "default"
+    clickhouse_password: ClickhousePassword = ""
+    clickhouse_database: ClickhouseDatabase = "default"
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
     )
@@ -92,12 +99,8 @@ class PdsConfig(BaseModel):
     metrics_address: str = Field(
         "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
     )
-    webhook: str = Field(
-        "", description="URL that alerts are posted to, a secret; else they are logged."
-    )
-    webhook_shape: WebhookShape = Field(
-        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
-    )
+    webhook: AlertUrl = ""
+    webhook_shape: AlertShape = WebhookShape.AUTO
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many scans.")
     max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
 

@@ -7,6 +7,18 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from trawlnet.crawlers.common_keys import (
+    AlertShape,
+    AlertUrl,
+    ArchivePlace,
+    ClickhouseDatabase,
+    ClickhousePassword,
+    ClickhouseUser,
+    PartSeconds,
+    PartSize,
+    Shards,
+    ShardTimeout,
+)
 from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -114,35 +126,18 @@ class ReposConfig(BaseModel):
         description="Crawl with many processes: local, or the address of a Ray cluster "
         "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
     )
-    shards: int = Field(2, ge=1, le=512, description="How many processes share the crawl.")
-    archive: str = Field(
-        "", description="Where a fleet archives: s3://BUCKET/FOLDER, or a shared folder."
-    )
-    part_size: Size = Field(
-        32 << 20, ge=1 << 10, le=256 << 20, description="A fleet puts a part of this size,"
-    )
-    part_seconds: Seconds = Field(
-        30.0, gt=0, description="or of this age: nothing is settled before it is put."
-    )
-    shard_timeout: Seconds = Field(
-        15.0, ge=1, description="A shard silent for so long loses its lanes to another."
-    )
+    shards: Shards = 2
+    archive: ArchivePlace = ""
+    part_size: PartSize = 32 << 20
+    part_seconds: PartSeconds = 30.0
+    shard_timeout: ShardTimeout = 15.0
     clickhouse_address: str = Field(
         "",
         description="ClickHouse server (HOST:PORT or URL); without one, it is embedded.",
     )
-    clickhouse_username: str = Field(
-        "default",
-        description="User of the ClickHouse server.",
-    )
-    clickhouse_password: str = Field(
-        "",
-        description="Password of that user.",
-    )
-    clickhouse_database: str = Field(
-        "default",
-        description="Database on the ClickHouse server.",
-    )
+    clickhouse_username: ClickhouseUser = "default"
+    clickhouse_password: ClickhousePassword = ""
+    clickhouse_database: ClickhouseDatabase = "default"
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
     )
@@ -150,12 +145,8 @@ class ReposConfig(BaseModel):
     metrics_address: str = Field(
         "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
     )
-    webhook: str = Field(
-        "", description="URL that alerts are posted to, a secret; else they are logged."
-    )
-    webhook_shape: WebhookShape = Field(
-        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
-    )
+    webhook: AlertUrl = ""
+    webhook_shape: AlertShape = WebhookShape.AUTO
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many tasks.")
     max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
 

@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from trawlnet.crawlers.common_keys import (
+    AlertShape,
+    AlertUrl,
+    ArchivePlace,
+    PartSeconds,
+    PartSize,
+    Shards,
+    ShardTimeout,
+)
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.crawlers.web.headers import header_trouble
 from trawlnet.crawlers.web.outputs import Metrics, Spool, Store, Trajectory, Warc
@@ -250,29 +259,17 @@ class WebConfig(Section):
         description="Crawl with many processes: local, or the address of a Ray cluster "
         "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
     )
-    shards: int = Field(2, ge=1, le=512, description="How many processes share the crawl.")
-    archive: str = Field(
-        "", description="Where a fleet archives: s3://BUCKET/FOLDER, or a shared folder."
-    )
-    part_size: Size = Field(
-        32 << 20, ge=1 << 10, le=256 << 20, description="A fleet puts a part of this size,"
-    )
-    part_seconds: Seconds = Field(
-        30.0, gt=0, description="or of this age: nothing is settled before it is put."
-    )
-    shard_timeout: Seconds = Field(
-        15.0, ge=1, description="A shard silent for so long loses its lanes to another."
-    )
+    shards: Shards = 2
+    archive: ArchivePlace = ""
+    part_size: PartSize = 32 << 20
+    part_seconds: PartSeconds = 30.0
+    shard_timeout: ShardTimeout = 15.0
     allow_private_hosts: bool = Field(
         False, description="Open loopback and private addresses, any port, plain http."
     )
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
-    webhook: str = Field(
-        "", description="URL that alerts are posted to, a secret; else they are logged."
-    )
-    webhook_shape: WebhookShape = Field(
-        WebhookShape.AUTO, description="How alerts are written: discord, slack, json, or by URL."
-    )
+    webhook: AlertUrl = ""
+    webhook_shape: AlertShape = WebhookShape.AUTO
 
     @model_validator(mode="before")
     @classmethod
