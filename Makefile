@@ -15,7 +15,7 @@ QUICK := tests/unit tests/property tests/sim tests/contract $(wildcard tests/tes
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(READY): pyproject.toml setup.py $(wildcard $(addprefix src/trawlnet/formats/native/,*.c *.h page/*.c page/*.h))
+$(READY): pyproject.toml setup.py $(wildcard $(addprefix src/trawlnet/native/*/,*.c *.h))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "error: $(PYTHON) is older than 3.11; hint: make PYTHON=python3.12 …"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
@@ -28,7 +28,7 @@ else
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip setuptools
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
 endif
-	@$(BIN)/python -c 'from trawlnet.formats.repoblock import backend; print("native code:", "compiled" if backend() == "native" else "not compiled (is there a C compiler?); plain Python does the same work, slower")'
+	@$(BIN)/python -c 'from trawlnet.archive.format.repoblock import backend; print("native code:", "compiled" if backend() == "native" else "not compiled (is there a C compiler?); plain Python does the same work, slower")'
 	@touch $@
 
 demo: $(READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost

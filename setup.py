@@ -5,9 +5,9 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-NATIVE = Path("src/trawlnet/formats/native")
-# The folder of each extension's sources.
-EXTENSIONS = {"_native": NATIVE, "_page": NATIVE / "page"}
+NATIVE = Path("src/trawlnet/native")
+# The folders of each extension's sources.
+EXTENSIONS = {"_repo": ("repo", "json", "hash"), "_page": ("page",)}
 
 # CI sets TRAWLNET_NATIVE=require, so that a broken build fails there instead of falling back.
 REQUIRED = os.environ.get("TRAWLNET_NATIVE") == "require"
@@ -24,11 +24,12 @@ SANITIZE = SANITIZERS if os.environ.get("TRAWLNET_SANITIZE") == "1" else []
 PORTABLE = ["-DTRAWLNET_PORTABLE"] if os.environ.get("TRAWLNET_PORTABLE") == "1" else []
 
 
-def extension(name: str, folder: Path) -> Extension:
+def extension(name: str, folders: tuple[str, ...]) -> Extension:
     return Extension(
-        f"trawlnet.formats.{name}",
-        sources=sorted(str(path) for path in folder.glob("*.c")),
+        f"trawlnet.native.{name}",
+        sources=sorted(str(path) for folder in folders for path in (NATIVE / folder).glob("*.c")),
         depends=sorted(str(path) for path in NATIVE.rglob("*.h")),
+        include_dirs=[str(NATIVE / folder) for folder in folders],
         extra_compile_args=FLAGS + SANITIZE + PORTABLE,
         extra_link_args=SANITIZE,
         optional=not REQUIRED,

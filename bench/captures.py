@@ -22,9 +22,9 @@ from pathlib import Path
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from trawlnet.captures.capture import Capture, Link
+from trawlnet.captures.files import CaptureFiles, CaptureOptions
 from trawlnet.engine.task import Task
-from trawlnet.sink.capture import Capture, Link
-from trawlnet.sink.capture_files import CaptureFiles, CaptureOptions
 
 HEADERS = [("Content-Type", "text/html; charset=utf-8"), ("Server", "nginx"), ("ETag", '"abc"')]
 WORDS = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text().split()

@@ -35,9 +35,9 @@ from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.store.lmdb import LmdbStore
-from trawlnet.store.memory import MemoryStore
-from trawlnet.store.open import open_store
+from trawlnet.stores.lmdb.store import LmdbStore
+from trawlnet.stores.memory import MemoryStore
+from trawlnet.stores.open import open_store
 
 RUNS = 5
 TASKS = 20_000

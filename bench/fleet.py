@@ -43,7 +43,7 @@ from program import trawlnet
 from ray_nodes import ray_cluster
 from repos_run import Truth
 from servers import redis_server
-from trawlnet.crawlers.repos.expected import expected
+from trawlnet.crawlers.repos.accounts.expected import expected
 from trawlnet.engine.partition import bucket_of
 from trawlnet.fleet.balance import balanced
 from trawlnet.fleet.plan import Assumptions, Host, forecast

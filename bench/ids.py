@@ -150,7 +150,7 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def intervals(folder: Path) -> int:
-    from trawlnet.store.lmdb_spans import SpanFile
+    from trawlnet.stores.lmdb.spans import SpanFile
 
     file = SpanFile(folder / "state/ids/ledger", readonly=True)
     try:

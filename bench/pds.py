@@ -33,9 +33,9 @@ import orjson
 import uvloop
 from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench_for, claim, write
 
-from trawlnet.crawlers.pds.scan import scan_pds
+from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.engine.rules import Manners
-from trawlnet.net.answer import Response
+from trawlnet.net.client.answer import Response
 from trawlnet.sim.pds import SimPds, serve_pdses
 from trawlnet.sim.serve import loopback_hosts
 

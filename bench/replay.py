@@ -18,11 +18,11 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from trawlnet.crawlers.repos.unpack import unpack
-from trawlnet.formats.rca import iter_records
-from trawlnet.tables.open import opened
-from trawlnet.tables.records import RecordBatch, RepoRow
-from trawlnet.tables.sql import statement
+from trawlnet.archive.format.rca import iter_records
+from trawlnet.crawlers.repos.replay.unpack import unpack
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow
 
 ROWS = 100_000
 ROUNDS = 5

@@ -23,12 +23,12 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).paren
 import zstandard
 
 from repo_block_peer import CRAWLED_AT_US, LEVEL, PDS, peer_block
-from trawlnet.formats import repoblock
-from trawlnet.formats.cid import RAW, cid_of
-from trawlnet.formats.dagcbor import encode
-from trawlnet.formats.repo import build_repo_of_blocks
-from trawlnet.formats.repocontent import ExtractOptions, Packed, PackJob
-from trawlnet.formats.tid import tid
+from trawlnet.archive.format import repoblock
+from trawlnet.archive.format.content import ExtractOptions, Packed, PackJob
+from trawlnet.atproto.cid import RAW, cid_of
+from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.repo import build_repo_of_blocks
+from trawlnet.atproto.tid import tid
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures" / "car"

@@ -21,8 +21,9 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parents[1] / "tests")]
 
 from made_repos import DID, SOME_CID, make_car, make_record
+from trawlnet.atproto.dagcbor import link
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.making import (
+from trawlnet.crawlers.repos.visiting.packing import (
     Reading,
     Refused,
     RepoBlock,
@@ -31,7 +32,6 @@ from trawlnet.crawlers.repos.making import (
     read_car,
     recipe,
 )
-from trawlnet.formats.dagcbor import link
 
 BOUND = 40.0  # Times the cost of an ordinary byte; subnormal doubles once cost 400 times as much.
 CAR = 1 << 20  # Bytes, about.

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import orjson
 
 from made_segments import pack
-from trawlnet.archive.segment import find_segments, open_segment, read_collection
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import find_segments, open_segment, read_collection
+from trawlnet.archive.segment_file import check
 from trawlnet.archive.survey import survey
 from trawlnet.archive.tally import Tally, sound_blocks, tally
-from trawlnet.formats import rca
-from trawlnet.sink.segment_file import check
-from trawlnet.sink.segment_writer import SegmentWriter
+from trawlnet.archive.writer import SegmentWriter
 
 ROUNDS = 5
 RECORDS = 1000  # Of one repository.

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import orjson
 
+from trawlnet.captures.capture import Link
+from trawlnet.captures.files import LOG
+from trawlnet.captures.line import CaptureLine, pack
+from trawlnet.captures.log import SEGMENT_BYTES, files_of
 from trawlnet.crawlers.web.survey import survey_captures
-from trawlnet.sink.capture import Link
-from trawlnet.sink.capture_files import LOG
-from trawlnet.sink.capture_line import CaptureLine, pack
-from trawlnet.sink.capture_log import SEGMENT_BYTES, files_of
 
 ROUNDS = 3
 LINKS = 8

@@ -20,13 +20,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from made_repos import make_car, make_record
+from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.lookup import look_up, records
+from trawlnet.archive.segment_file import check
 from trawlnet.archive.tally import inspect, tally
 from trawlnet.archive.verify import verify_segment
+from trawlnet.archive.writer import SegmentWriter
 from trawlnet.crawlers.units import parse_size
-from trawlnet.formats import rca, repoblock
-from trawlnet.sink.segment_file import check
-from trawlnet.sink.segment_writer import SegmentWriter
 
 ROUNDS = 5
 BATCH = 64  # Repositories that are made durable together.

@@ -22,15 +22,15 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
+from trawlnet.captures.files import INDEX
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.page_index import Checkpoint, PageIndex, Scopes
+from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.policy import Policy
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
-from trawlnet.sink.capture_files import INDEX
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
-from trawlnet.store.lmdb import LmdbStore
+from trawlnet.stores.lmdb.store import LmdbStore
 from web import OURS, Run, run
 from web_site import made_site
 

@@ -28,7 +28,7 @@ from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.serve import Call, bind_hosts, loopback_hosts, serve
 
 LATENCY = 0.05  # Seconds.

@@ -13,12 +13,12 @@ _RATE_HZ = 200
 _MOST = 25  # Lines of a table.
 # The first that matches a frame, from the innermost outwards, owns the sample.
 _ROOMS = (
-    ("store", r"trawlnet/store/|lmdb"),
-    ("sink", r"trawlnet/sink/"),
-    ("html", r"trawlnet/formats/html"),
-    ("simhash", r"trawlnet/formats/simhash"),
-    ("keys", r"trawlnet/formats/url|crawlers/web/recent"),
-    ("robots", r"trawlnet/formats/robots|crawlers/web/robots"),
+    ("store", r"trawlnet/stores/|lmdb"),
+    ("sink", r"trawlnet/(captures|queues|storage)/"),
+    ("html", r"trawlnet/webpage/html"),
+    ("simhash", r"trawlnet/webpage/simhash"),
+    ("keys", r"trawlnet/webpage/url|crawlers/web/visiting/recent_links"),
+    ("robots", r"trawlnet/webpage/robots|crawlers/web/admission/robots"),
     ("policy", r"crawlers/web/(policy|caps|linking|budget)"),
     ("gate", r"engine/(gate|window)"),
     ("http", r"trawlnet/net/|aiohttp/|crawlers/metered"),

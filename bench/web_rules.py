@@ -19,13 +19,13 @@ from urllib.robotparser import RobotFileParser
 import ada_url
 from selectolax.lexbor import LexborHTMLParser
 
+from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.policy import Policy
-from trawlnet.formats.html import LinkChoice, read_page
-from trawlnet.formats.robots import parse_robots
-from trawlnet.formats.simhash import simhash
-from trawlnet.formats.sitemap import read_sitemap
-from trawlnet.formats.url import Keys, resolve
+from trawlnet.webpage.html import LinkChoice, read_page
+from trawlnet.webpage.robots import parse_robots
+from trawlnet.webpage.simhash import simhash
+from trawlnet.webpage.sitemap import read_sitemap
+from trawlnet.webpage.url import Keys, resolve
 
 ROUNDS = 5
 LINKS = 30

@@ -20,7 +20,7 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 
 THINGS = 60
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from board_panels import FAILED
 
-from trawlnet.observe import catalogue as names
-from trawlnet.observe.catalogue import Owner
-from trawlnet.observe.ids import STATUSES
-from trawlnet.observe.troubles import (
+from trawlnet.observe.alerts.rules import (
     DISK_LEAST,
     DISK_PLENTY,
     DISK_SHARE,
     RUNAWAY_LEAST,
     RUNAWAY_SHARE,
 )
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics.catalogue import Owner
+from trawlnet.observe.metrics.ids import STATUSES
 
 
 @dataclass(frozen=True, slots=True)

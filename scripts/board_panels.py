@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trawlnet.observe import catalogue as names
-from trawlnet.observe.catalogue import CATALOGUE, Kind, Listed, Owner, Unit
-from trawlnet.observe.ids import STATUSES
-from trawlnet.observe.troubles import FAILURES
+from trawlnet.observe.alerts.rules import FAILURES
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics.catalogue import CATALOGUE, Kind, Listed, Owner, Unit
+from trawlnet.observe.metrics.ids import STATUSES
 
 FAILED = "|".join(sorted(FAILURES))
 RATE = "[$__rate_interval]"

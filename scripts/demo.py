@@ -36,8 +36,8 @@ from demo_checks import (  # noqa: E402 - Needs the path set above.
     check_table,
 )
 
-from trawlnet.archive.segment import NoArchive  # noqa: E402
-from trawlnet.formats.rca import RcaError  # noqa: E402
+from trawlnet.archive.format.rca import RcaError  # noqa: E402
+from trawlnet.archive.reader import NoArchive  # noqa: E402
 
 # The same program as `trawlnet`, whether or not it is installed or on the path.
 PROGRAM = [sys.executable, "-c", "from trawlnet.cli.main import main; main()"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.segment import find_segments, open_segment
+from trawlnet.archive.reader import find_segments, open_segment
 from trawlnet.archive.verify import verify_segment
 
 # Servers with these habits answer a client that is patient; of the others nothing is expected.

@@ -1,6 +1,6 @@
 """Writes the powers of ten that doubles are converted with: the C header on standard output.
 
-    .venv/bin/python scripts/make_powers_of_ten.py > src/trawlnet/formats/native/powers_of_ten.h
+    .venv/bin/python scripts/make_powers_of_ten.py > src/trawlnet/native/json/powers_of_ten.h
 
 A test compares the file with what this writes.
 """

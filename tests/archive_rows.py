@@ -9,8 +9,8 @@ from zlib import crc32
 
 import zstandard
 
-from trawlnet.formats import rca
-from trawlnet.formats.rcaindex import IndexEntry, encode_index
+from trawlnet.archive.format import rca
+from trawlnet.archive.format.index import IndexEntry, encode_index
 
 NOW = 1_700_000_000_000_000
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hostile_server import HostileServer, Script, hostile
 from trawlnet.net.agent import user_agent
-from trawlnet.net.answer import Limits
+from trawlnet.net.client.answer import Limits
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http

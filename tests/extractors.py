@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.formats import rca, repoblock, repoblock_plain
-from trawlnet.formats.repocontent import (
-    ExtractOptions,
-    RepoContent,
-    RepoError,
-    RepoErrorKind,
-)
+from trawlnet.archive.format import rca, repoblock, repoblock_plain
+from trawlnet.archive.format.content import ExtractOptions, RepoContent, RepoError, RepoErrorKind
 
 Extract = Callable[[bytes, ExtractOptions], RepoContent]
 

@@ -18,7 +18,7 @@ from typing import Any
 from program import PATIENCE, environment
 from repos_run import FAST
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.segment import Place, find_segments, open_segment
+from trawlnet.archive.reader import Place, find_segments, open_segment
 from trawlnet.archive.verify import verify_segment
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.fleet.balance import Loads
@@ -27,9 +27,9 @@ from trawlnet.fleet.crawlers import run_job
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink.objects import open_objects
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.storage.objects import open_objects
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.work.store import RedisStore
 
 STANDS = 1.5  # Seconds.
 _NOTHING: Loads = MappingProxyType({})

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.fleet_run import Processes, crawl_with, fleet_config, job_of, world_process
 from tests.servers import RedisServer, redis_server
 
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 
 @dataclass

@@ -16,16 +16,16 @@ import psycopg
 from clickhouse_front import ClickHouse, clickhouse_front
 from made_reports import KINGS_FALL, entry, report
 from servers import PostgresServer, RabbitServer, postgres_server, rabbitmq_server
-from trawlnet.crawlers.ids.processor import process, store_message
-from trawlnet.crawlers.ids.storing import StoreLimits, Storing, Tally
-from trawlnet.formats.instance import Instance
+from trawlnet.crawlers.ids.pgcr.processor import process, store_message
+from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, Tally
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink.queue import Message, Queue, QueueOptions, open_queue
-from trawlnet.tables.instances import opened_instances
-from trawlnet.tables.open import opened
-from trawlnet.tables.ports import Query
-from trawlnet.tables.relational import Relational, Statement
-from trawlnet.tables.server import Server
+from trawlnet.queues.queue import Message, Queue, QueueOptions, open_queue
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.ports import Query
+from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.instances.instance import Instance
+from trawlnet.tables.instances.instances import opened_instances
+from trawlnet.tables.relational.database import Relational, Statement
 
 SINGLE = ("instance", "instance_player", "instance_character", "instance_weapon")
 SUMMED = ("player", "player_stats", "player_first_clear", "instance_sherpa")

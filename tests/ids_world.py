@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from trawlnet.crawlers.ids.marks import mark_of
-from trawlnet.crawlers.ids.words import Mark
+from trawlnet.crawlers.ids.ledger.span_codec import mark_of
+from trawlnet.crawlers.ids.model import Mark
 from trawlnet.sim.ids import Cap, Embargo, Gap, Span, State, Traffic
-from trawlnet.store.lmdb_spans import SpanFile
+from trawlnet.stores.lmdb.spans import SpanFile
 
 FIRST = 15_000_000_000
 AGE = 8.0  # Seconds of history that the world has when it starts.

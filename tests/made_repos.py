@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
-from trawlnet.formats.cid import cid_of
-from trawlnet.formats.dagcbor import encode, link
-from trawlnet.formats.repo import build_repo_of_blocks
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.dagcbor import encode, link
+from trawlnet.atproto.repo import build_repo_of_blocks
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 REV = "3lscuqc52or2x"

@@ -9,10 +9,10 @@ from pathlib import Path
 import zstandard
 
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.segment import find_segments, open_segment
-from trawlnet.formats import rca
-from trawlnet.sink.segment_file import check
-from trawlnet.sink.segment_writer import SEGMENT_BYTES, SegmentWriter
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import find_segments, open_segment
+from trawlnet.archive.segment_file import check
+from trawlnet.archive.writer import SEGMENT_BYTES, SegmentWriter
 
 NOW = 1_700_000_000.0
 PDS = "https://pds.example"

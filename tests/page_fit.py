@@ -14,8 +14,8 @@ from trawlnet.observe.dashboard.lanes import Wish, choose
 from trawlnet.observe.dashboard.place import Deed, Draw, Exhibit, Look, Standing, Told
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneRow, LaneTable
-from trawlnet.observe.report import chart
-from trawlnet.observe.report.page import Report, Tile, render
+from trawlnet.observe.reports import chart
+from trawlnet.observe.reports.page import Report, Tile, render
 
 NOW = 1_800_000_000.0
 _WORDS = ("a", "of", "records", "repositories", "unavailable", "discovered", "queue", "on hosts")

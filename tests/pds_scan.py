@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import resolve
-from trawlnet.crawlers.pds.lexicon_files import load_lexicons
-from trawlnet.crawlers.pds.routing import PRESET, Routes
-from trawlnet.crawlers.pds.scan import scan_did, scan_pds
-from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.records.routing import PRESET, Routes
+from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.crawlers.pds.scanning.scan import scan_did, scan_pds
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
-from trawlnet.formats.tid import tid
 from trawlnet.net.agent import user_agent
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
@@ -26,10 +26,10 @@ from trawlnet.sim.habits import DEFAULT_TEMPER, Temper
 from trawlnet.sim.pds import PdsWorld, SimPds, SimRepo, serve_pdses
 from trawlnet.sim.pds.model import about_eprint, eprint
 from trawlnet.sim.serve import loopback_hosts
-from trawlnet.tables.registry import Registry, Source, Terms, migrate_registry
-from trawlnet.tables.relational import Relational, Statement, open_relational
-from trawlnet.tables.scanned import Scanned
-from trawlnet.tables.scanned_rows import ScanKey
+from trawlnet.tables.registry.registry import Registry, Source, Terms, migrate_registry
+from trawlnet.tables.relational.database import Relational, Statement, open_relational
+from trawlnet.tables.scanned.rows import ScanKey
+from trawlnet.tables.scanned.scanned import Scanned
 
 EPRINT = "pub.chive.eprint.submission"
 COMMENT = "pub.chive.review.comment"

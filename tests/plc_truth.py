@@ -6,7 +6,7 @@ import json
 
 import aiohttp
 
-from trawlnet.tables.ports import Query
+from trawlnet.tables.clickhouse.ports import Query
 
 OPERATIONS = Query(
     "operations", "SELECT did, cid, nullified, seq FROM plc_operations FINAL ORDER BY did, cid"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry import Ended, Found, Registry, Source
+from trawlnet.tables.registry.registry import Ended, Found, Registry, Source
 
 HOUR = 3600.0
 _NAMES = ("anemone", "brine", "coral", "dory", "eider", "fathom", "gannet", "harbour", "inlet")

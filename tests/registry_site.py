@@ -18,18 +18,18 @@ from typing import Any, TypeVar
 from aiohttp import web
 from tests.program import PATIENCE
 
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.identity.keys import Curve, PrivateKey
 from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.crawlers.pds.web.app import make_app
-from trawlnet.crawlers.pds.web.server import listening, server_for
-from trawlnet.crawlers.pds.web.serving import Door, open_site
-from trawlnet.crawlers.pds.web.site import Site
-from trawlnet.formats.cid import cid_of
-from trawlnet.formats.keys import Curve, PrivateKey
+from trawlnet.crawlers.pds.site.app import make_app
+from trawlnet.crawlers.pds.site.context import Site
+from trawlnet.crawlers.pds.site.server import listening, server_for
+from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.serve import Call, bind_ports, serve
-from trawlnet.tables.registry import Registry
+from trawlnet.tables.registry.registry import Registry
 
 T = TypeVar("T")
 METHOD = "pub.chive.sync.registerPDS"

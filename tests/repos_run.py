@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
+from trawlnet.archive.format.rca import HEADER_SIZE
 from trawlnet.archive.lookup import look_up
-from trawlnet.archive.segment import find_segments, open_segment
+from trawlnet.archive.reader import find_segments, open_segment
 from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.archive.verify import verify_segment
 from trawlnet.crawlers.repos import build
+from trawlnet.crawlers.repos.accounts.identity import Identity
 from trawlnet.crawlers.repos.build import ARCHIVE, open_parts
 from trawlnet.crawlers.repos.config import ReposConfig, limits
-from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure, Ledger
-from trawlnet.formats.rca import HEADER_SIZE
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.atproto.world import AtprotoWorld
 
 RATE = 500.0

@@ -23,7 +23,7 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure, Ledger
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.virtual import SimLoop
 
 T = TypeVar("T")

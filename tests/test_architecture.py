@@ -14,38 +14,46 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "trawlnet"
 
-_BELOW_CRAWLERS = {"engine", "formats", "archive", "net", "store", "sink", "tables", "observe"}
-
-# Each room and the rooms of ours that it may import; its own is always allowed.
-MAY_IMPORT = {
+# Each room and the rooms of ours that it may import, from the bottom up; its own is always allowed.
+MAY_IMPORT: dict[str, set[str]] = {
     "engine": set(),
-    "formats": set(),
-    "archive": {"formats"},
-    "net": {"engine", "formats"},
-    "store": {"engine"},
-    "sink": {"engine", "formats", "archive"},
+    "native": set(),
+    "atproto": set(),
+    "webpage": {"native"},
+    "net": {"engine"},
+    "stores": {"engine"},
+    "storage": {"engine"},
+    "queues": {"engine", "storage"},
+    "archive": {"engine", "native", "atproto", "storage"},
+    "captures": {"engine", "webpage", "storage", "queues"},
+    "tables": {"engine", "atproto", "webpage"},
     "observe": {"engine", "net"},
-    "tables": {"engine", "formats"},
-    "sim": {"engine", "formats", "net"},
-    "crawlers": _BELOW_CRAWLERS,
-    "fleet": _BELOW_CRAWLERS | {"crawlers"},
-    "cli": _BELOW_CRAWLERS | {"crawlers", "fleet", "sim"},
+    "sim": {"engine", "net", "atproto"},
 }
+MAY_IMPORT["crawlers"] = set(MAY_IMPORT) - {"sim", "native"}
+MAY_IMPORT["fleet"] = MAY_IMPORT["crawlers"] | {"crawlers"}
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
-# Third-party packages that only one file may know, so that they stay optional or replaceable.
+# What every room may import: the error for bytes that are not what they claim to be.
+EVERYBODY = "malformed"
+
+# Third-party packages that only one room or file may know, so that they stay optional.
 ONLY_IN = {
-    "redis": "store/redis",
-    "aio_pika": "sink/rabbit",
+    "redis": "stores/redis/",
+    "aio_pika": "queues/rabbitmq",
     "typer": "cli/",
     "rich": ("observe/", "cli/"),
-    "lmdb": ("store/lmdb", "sink/lmdb"),
-    "chdb": "tables/chdb.py",
-    "clickhouse_connect": "tables/server.py",
-    "prometheus_client": "observe/",
-    "obstore": "archive/objects.py",
+    "lmdb": ("stores/lmdb/", "captures/page_index.py"),
+    "chdb": "tables/clickhouse/chdb.py",
+    "clickhouse_connect": "tables/clickhouse/server.py",
+    "prometheus_client": "observe/metrics/",
+    "obstore": "storage/s3.py",
     "ray": "fleet/ray.py",
-    "opentelemetry": "observe/otel.py",
+    "opentelemetry": "observe/traces/otel.py",
 }
+
+# Files in a folder, besides its opening sentence.
+FILES_IN_A_FOLDER = 20
 
 
 def modules() -> list[Path]:
@@ -74,7 +82,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
 def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
-    allowed = MAY_IMPORT[room] | {room}
+    allowed = MAY_IMPORT[room] | {room, EVERYBODY}
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in modules()
@@ -88,14 +96,14 @@ def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
 # Imports inside functions: what is imported there is an extra, or slow and seldom needed. All
 # other modules of a command are imported by `cli/lazy.py`, when the command is named.
 IMPORTED_LATE = {
-    ("cli/bar.py", "rich"),  # Slow, and only for a terminal.
-    ("cli/fleet_plan.py", "matplotlib"),  # An extra.
-    ("cli/ids.py", "trawlnet.cli.ids_standby"),  # Needs Redis, an extra.
-    ("cli/ids_plot.py", "matplotlib"),  # An extra.
-    ("cli/replay.py", "trawlnet.fleet.ray"),  # Needs Ray and Redis, extras.
-    ("cli/replay.py", "trawlnet.fleet.replay"),
-    ("cli/tracing.py", "trawlnet.observe.otel"),  # Needs OpenTelemetry, an extra.
-    ("cli/web.py", "trawlnet.store.redis_fleet"),  # Needs Redis, an extra.
+    ("cli/common/bar.py", "rich"),  # Slow, and only for a terminal.
+    ("cli/fleet/plan.py", "matplotlib"),  # An extra.
+    ("cli/ids/crawler.py", "trawlnet.cli.ids.standby"),  # Needs Redis, an extra.
+    ("cli/ids/plot.py", "matplotlib"),  # An extra.
+    ("cli/repos/replay.py", "trawlnet.fleet.ray"),  # Needs Ray and Redis, extras.
+    ("cli/repos/replay.py", "trawlnet.fleet.replay"),
+    ("cli/crawl/tracing.py", "trawlnet.observe.traces.otel"),  # Needs OpenTelemetry, an extra.
+    ("cli/web/crawler.py", "trawlnet.stores.redis.fleet.shards"),  # Needs Redis, an extra.
 }
 
 
@@ -139,12 +147,37 @@ def test_every_room_is_known() -> None:
     assert {room_of(path) for path in modules()} - {""} <= set(MAY_IMPORT)
 
 
+def test_a_folder_is_small_enough_to_see() -> None:
+    folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    sizes = {
+        folder.relative_to(PACKAGE).as_posix(): sum(
+            path.is_file() and path.suffix not in (".so", ".pyc") for path in folder.iterdir()
+        )
+        for folder in folders
+    }
+    assert {name: size for name, size in sizes.items() if size > FILES_IN_A_FOLDER + 1} == {}
+
+
+def test_every_folder_of_code_opens_with_a_sentence() -> None:
+    folders = {path.parent for path in modules()}
+    assert [f.relative_to(ROOT) for f in folders if not (f / "__init__.py").exists()] == []
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
 # Where a directory may be lost with the power: it is scratch, or somebody syncs it later.
 MAY_LOSE_DIRECTORIES = {
-    "crawlers/repos/spill.py",
+    "crawlers/repos/visiting/spill.py",
     "engine/durable.py",
     "fleet/shard.py",
-    "sink/blobs.py",
+    "captures/blobs.py",
 }
 
 
@@ -264,4 +297,9 @@ def test_the_broad_excepts_are_few_and_named() -> None:
         and (node.type is None or ast.unparse(node.type) == "Exception")
         and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
     ]
-    assert set(broad) <= {"engine/crawl.py", "sim/virtual.py", "cli/errors.py", "cli/main.py"}
+    assert set(broad) <= {
+        "engine/crawl.py",
+        "sim/virtual.py",
+        "cli/common/errors.py",
+        "cli/main.py",
+    }

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,13 @@ import pytest
 from pydantic import BaseModel
 
 from trawlnet.cli.commands import TRAWLNET
-from trawlnet.cli.errors import Exit
-from trawlnet.cli.flags import default_of, metavar_of
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.flags import default_of, metavar_of
+from trawlnet.cli.common.sections import SECTIONS
+from trawlnet.cli.common.settings import PLAIN_FLAGS, flag_of, variable_of
 from trawlnet.cli.lazy import Group
-from trawlnet.cli.sections import SECTIONS
-from trawlnet.cli.settings import PLAIN_FLAGS, flag_of, variable_of
 from trawlnet.engine.outcome import MEANING, Reason
-from trawlnet.observe.catalogue import CATALOGUE
+from trawlnet.observe.metrics.catalogue import CATALOGUE
 
 PROJECT = Path(__file__).parents[1]
 REFERENCE = PROJECT / "docs" / "reference"
@@ -210,6 +212,11 @@ def test_every_room_is_described() -> None:
     text = (PROJECT / "ARCHITECTURE.md").read_text()
     rooms = [path.parent.name for path in (PROJECT / "src" / "trawlnet").glob("*/__init__.py")]
     assert [room for room in rooms if f"| `{room}/` |" not in text] == []
+
+
+def test_the_index_of_files_is_what_the_files_say() -> None:
+    check = [sys.executable, str(PROJECT / "scripts" / "file_index.py"), "--check"]
+    assert subprocess.run(check).returncode == 0, "write it anew: python scripts/file_index.py"
 
 
 def write() -> None:

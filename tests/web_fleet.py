@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from servers import free_port
-from trawlnet.cli.fleet_web import limits_of
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.shared_archive import archived_lines, body_damage, manifest_of
+from trawlnet.cli.web.fleet import limits_of
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.engine.partition import bucket_of, owner_of
 from trawlnet.fleet.compose_captures import CaptureComposer
@@ -19,11 +21,9 @@ from trawlnet.fleet.supervise import Command, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.serve import loopback_hosts
 from trawlnet.sim.web import World, serve_web
-from trawlnet.sink.capture_archive import archived_lines, body_damage, manifest_of
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.objects import open_objects
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.storage.objects import open_objects
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.work.store import RedisStore
 from web_site import KEYS, asked, config_for, forbidden, reachable, requests
 
 STANDS = 1.5  # Seconds.

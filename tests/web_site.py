@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.log import read_captures
+from trawlnet.captures.page import Page
+from trawlnet.captures.page_index import PageIndex
+from trawlnet.captures.role import INDEX, ROLES
 from trawlnet.crawlers.web.build import Order, open_crawl, open_scrape
 from trawlnet.crawlers.web.config import WebConfig, keys_of
 from trawlnet.crawlers.web.plan import engine_limits
@@ -20,14 +25,9 @@ from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure, Ledger
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.web import World, read_manifest
 from trawlnet.sim.web.plan import TRAPS
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.capture_log import read_captures
-from trawlnet.sink.capture_role import INDEX, ROLES
-from trawlnet.sink.lmdb_pages import PageIndex
-from trawlnet.sink.page import Page
 
 KEYS = keys_of(WebConfig())
 QUICK: dict[str, Any] = {

@@ -15,7 +15,7 @@ from trawlnet.engine.ports import Clock, Page
 from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 
 
 def numbered_pages(total: int, lanes: int = 10, size: int = 50) -> list[Page]:

@@ -13,9 +13,9 @@ import pytest
 
 from made_segments import make_block, write, writer_of
 from program import Ran, environment, trawlnet
+from trawlnet.archive.format import rca
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.cli.main import run
-from trawlnet.formats import rca
 
 SEGMENT = "archive/segment_0001.rca"
 # How well records compress is for the library to say, and differs between its versions.

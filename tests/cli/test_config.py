@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from program import at_once, trawlnet
-from trawlnet.cli.errors import UsageTrouble
-from trawlnet.cli.sections import SECTIONS
-from trawlnet.cli.settings import Settings, load_settings
+from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.cli.common.sections import SECTIONS
+from trawlnet.cli.common.settings import Settings, load_settings
 from trawlnet.crawlers.repos.config import ReposConfig
 
 

@@ -14,8 +14,8 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.fleet.supervise import begin
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.work.store import RedisStore
 
 
 @pytest.fixture(scope="module")

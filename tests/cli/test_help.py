@@ -14,7 +14,7 @@ import pytest
 from program import PATIENCE, at_once, environment, trawlnet
 from trawlnet.cli import doctor
 from trawlnet.cli.commands import TRAWLNET
-from trawlnet.cli.errors import EXITS, Exit
+from trawlnet.cli.common.errors import EXITS, Exit
 from trawlnet.cli.lazy import Group, GroupRow, Row
 from trawlnet.cli.main import run
 
@@ -84,14 +84,14 @@ def test_commands_for_one_machine_need_no_extra() -> None:
     """They work where neither Redis nor Ray nor ClickHouse is installed."""
     asked = [[*path, "--help"] for path in ROWS if path[0] not in ("fleet", "dashboard")]
     loaded = loaded_by(f"from trawlnet.cli.main import run\nfor one in {asked}: run(one)")
-    assert "trawlnet.cli.run" in loaded
+    assert "trawlnet.cli.crawl.run" in loaded
     assert EXTRAS & loaded == set()
 
 
 def test_a_crawl_loads_nothing_that_only_others_need() -> None:
     """A terminal's block, a config file and the server of metrics have imports of their own."""
     crawls = [f"trawlnet.crawlers.{name}.build" for name in ("ids", "pds", "repos", "web")]
-    listing = f"import sys, trawlnet.cli.web, trawlnet.cli.run, {', '.join(crawls)}"
+    listing = f"import sys, trawlnet.cli.web.crawler, trawlnet.cli.crawl.run, {', '.join(crawls)}"
     loaded = subprocess.run(
         [sys.executable, "-c", f"{listing}; print(*sys.modules)"],
         capture_output=True,

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from program import at_once, environment, started, trawlnet
-from trawlnet.crawlers.ids.processor import process
-from trawlnet.formats.instance import Instance
+from trawlnet.crawlers.ids.pgcr.processor import process
 from trawlnet.sim.ids import Traffic, read_manifest
 from trawlnet.sim.ids.bodies import Report, pgcr
-from trawlnet.tables.relational import from_db
+from trawlnet.tables.instances.instance import Instance
+from trawlnet.tables.relational.database import from_db
 
 AFTER_EMBARGO = 170.0  # The world's time; what came earlier may still be withheld.
 BEHIND_GAP = 300  # Ids.

@@ -14,11 +14,11 @@ import pytest
 from ids_sets import messages, raids
 from program import Ran, at_once, started, trawlnet
 from servers import free_port
-from trawlnet.crawlers.ids.backlog import Backlog
-from trawlnet.crawlers.ids.storing import Tally
-from trawlnet.observe.alert_shapes import Alert
+from trawlnet.crawlers.ids.storing.backlog import Backlog
+from trawlnet.crawlers.ids.storing.workers import Tally
+from trawlnet.observe.alerts.shapes import Alert
+from trawlnet.queues.queue import Message, open_queue
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.sink.queue import Message, open_queue
 
 
 def publish(workspace: Path, told: Sequence[Message]) -> None:

@@ -19,10 +19,10 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.logread import Reader, Wanted
-from trawlnet.observe.logs import logging_to
-from trawlnet.observe.tries import LoggedTries
-from trawlnet.store.memory import MemoryStore
+from trawlnet.observe.logs.failed_attempts import LoggedTries
+from trawlnet.observe.logs.reader import Reader, Wanted
+from trawlnet.observe.logs.writer import logging_to
+from trawlnet.stores.memory import MemoryStore
 
 
 def write(path: Path, *lines: dict[str, Any] | str) -> None:

@@ -21,8 +21,8 @@ import yaml
 from tests.servers import free_port, require
 
 from program import Started, started, wait_until
-from trawlnet.observe import catalogue as names
-from trawlnet.observe.catalogue import CATALOGUE, Kind, Listed
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics.catalogue import CATALOGUE, Kind, Listed
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "observe"
 BOARDS = sorted((FOLDER / "boards").glob("*.json"))

@@ -14,18 +14,18 @@ import pytest
 from tests.program import at_once
 from tests.registry_rows import fill_registry
 
-from trawlnet.crawlers.ids.survey import read_decisions
+from trawlnet.captures.capture import Link
+from trawlnet.captures.counters import CounterCsv, latest
+from trawlnet.captures.files import LOG
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.log import CaptureLog
+from trawlnet.crawlers.ids.report_survey import read_decisions
 from trawlnet.crawlers.web.survey import Frequent, Met, survey_captures
 from trawlnet.observe.history import History, Sample
-from trawlnet.observe.report.rows import grown, over_time, top
-from trawlnet.sink.capture import Link
-from trawlnet.sink.capture_files import LOG
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.capture_log import CaptureLog
-from trawlnet.sink.counters import CounterCsv, latest
-from trawlnet.store.lmdb_spans import SpanFile
-from trawlnet.store.spans import Span
-from trawlnet.tables.registry import open_registry
+from trawlnet.observe.reports.rows import grown, over_time, top
+from trawlnet.stores.lmdb.spans import SpanFile
+from trawlnet.stores.spans import Span
+from trawlnet.tables.registry.registry import open_registry
 
 EVIL = "<script>alert(1)</script>"
 NOON = 1_700_006_400.0  # A whole hour.

@@ -16,11 +16,11 @@ import pytest
 from fleet_run import Tasks, fleet_config, job_of
 from program import PATIENCE, environment, started, wait_until
 from servers import redis_server
-from trawlnet.cli.fleet_command import crawl_with_shards
-from trawlnet.cli.fleet_crawl import shards_of
-from trawlnet.cli.workspace import Workspace
+from trawlnet.cli.common.workspace import Workspace
+from trawlnet.cli.fleet.command import crawl_with_shards
+from trawlnet.cli.repos.fleet import shards_of
 from trawlnet.sim.atproto.world import serve_atproto
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 FIRST = "Press Ctrl-C again to stop immediately; nothing is lost."
 SECOND = "Stopping: unfinished tasks are repeated next time."
@@ -28,7 +28,7 @@ SECOND = "Stopping: unfinished tasks are repeated next time."
 # A verb that holds on to what it has: nothing but the third signal ends it.
 STUBBORN = """
 import asyncio, sys, time
-from trawlnet.cli.signals import interruptible
+from trawlnet.cli.crawl.signals import interruptible
 
 async def work():
     with interruptible(lambda: "finishing 3 tasks"):

@@ -11,12 +11,12 @@ import pytest
 from tests.otlp_receiver import Receiver, attributes, receiving
 from tests.program import environment, trawlnet
 
-from trawlnet.cli.errors import UsageTrouble
-from trawlnet.cli.tracing import tracing
+from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.cli.crawl.tracing import tracing
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.trace import Choice, Step, Walked, Ways
+from trawlnet.observe.traces.wrappers import Choice, Step, Walked, Ways
 
 
 def parent_name(span: Any, way: list[Any]) -> str:
@@ -84,7 +84,7 @@ def test_a_collector_that_is_not_there_is_told_of_once(network: Any, tmp_path: P
 
 def test_without_a_collector_nothing_of_it_is_loaded():
     code = (
-        "import sys; from trawlnet.cli.run import tracing\n"
+        "import sys; from trawlnet.cli.crawl.run import tracing\n"
         "from trawlnet.net.clock import SystemClock\n"
         "with tracing('web', SystemClock()) as ways: assert ways is None\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"

@@ -17,9 +17,9 @@ import pytest
 from program import PATIENCE, at_once, environment, started, trawlnet
 from repos_run import blocks_written, holds_something
 from servers import free_port, redis_server, require_package
-from trawlnet.cli.errors import Exit, explain
-from trawlnet.sink.errors import SinkBusy, SinkUnreachable
-from trawlnet.store.errors import StoreError, StoreUnreachable
+from trawlnet.cli.common.errors import Exit, explain
+from trawlnet.storage.errors import SinkBusy, SinkUnreachable
+from trawlnet.stores.errors import StoreError, StoreUnreachable
 
 VERBS = ("status", "failures", "retry", "reset")
 ROOT = os.geteuid() == 0
@@ -241,7 +241,8 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(network: Any, small_disk: 
 def test_a_folder_one_may_not_write_to_is_said(tmp_path: Path) -> None:
     # Everything is imported first: the user that the script becomes may not read this checkout.
     script = (
-        "import os, sys, trawlnet.cli.main as m, trawlnet.cli.run, trawlnet.crawlers.repos.build\n"
+        "import os, sys, trawlnet.cli.main as m\n"
+        "import trawlnet.cli.crawl.run, trawlnet.crawlers.repos.build\n"
         f"if os.geteuid() == 0: os.setuid({NOBODY})\n"
         "raise SystemExit(m.run(sys.argv[1:]))\n"
     )

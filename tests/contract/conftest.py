@@ -11,7 +11,7 @@ import pytest
 from tests.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
 from trawlnet.engine.ports import KeyLedger
-from trawlnet.store.open import open_store
+from trawlnet.stores.open import open_store
 
 DURABLE_STORES = ("lmdb", "redis")
 STORES = ("memory", *DURABLE_STORES)

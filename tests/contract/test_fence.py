@@ -16,10 +16,10 @@ from trawlnet.engine.partition import BUCKETS, bucket_of, share_of
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.fleet.supervise import begin
-from trawlnet.store.errors import Fenced
-from trawlnet.store.fence import Fence
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.stores.errors import Fenced
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.work.store import RedisStore
 
 NOW, TTL = 1_700_000_000.0, 60.0
 LONG = 60.0  # Seconds that a token stands; no test waits for it.

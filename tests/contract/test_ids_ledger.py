@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from tests.servers import RedisServer
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.ids import kept
-from trawlnet.crawlers.ids.askers import Asked, Askers
 from trawlnet.crawlers.ids.config import IdsConfig
-from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.marks import Miss
-from trawlnet.crawlers.ids.notes import MissedLog
-from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
-from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
-from trawlnet.crawlers.ids.work import IdsWork
+from trawlnet.crawlers.ids.ledger import open_ledger
+from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.ledger.notes import MissedLog
+from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.ledger.span_codec import Miss
+from trawlnet.crawlers.ids.ledger.work import IdsWork
+from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import BUCKETS
 from trawlnet.engine.task import Task
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
-from trawlnet.store.redis_spans import SpanKeys
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.spans import SpanKeys
 
 T = TypeVar("T")
 
@@ -277,20 +277,20 @@ def test_ids_that_never_parse_are_filed_as_such(place: Place) -> None:
 def test_a_workspace_with_a_ledger_of_its_own_does_not_begin_anew_in_redis(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "KEYS", f"{tmp_path.name}:")
+    monkeypatch.setattr(open_ledger, "KEYS", f"{tmp_path.name}:")
     config = IdsConfig(store=redis.url, queue="amqp://rabbit.example/")
 
     async def main() -> None:
-        alone = await kept.ledger_to_write(IdsConfig(), tmp_path, "api")
+        alone = await open_ledger.ledger_to_write(IdsConfig(), tmp_path, "api")
         await alone.begin(7)
         await alone.close()
         await owned(redis.url, f"{tmp_path.name}:")
         with pytest.raises(NotReady, match="ledger of its own"):
-            await kept.ledger_to_write(config, tmp_path, "api", TOKEN)
-        shared = await kept.ledger_to_write(config, tmp_path / "other", "api", TOKEN)
+            await open_ledger.ledger_to_write(config, tmp_path, "api", TOKEN)
+        shared = await open_ledger.ledger_to_write(config, tmp_path / "other", "api", TOKEN)
         await shared.begin(9)
         await shared.close()
-        async with kept.looked_at(config, tmp_path) as seen:
+        async with open_ledger.looked_at(config, tmp_path) as seen:
             assert seen is not None and seen.first == 9
 
     asyncio.run(main())

@@ -26,25 +26,25 @@ from tests.made_reports import KINGS_FALL, MEMBER, entry, report
 from tests.program import Ran, trawlnet
 from tests.servers import PostgresServer
 
-from trawlnet.crawlers.ids.kinds import ITEM
-from trawlnet.crawlers.ids.processor import process, store_message
-from trawlnet.crawlers.ids.storing import StoreLimits, Storing, Tally
+from trawlnet.crawlers.ids.pgcr.processor import process, store_message
+from trawlnet.crawlers.ids.storing.messages import ITEM
+from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, Tally
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.ids import Traffic, serve_ids
-from trawlnet.tables import instances as tables_of_instances
-from trawlnet.tables import postgres
-from trawlnet.tables.activities import KnownHash
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.ports import Query
 from trawlnet.tables.errors import TablesUnreachable
-from trawlnet.tables.instances import (
+from trawlnet.tables.instances import instances as tables_of_instances
+from trawlnet.tables.instances.activities import KnownHash
+from trawlnet.tables.instances.instances import (
     latest_stored,
     opened_instances,
     original,
     store_instances,
     unknown_hashes,
 )
-from trawlnet.tables.open import opened
-from trawlnet.tables.ports import Query
-from trawlnet.tables.relational import Relational, from_db
+from trawlnet.tables.relational import postgres
+from trawlnet.tables.relational.database import Relational, from_db
 
 SMALL = StoreLimits(batch=4)
 

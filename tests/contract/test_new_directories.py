@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.cli.workspace import create, locked
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink.records import RecordSink
-from trawlnet.store.lmdb_notes import open_notes
-from trawlnet.store.lmdb_spans import SpanFile
-from trawlnet.store.open import open_store
-from trawlnet.tables.sqlite import open_sqlite
+from trawlnet.captures.blobs import BlobStore
+from trawlnet.captures.records import RecordSink
+from trawlnet.cli.common.workspace import create, locked
+from trawlnet.stores.lmdb.notes import open_notes
+from trawlnet.stores.lmdb.spans import SpanFile
+from trawlnet.stores.open import open_store
+from trawlnet.tables.relational.sqlite import open_sqlite
 
 
 class Disk:

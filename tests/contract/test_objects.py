@@ -16,13 +16,13 @@ from tests.program import at_once, trawlnet
 from tests.servers import S3Server, free_port, require_package, s3_server
 
 from trawlnet.archive.lookup import look_up
-from trawlnet.archive.objects import ObjectsError, S3Objects, s3_options
+from trawlnet.archive.reader import NoArchive, find_segments, open_segment
 from trawlnet.archive.remote import RangeFile, Remote
-from trawlnet.archive.segment import NoArchive, find_segments, open_segment
 from trawlnet.archive.survey import survey
 from trawlnet.archive.tally import tally
 from trawlnet.archive.verify import verify_segment
-from trawlnet.sink.objects import FolderObjects, Objects, check_archive
+from trawlnet.storage.objects import FolderObjects, Objects, check_archive
+from trawlnet.storage.s3 import ObjectsError, S3Objects, s3_options
 
 require_package("obstore")
 names = itertools.count()

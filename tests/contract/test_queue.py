@@ -21,9 +21,9 @@ import pytest
 
 from servers import RabbitServer, rabbitmq_server
 from trawlnet.engine.task import Task
-from trawlnet.sink import rabbitmq
-from trawlnet.sink.errors import SinkError, SinkUnreachable
-from trawlnet.sink.queue import Delivery, Queue, QueueOptions, QueueSink, open_queue
+from trawlnet.queues import rabbitmq
+from trawlnet.queues.queue import Delivery, Queue, QueueOptions, QueueSink, open_queue
+from trawlnet.storage.errors import SinkError, SinkUnreachable
 
 SOURCE = Path(__file__).parents[2] / "src"
 PATIENCE = 60.0  # No step of these tests takes this long unless something hangs.
@@ -184,7 +184,7 @@ def test_unacked_messages_come_again_and_acked_ones_do_not(world: World) -> None
 
 CONSUMER = """
 import asyncio, sys
-from trawlnet.sink.queue import open_queue
+from trawlnet.queues.queue import open_queue
 
 async def main(where, name):
     queue = await open_queue(where, name)

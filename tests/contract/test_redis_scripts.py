@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from servers import redis_server
-from trawlnet.store.redis_scripts import Scripts, connect
+from trawlnet.stores.redis.scripts import Scripts, connect
 
 STEPS = 40  # More than one call takes.
 PATIENCE = 60.0  # Seconds; only a test that fails waits that long.

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry import (
+from trawlnet.tables.registry.notes import Lookup
+from trawlnet.tables.registry.registry import (
     Ended,
     Found,
     PdsRow,
@@ -22,10 +23,9 @@ from trawlnet.tables.registry import (
     Which,
     open_registry,
 )
-from trawlnet.tables.registry_notes import Lookup
-from trawlnet.tables.registry_report import account_counts
-from trawlnet.tables.registry_rules import DAY, HIGH, HOUR, LOW, MEDIUM, as_shown
-from trawlnet.tables.relational import Statement, named, to_db
+from trawlnet.tables.registry.report import account_counts
+from trawlnet.tables.registry.rules import DAY, HIGH, HOUR, LOW, MEDIUM, as_shown
+from trawlnet.tables.relational.database import Statement, named, to_db
 
 NOW = 1_800_000_000.0
 LEASE = 60.0

@@ -15,9 +15,9 @@ import pytest
 from tests.registry_rows import fill_registry
 from tests.registry_site import METHOD, Running, account, serving
 
-from trawlnet.crawlers.pds.web import server
+from trawlnet.crawlers.pds.site import server
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry import Source, Status
+from trawlnet.tables.registry.registry import Source, Status
 
 ENDPOINT = f"/xrpc/{METHOD}"
 JSON = {"Content-Type": "application/json"}

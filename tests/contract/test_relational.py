@@ -11,7 +11,7 @@ import pytest
 from tests.servers import free_port
 
 from trawlnet.tables.errors import TablesError, TablesRefused, TablesUnreachable
-from trawlnet.tables.relational import (
+from trawlnet.tables.relational.database import (
     Relational,
     Statement,
     from_db,

@@ -9,16 +9,15 @@ import pytest
 from tests.ids_sets import raids
 from tests.registry_rows import fill_registry
 
-from trawlnet.crawlers.ids.processor import process
+from trawlnet.crawlers.ids.pgcr.processor import process
 from trawlnet.crawlers.pds.report import as_json
 from trawlnet.tables.errors import TablesError
-from trawlnet.tables.instance_report import instance_figures
-from trawlnet.tables.instances import opened_instances, store_instances
-from trawlnet.tables.registry import Source, open_registry
-from trawlnet.tables.registry_report import registry_figures
-from trawlnet.tables.relational import Statement, open_relational
-from trawlnet.tables.scanned import Scanned
-from trawlnet.tables.scanned_rows import (
+from trawlnet.tables.instances.instances import opened_instances, store_instances
+from trawlnet.tables.instances.report import instance_figures
+from trawlnet.tables.registry.registry import Source, open_registry
+from trawlnet.tables.registry.report import registry_figures
+from trawlnet.tables.relational.database import Statement, open_relational
+from trawlnet.tables.scanned.rows import (
     ListedRepo,
     Progress,
     Reading,
@@ -27,6 +26,7 @@ from trawlnet.tables.scanned_rows import (
     Scope,
     Table,
 )
+from trawlnet.tables.scanned.scanned import Scanned
 
 NOW = 1_700_000_000.0
 

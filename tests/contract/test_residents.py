@@ -8,9 +8,9 @@ import pytest
 from tests.servers import RedisServer
 
 from trawlnet.engine.partition import bucket_of
-from trawlnet.store.errors import Fenced
-from trawlnet.store.fence import Fence
-from trawlnet.store.redis import RedisStore
+from trawlnet.stores.errors import Fenced
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.redis.work.store import RedisStore
 
 LANE = "pds.example"
 

@@ -13,15 +13,14 @@ from tests.pds_scan import COMMENT, EPRINT, TAG, bench, pdses_on, rkey, write
 from tests.servers import PostgresServer
 
 from trawlnet.tables.errors import LeaseLost
-from trawlnet.tables.registry import Registry, Source, migrate_registry
-from trawlnet.tables.relational import (
+from trawlnet.tables.registry.registry import Registry, Source, migrate_registry
+from trawlnet.tables.relational.database import (
     Relational,
     Statement,
     migrate_relational,
     open_relational,
 )
-from trawlnet.tables.scanned import _STEPS, Scanned
-from trawlnet.tables.scanned_rows import (
+from trawlnet.tables.scanned.rows import (
     LastReading,
     Listed,
     ListedRepo,
@@ -32,6 +31,7 @@ from trawlnet.tables.scanned_rows import (
     Scope,
     Table,
 )
+from trawlnet.tables.scanned.scanned import _STEPS, Scanned
 
 PDS_URL = "https://pds.village.social"
 PDS = ScanKey(PDS_URL, Scope("s", lambda collection: True), "me")

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 import pytest
 from tests.servers import RedisServer
 
-from trawlnet.crawlers.web.shared_turns import SharedTurns
+from trawlnet.crawlers.web.visiting.shared_turns import SharedTurns
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import bucket_of, share_of
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.store.errors import Fenced
-from trawlnet.store.fence import Fence
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
-from trawlnet.store.redis_scripts import connect
-from trawlnet.store.redis_share import Answer, ShareKeys, Want
-from trawlnet.store.tally import Tally
+from trawlnet.stores.errors import Fenced
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.share import Answer, ShareKeys, Want
+from trawlnet.stores.redis.scripts import connect
+from trawlnet.stores.redis.work.store import RedisStore
+from trawlnet.stores.tally import Tally
 
 NOW, TTL, LONG = 1_700_000_000.0, 60.0, 60.0
 TWO = Want("pages", 2)

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trawlnet.engine.partition import BUCKETS
-from trawlnet.store.errors import Fenced, StoreError, StoreUnreachable
-from trawlnet.store.lmdb_spans import SpanFile
-from trawlnet.store.redis_fleet import FleetKeys, Word
-from trawlnet.store.redis_spans import SpanKeys
-from trawlnet.store.spans import Span, SpanStore
+from trawlnet.stores.errors import Fenced, StoreError, StoreUnreachable
+from trawlnet.stores.lmdb.spans import SpanFile
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.spans import SpanKeys
+from trawlnet.stores.spans import Span, SpanStore
 
 WORDS = ("done", "pending", "gap that nobody knows")
 spans = st.builds(

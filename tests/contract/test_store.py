@@ -14,7 +14,7 @@ from tests.contract.conftest import StoreMaker
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, KeyLedger, LaneWork, Lease, Ledger, Page
 from trawlnet.engine.task import Task
-from trawlnet.store.errors import StoreError, Unstorable
+from trawlnet.stores.errors import StoreError, Unstorable
 
 NOW = 1_700_000_000.125
 TTL = 60.0

@@ -18,9 +18,9 @@ import pytest
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
-from trawlnet.store.errors import StoreError
-from trawlnet.store.lmdb import LmdbStore
-from trawlnet.store.lmdb_tables import open_environment
+from trawlnet.stores.errors import StoreError
+from trawlnet.stores.lmdb.store import LmdbStore
+from trawlnet.stores.lmdb.tables import open_environment
 
 NOW = 1_700_000_000.0
 TINY_MAP_BYTES = 1 << 16
@@ -70,7 +70,7 @@ def test_another_process_may_look_while_the_map_grows(tmp_path: Path) -> None:
     look = """
         import asyncio, sys
         from pathlib import Path
-        from trawlnet.store.lmdb import LmdbStore
+        from trawlnet.stores.lmdb.store import LmdbStore
 
         async def look():
             store = await LmdbStore.open(Path(sys.argv[1]), map_size=1 << 16)
@@ -102,7 +102,7 @@ def test_the_map_may_grow_between_opening_it_and_its_first_transaction(
         import asyncio, sys
         from pathlib import Path
         from tests.contract.test_store_lmdb import page
-        from trawlnet.store.lmdb import LmdbStore
+        from trawlnet.stores.lmdb.store import LmdbStore
 
         async def grow():
             store = await LmdbStore.open(Path(sys.argv[1]), map_size=1 << 16)
@@ -123,7 +123,7 @@ def test_the_map_may_grow_between_opening_it_and_its_first_transaction(
         assert (await store.counts()).known == 3_000
         await store.close()
 
-    monkeypatch.setattr("trawlnet.store.lmdb.open_environment", opened_and_overtaken)
+    monkeypatch.setattr("trawlnet.stores.lmdb.store.open_environment", opened_and_overtaken)
     run(tell)
 
 
@@ -133,7 +133,7 @@ def test_a_killed_process_leaves_a_consistent_store(tmp_path: Path) -> None:
         from pathlib import Path
         from tests.contract.test_store_lmdb import NOW, page
         from trawlnet.engine.outcome import Reason, Receipt
-        from trawlnet.store.lmdb import LmdbStore
+        from trawlnet.stores.lmdb.store import LmdbStore
 
         async def crawl():
             store = await LmdbStore.open(Path(sys.argv[1]), map_size=1 << 16)
@@ -179,8 +179,8 @@ def test_a_full_disk_is_one_error_and_loses_nothing(tmp_path: Path) -> None:
         import asyncio, resource, sys
         from pathlib import Path
         from tests.contract.test_store_lmdb import assert_consistent, page
-        from trawlnet.store.errors import StoreError
-        from trawlnet.store.lmdb import LmdbStore
+        from trawlnet.stores.errors import StoreError
+        from trawlnet.stores.lmdb.store import LmdbStore
 
         async def fill():
             path = Path(sys.argv[1])

@@ -15,9 +15,9 @@ from tests.servers import RedisServer, free_port, redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
-from trawlnet.store.errors import StateLost, StoreError, StoreUnreachable
-from trawlnet.store.open import erase_store, open_store
-from trawlnet.store.redis import RedisStore
+from trawlnet.stores.errors import StateLost, StoreError, StoreUnreachable
+from trawlnet.stores.open import erase_store, open_store
+from trawlnet.stores.redis.work.store import RedisStore
 
 NOW = 1_700_000_000.0
 TTL = 60.0
@@ -276,7 +276,7 @@ def test_keys_of_somebody_else_are_one_clear_error(redis: RedisServer, prefix: s
 def test_without_the_client_library_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("trawlnet.store.redis", "trawlnet.store.redis_scripts"):
+    for module in ("trawlnet.stores.redis.work.store", "trawlnet.stores.redis.scripts"):
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(StoreError) as missing:

@@ -15,12 +15,12 @@ import pytest
 import zstandard
 from tests.clickhouse_front import ClickHouse, clickhouse_front
 
-from trawlnet.tables import native
+from trawlnet.tables.clickhouse import native
+from trawlnet.tables.clickhouse.open import opened, opened_to_read
+from trawlnet.tables.clickhouse.ports import Query, Tables
+from trawlnet.tables.clickhouse.question import is_answered_at_once, refusal
+from trawlnet.tables.clickhouse.server import Server
 from trawlnet.tables.errors import TablesError, TablesUnreachable
-from trawlnet.tables.open import opened, opened_to_read
-from trawlnet.tables.ports import Query, Tables
-from trawlnet.tables.question import is_answered_at_once, refusal
-from trawlnet.tables.server import Server
 
 MAKE = Query(
     "make",

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.clickhouse_front import ClickHouse, clickhouse_front
 
-from trawlnet.tables import native
+from trawlnet.tables.clickhouse import native
+from trawlnet.tables.clickhouse.migrate import STEPS
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.ports import Query
+from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.server import Server
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesUnreachable
-from trawlnet.tables.migrate import STEPS
-from trawlnet.tables.open import opened
-from trawlnet.tables.ports import Query
-from trawlnet.tables.server import Server
-from trawlnet.tables.sql import statement
 from trawlnet.tables.statements import statements
 
 SQL = Path(__file__).parents[2] / "src" / "trawlnet" / "tables" / "sql"

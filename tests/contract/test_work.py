@@ -19,7 +19,7 @@ from tests.contract.work_kinds import LACKS, NOW, Can, Harness, harness
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Work
 from trawlnet.engine.task import Task
-from trawlnet.store.packing import pack_payload, unpack_payload
+from trawlnet.stores.packing import pack_payload, unpack_payload
 
 TTL = 60.0
 

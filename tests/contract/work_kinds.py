@@ -15,19 +15,19 @@ import pytest
 from tests.contract.conftest import STORES, StoreMaker, make
 from tests.contract.test_ids_ledger import TOKEN, owned
 
-from trawlnet.crawlers.ids.askers import Asked, Askers
-from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
-from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
-from trawlnet.crawlers.ids.work import IdsWork
-from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally
-from trawlnet.crawlers.pds.scan_parts import Verdict as ScanVerdict
+from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.ledger.work import IdsWork
+from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally
+from trawlnet.crawlers.pds.scanning.parts import Verdict as ScanVerdict
 from trawlnet.crawlers.pds.schedule import RegistryStore
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page, Work
 from trawlnet.engine.task import Task
-from trawlnet.store.redis_spans import SpanKeys
-from trawlnet.tables.registry import Found, Source, Terms, Which, open_registry
+from trawlnet.stores.redis.spans import SpanKeys
+from trawlnet.tables.registry.registry import Found, Source, Terms, Which, open_registry
 
 NOW = 1_700_000_000.125
 _NUMBERS = itertools.count()

@@ -11,12 +11,14 @@ import random
 import time
 from pathlib import Path
 
+from trawlnet.captures import derived
+from trawlnet.captures.capture import Capture, Hop, Link
+from trawlnet.captures.discovery import open_discoveries
+from trawlnet.captures.files import CaptureOptions
+from trawlnet.captures.sink import CaptureSink
+from trawlnet.captures.warc import files as warc
 from trawlnet.engine.task import Task
-from trawlnet.sink import derived, files, warc
-from trawlnet.sink.capture import Capture, Hop, Link
-from trawlnet.sink.capture_files import CaptureOptions
-from trawlnet.sink.capture_sink import CaptureSink
-from trawlnet.sink.discovery import open_discoveries
+from trawlnet.storage import files
 
 START = 1_700_000_000.0
 BACK = 24

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import trawlnet.engine.settle as settling
+from trawlnet.captures.blobs import BlobStore
+from trawlnet.captures.records import RecordSink
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.floor import Done, Floor
@@ -18,9 +20,7 @@ from trawlnet.engine.ports import Lease, Ledger, Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink.records import RecordSink
-from trawlnet.store.open import open_store
+from trawlnet.stores.open import open_store
 
 LANES = 20
 PAGE = 20

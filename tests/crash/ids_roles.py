@@ -14,7 +14,7 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 
 BEHIND = 3
 

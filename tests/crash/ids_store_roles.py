@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import clickhouse_connect  # noqa: F401
 
 from ids_sets import StoreSet
-from trawlnet.crawlers.ids import storing
-from trawlnet.crawlers.ids.storing import StoreLimits, Storing
+from trawlnet.crawlers.ids.storing import workers
+from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink import spool_reader
-from trawlnet.tables import postgres  # noqa: F401
-from trawlnet.tables.instances import opened_instances, store_instances
-from trawlnet.tables.open import opened
-from trawlnet.tables.raw import insert_raw
+from trawlnet.queues import spool_reader
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.raw import insert_raw
+from trawlnet.tables.instances.instances import opened_instances, store_instances
+from trawlnet.tables.relational import postgres  # noqa: F401
 
 LIMITS = StoreLimits(workers=2, batch=4)
 
@@ -41,8 +41,8 @@ async def eager(folder: Path) -> None:
 async def store(folder: Path, kind: type[Storing] = Storing, drain: bool = False) -> None:
     spool_reader.SAVE_EVERY = 1
     note = _noting(folder / "steps")
-    storing.insert_raw = note(insert_raw)
-    storing.store_instances = note(store_instances)
+    workers.insert_raw = note(insert_raw)
+    workers.store_instances = note(store_instances)
     where = StoreSet.load(folder / "set.json")
     async with (
         opened_instances(where.instances) as db,

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.pds_scan import LEASE, bench_for, claim
 
-from trawlnet.crawlers.pds.scan import scan_pds
+from trawlnet.crawlers.pds.scanning.scan import scan_pds
 
 
 async def scan(folder: Path) -> None:

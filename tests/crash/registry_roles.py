@@ -13,16 +13,16 @@ from pathlib import Path
 
 from trawlnet.crawlers.pds.build import ScanHandler, owner
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
-from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
-from trawlnet.tables.registry import PdsRow, Registry, Terms, Which, open_registry
-from trawlnet.tables.registry_rules import ANY
-from trawlnet.tables.relational import Statement
+from trawlnet.tables.registry.registry import PdsRow, Registry, Terms, Which, open_registry
+from trawlnet.tables.registry.rules import ANY
+from trawlnet.tables.relational.database import Statement
 
 # Those who live wait for the claims of the dead to run out: not for long here.
 CONFIG = PdsConfig(

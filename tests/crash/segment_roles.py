@@ -11,9 +11,9 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1]))  # The nursery knows only its own folder.
 
 from made_segments import make_block
+from trawlnet.archive import segment_file, writer
+from trawlnet.archive.sink import SegmentSink
 from trawlnet.engine.task import Task
-from trawlnet.sink import segment_file, segment_writer
-from trawlnet.sink.segments import SegmentSink
 
 SEGMENT_BYTES = 20_000
 BATCH = 7
@@ -89,7 +89,7 @@ async def header_first(folder: Path) -> None:
         exposed(folder)
 
     segment_file.SegmentFile.finalise = finalise  # type: ignore[method-assign]
-    assert segment_writer.SegmentFile is segment_file.SegmentFile
+    assert writer.SegmentFile is segment_file.SegmentFile
     await sound(folder)
 
 

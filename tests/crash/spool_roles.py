@@ -10,9 +10,10 @@ import zlib
 from contextlib import aclosing
 from pathlib import Path
 
-from trawlnet.sink import files, spool_reader
-from trawlnet.sink.queue import Delivery, QueueOptions
-from trawlnet.sink.spool import Spool
+from trawlnet.queues import spool_reader
+from trawlnet.queues.queue import Delivery, QueueOptions
+from trawlnet.queues.spool import Spool
+from trawlnet.storage import files
 
 OPTIONS = QueueOptions(segment_bytes=20_000, backlog_bytes=60_000, poll=0.002)
 

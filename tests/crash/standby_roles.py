@@ -10,12 +10,12 @@ from typing import Any
 
 import ids_roles
 
-from trawlnet.crawlers.ids.publish import QueueingSink
+from trawlnet.crawlers.ids.storing.publish import QueueingSink
 from trawlnet.engine.task import Task
 from trawlnet.fleet.ids import run_member
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink.rabbitmq import RabbitQueue
+from trawlnet.queues.rabbitmq import RabbitQueue
 
 
 async def sound(folder: Path) -> None:

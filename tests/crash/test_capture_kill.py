@@ -16,12 +16,12 @@ import orjson
 from nursery import PATIENCE, nursery_of
 from warcio.archiveiterator import ArchiveIterator
 
-from trawlnet.sink.blobs import read_blob
-from trawlnet.sink.capture_files import INDEX, LOG
-from trawlnet.sink.capture_log import read_captures
-from trawlnet.sink.lmdb_pages import PageIndex
-from trawlnet.sink.replay import replay
-from trawlnet.sink.rows import PAGE_COLUMNS
+from trawlnet.captures.blobs import read_blob
+from trawlnet.captures.files import INDEX, LOG
+from trawlnet.captures.log import read_captures
+from trawlnet.captures.page_index import PageIndex
+from trawlnet.captures.replay import replay
+from trawlnet.captures.rows import PAGE_COLUMNS
 
 KILLS = 30
 

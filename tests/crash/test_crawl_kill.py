@@ -16,9 +16,9 @@ from nursery import nursery_of, size_of
 
 from program import wait_until
 from servers import redis_server
+from trawlnet.captures.records import latest, read_index
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts
-from trawlnet.sink.records import latest, read_index
 
 KILLS = 100
 MOST_BETWEEN = 4_000  # Bytes of the index from a start to its kill: some thirty keys.

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from program import PATIENCE, wait_until
-from trawlnet.formats.rca import encode_block, parse_block
-from trawlnet.sink.segment_file import check
-from trawlnet.sink.segment_writer import SegmentWriter
+from trawlnet.archive.format.rca import encode_block, parse_block
+from trawlnet.archive.segment_file import check
+from trawlnet.archive.writer import SegmentWriter
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -30,7 +30,7 @@ from servers import RedisServer, S3Server, free_port, redis_server, s3_server
 from trawlnet.archive.remote import remote
 from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
 from trawlnet.sim.atproto.world import serve_atproto
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 ROUNDING = 0.002  # Seconds; timers and stamps are no more exact.
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.

@@ -22,19 +22,19 @@ from program import Ran, environment, started, trawlnet
 from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth
 from servers import redis_server, require_package
-from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.crawlers.repos.replay import Replay, Replayed
-from trawlnet.crawlers.repos.replay_read import Filter
+from trawlnet.crawlers.repos.replay.reading import Filter
+from trawlnet.crawlers.repos.replay.replay import Replay, Replayed
 from trawlnet.fleet.ray import RayRuntime, RayTasks
 from trawlnet.fleet.replay import FleetReplay
 from trawlnet.fleet.supervise import Seen
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.sim.web import World
-from trawlnet.store.redis_fleet import Word
-from trawlnet.tables.open import opened
-from trawlnet.tables.ports import Query
-from trawlnet.tables.server import Server
+from trawlnet.storage.s3 import ObjectsError
+from trawlnet.stores.redis.fleet.shards import Word
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.ports import Query
+from trawlnet.tables.clickhouse.server import Server
 from web_fleet import (
     captured,
     check_captured,

@@ -12,7 +12,7 @@ import pytest
 from nursery import Nursery, nursery_of
 
 from ids_world import AGE, QUIET, TROUBLE, busiest_second, config, marks, published, wrongs
-from trawlnet.crawlers.ids.words import Mark
+from trawlnet.crawlers.ids.model import Mark
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.ids import World, serve_ids
 

@@ -20,19 +20,19 @@ from fleet_run import Processes
 from ids_world import busiest_second
 from program import Ran, at_once, started, wait_until
 from servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
-from trawlnet.crawlers.ids.marks import mark_of
-from trawlnet.crawlers.ids.places import KEYS
-from trawlnet.crawlers.ids.words import Mark
+from trawlnet.crawlers.ids.ledger.span_codec import mark_of
+from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.storing.locations import KEYS
 from trawlnet.fleet.ids import Pair as Kept
 from trawlnet.fleet.ids import keep
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Holders, Office, holders
 from trawlnet.net.clock import SystemClock
+from trawlnet.queues.queue import QueueOptions, open_queue
 from trawlnet.sim.ids import Traffic, World, serve_ids
-from trawlnet.sink.queue import QueueOptions, open_queue
-from trawlnet.store.redis_fleet import FleetKeys, Word
-from trawlnet.store.redis_spans import SpanKeys
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.spans import SpanKeys
 
 KILLS = int(os.environ.get("TRAWLNET_STANDBY_KILLS", "2"))
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.

@@ -19,7 +19,7 @@ from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.ray_token import LOCAL
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.net.clock import SystemClock
-from trawlnet.store.redis_fleet import Word
+from trawlnet.stores.redis.fleet.shards import Word
 
 require_package("ray")
 PATIENCE = 200.0  # Seconds; only a test that fails waits that long.

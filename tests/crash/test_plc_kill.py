@@ -14,7 +14,7 @@ from tests.odd_directory import OddDirectory, serving
 from tests.plc_truth import check_whole, lines_of
 from tests.program import environment
 
-from trawlnet.tables.open import opened
+from trawlnet.tables.clickhouse.open import opened
 
 KILLS = 9
 # The program itself, with small batches: many instants to be killed at in a short log.

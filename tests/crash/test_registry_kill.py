@@ -15,7 +15,15 @@ from tests.crash.nursery import Nursery, nursery_of
 from tests.crash.registry_roles import fails_at_first, has_record
 from tests.servers import PostgresServer, postgres_server
 
-from trawlnet.tables.registry import Found, PdsRow, Registry, Source, Status, Terms, open_registry
+from trawlnet.tables.registry.registry import (
+    Found,
+    PdsRow,
+    Registry,
+    Source,
+    Status,
+    Terms,
+    open_registry,
+)
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from nursery import Nursery, nursery_of
 from made_segments import dids_in
 from program import wait_until
 from trawlnet.archive.lookup import look_up
-from trawlnet.archive.segment import find_segments, open_segment
+from trawlnet.archive.reader import find_segments, open_segment
 from trawlnet.archive.tally import tally
 from trawlnet.archive.verify import verify_segment
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 from nursery import Nursery, has_ended, nursery_of, size_of
 
+from trawlnet.captures.blobs import BlobStore
+from trawlnet.captures.log import read_captures
+from trawlnet.captures.role import CRAWL, SCRAPE, Role
 from trawlnet.crawlers.web.unscraped import FILE, read_unscraped
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import World, serve_web
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink.capture_log import read_captures
-from trawlnet.sink.capture_role import CRAWL, SCRAPE, Role
-from trawlnet.sink.files import is_held
+from trawlnet.storage.files import is_held
 from web_site import KEYS, config_for, gaps, index, reachable
 from world_thread import in_thread
 

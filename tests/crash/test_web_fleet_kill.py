@@ -15,7 +15,7 @@ from fleet_run import Processes
 from servers import RedisServer, redis_server, s3_server
 from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
 from trawlnet.sim.web import World
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from web_fleet import (
     captured,
     check_captured,

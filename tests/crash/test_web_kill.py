@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from nursery import nursery_of, size_of
 
+from trawlnet.captures.blobs import BlobStore
+from trawlnet.captures.files import LOG
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import World, serve_web
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink.capture_files import LOG
 from web_site import asked, captures, config_for, forbidden, index, page_keys, reachable
 from world_thread import in_thread
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trawlnet.captures.role import CRAWL
 from trawlnet.crawlers.web.build import Order, open_crawl, open_scrape
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits
@@ -17,9 +18,8 @@ from trawlnet.engine.crawl import crawl as run_crawl
 from trawlnet.engine.ports import Sink
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
-from trawlnet.sink.capture_role import CRAWL
-from trawlnet.sink.files import is_held
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.storage.files import is_held
 
 
 async def crawl(folder: Path) -> None:

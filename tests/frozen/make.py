@@ -27,10 +27,10 @@ import web_fleet  # noqa: E402
 from program import started, trawlnet  # noqa: E402
 from repos_run import blocks_written  # noqa: E402
 from servers import postgres_server, rabbitmq_server, redis_server  # noqa: E402
-from trawlnet.archive.segment import NoArchive  # noqa: E402
+from trawlnet.archive.format.rca import RcaError  # noqa: E402
+from trawlnet.archive.reader import NoArchive  # noqa: E402
+from trawlnet.captures.files import LOG  # noqa: E402
 from trawlnet.fleet.supervise import begin, supervise  # noqa: E402
-from trawlnet.formats.rca import RcaError  # noqa: E402
-from trawlnet.sink.capture_files import LOG  # noqa: E402
 from web_site import captures  # noqa: E402
 from world_thread import in_thread  # noqa: E402
 

@@ -18,7 +18,7 @@ from frozen_worlds import COLLECTIONS, pds_world
 from program import at_once
 from servers import postgres_server
 from trawlnet.sim.pds import PdsWorld
-from trawlnet.tables.relational import Statement, open_relational
+from trawlnet.tables.relational.database import Statement, open_relational
 from world_thread import in_thread
 
 TABLES = ("eprints", "reviews", "endorsements", "tags", "records")

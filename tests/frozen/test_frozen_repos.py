@@ -19,7 +19,7 @@ from program import at_once, trawlnet
 from repos_run import Truth, archived, blocks_written
 from servers import redis_server
 from trawlnet.sim.atproto.world import AtprotoWorld
-from trawlnet.store.redis_fleet import Word
+from trawlnet.stores.redis.fleet.shards import Word
 from world_thread import in_thread
 
 RPS = 500

@@ -18,7 +18,7 @@ from fleet_run import Tasks
 from program import at_once
 from servers import redis_server
 from trawlnet.sim.web import World
-from trawlnet.store.redis_fleet import Word
+from trawlnet.stores.redis.fleet.shards import Word
 from web_fleet import captured, pages_of, web_crawl_with, web_fleet_config, web_job
 from web_site import KEYS, asked, captures, forbidden, page_keys, reachable
 from world_thread import in_thread

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.formats import dagcbor, syntax
-from trawlnet.formats.base58 import decode_base58
-from trawlnet.formats.car import read_frames, read_header
-from trawlnet.formats.cid import Cid, cid_of, matches, parse_cid
-from trawlnet.formats.commit import parse_commit
-from trawlnet.formats.diddoc import signing_key
-from trawlnet.formats.keys import Curve, PrivateKey, parse_did_key
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.mst import build_tree, common_prefix, key_height, walk_tree
-from trawlnet.formats.plc import check_log, fold_log, parse_log_line
-from trawlnet.formats.repo import verify_repo
+from trawlnet.atproto import dagcbor, syntax
+from trawlnet.atproto.car import read_frames, read_header
+from trawlnet.atproto.cid import Cid, cid_of, matches, parse_cid
+from trawlnet.atproto.commit import parse_commit
+from trawlnet.atproto.identity.base58 import decode_base58
+from trawlnet.atproto.identity.did_document import signing_key
+from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key
+from trawlnet.atproto.identity.plc import check_log, fold_log, parse_log_line
+from trawlnet.atproto.mst import build_tree, common_prefix, key_height, walk_tree
+from trawlnet.atproto.repo import verify_repo
+from trawlnet.malformed import Malformed
 
 FIXTURES = Path(__file__).parents[2] / ".." / "shared" / "fixtures"
 INTEROP = FIXTURES / "atproto-interop"

@@ -25,8 +25,8 @@ from tests.interop.test_registry_browser import PHONE, WIDE, show
 
 from trawlnet.engine.ports import Counts
 from trawlnet.fleet.history import read_fleet_history
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.work.store import RedisStore
 
 
 def test_a_fleet_is_watched_paused_frozen_drained_and_retried(

@@ -22,7 +22,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.registry_rows import fill_registry
 from tests.registry_site import Running, serving
 
-from trawlnet.tables.registry import Source, Status
+from trawlnet.tables.registry.registry import Source, Status
 
 WIDE, PHONE, SMALL = (1280, 900), (390, 844), (320, 640)
 _MOST_STOPS = 80  # Presses of Tab from the top of the page to anywhere.

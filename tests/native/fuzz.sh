@@ -9,7 +9,7 @@ seed=${2:-1}
 shift $(($# < 2 ? $# : 2))
 here=$(cd "$(dirname "$0")" && pwd)
 src=$here/../../src
-native=$src/trawlnet/formats/native
+native=$src/trawlnet/native
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 python=${PYTHON:-$here/../../.venv/bin/python}
@@ -26,7 +26,7 @@ for clang in ${FUZZ_CLANG-clang clang-19 clang-18 clang-17 clang-16 clang-15 cla
     fi
 done
 rm -f "$build/try.c"
-flags="-std=gnu11 -O1 -g -Wall -Wextra -fno-sanitize-recover=all ${FUZZ_CFLAGS:-} -I$native"
+flags="-std=gnu11 -O1 -g -Wall -Wextra -fno-sanitize-recover=all ${FUZZ_CFLAGS:-} -I$native/repo -I$native/json -I$native/hash"
 if [ -n "$guided" ]; then
     cc="$guided $flags -DLIBFUZZER -fsanitize=fuzzer-no-link,$sanitizers"
     link="$guided $flags -fsanitize=fuzzer,$sanitizers"
@@ -46,7 +46,7 @@ build_target() { # TARGET
     wrapped=-Wl,--wrap=malloc,--wrap=realloc
     if [ "$1" != page ]; then
         [ -d "$build/core.o" ] || compile core.o "$here/fuzz_driver.c" \
-            $(find "$native" -maxdepth 1 -name '*.c' ! -name 'module*.c')
+            $(find "$native/repo" "$native/json" "$native/hash" -name '*.c' ! -name 'module*.c')
         compile "$1.o" "$here/fuzz_$1.c"
         $link -o "$build/$1" "$build/$1.o"/*.o "$build"/core.o/*.o -lm $wrapped
         return

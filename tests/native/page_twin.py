@@ -5,11 +5,11 @@ from __future__ import annotations
 import _page  # type: ignore[import-not-found]  # Linked into the fuzzer.
 from selectolax import lexbor
 
-from trawlnet.formats import htmllinks_plain as plain
-from trawlnet.formats.htmlcost import affordable
-from trawlnet.formats.htmllinks import Link
-from trawlnet.formats.htmllinks_plain import TAGS, WORDS_BUDGET
-from trawlnet.formats.url import resolve
+from trawlnet.webpage import links_plain as plain
+from trawlnet.webpage.html_cost import affordable
+from trawlnet.webpage.links import Link
+from trawlnet.webpage.links_plain import TAGS, WORDS_BUDGET
+from trawlnet.webpage.url import resolve
 
 ALL = (1 << len(TAGS)) - 1
 BASES = ("http://h.example/d/p.html?q=1", "https://h.example:8/")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.net.connection import SCRATCH, Connection
-from trawlnet.net.dial import Place
-from trawlnet.net.patience import Patience
+from trawlnet.net.client.connection import SCRATCH, Connection
+from trawlnet.net.client.dial import Place
+from trawlnet.net.client.patience import Patience
 from trawlnet.net.trouble import EXPECTED
 
 PLACE = Place("a.test", 80, False)

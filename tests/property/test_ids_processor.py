@@ -11,11 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.made_reports import entry, report
 
-from trawlnet.crawlers.ids.kinds import read_report
-from trawlnet.crawlers.ids.processor import Malformed, is_raid, process, store_message, time_played
-from trawlnet.formats.instance import MAX_ID, Instance, from_message, to_message
-from trawlnet.sink.errors import SinkError
-from trawlnet.tables.instances import original, storable
+from trawlnet.crawlers.ids.pgcr.processor import (
+    Malformed,
+    is_raid,
+    process,
+    store_message,
+    time_played,
+)
+from trawlnet.crawlers.ids.storing.messages import read_report
+from trawlnet.storage.errors import SinkError
+from trawlnet.tables.instances.instance import MAX_ID, Instance, from_message, to_message
+from trawlnet.tables.instances.instances import original, storable
 
 stays = st.lists(st.tuples(st.integers(-50, 120), st.integers(-20, 150)), max_size=8)
 odd_text = st.text(max_size=5) | st.sampled_from(["\ud800", "\0", "2024-01-01T00:00:00", "12"])

@@ -8,13 +8,13 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.crawlers.pds.lexicon_files import load_lexicons
-from trawlnet.crawlers.pds.routing import Fate, Routes
-from trawlnet.crawlers.pds.scan_pages import read_description, read_records, read_repos
-from trawlnet.formats.lexicon import parse_lexicon, record_problem
-from trawlnet.formats.lexiconstring import graphemes, string_problem
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.syntax import AtUri
+from trawlnet.atproto.lexicon.schema import parse_lexicon, record_problem
+from trawlnet.atproto.lexicon.strings import graphemes, string_problem
+from trawlnet.atproto.syntax import AtUri
+from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.records.routing import Fate, Routes
+from trawlnet.crawlers.pds.scanning.pages import read_description, read_records, read_repos
+from trawlnet.malformed import Malformed
 from trawlnet.sim.pds.model import about_eprint, eprint
 
 NSID = "com.example.thing"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
-from trawlnet.store.lmdb_rows import (
+from trawlnet.stores.lmdb.rows import (
     Place,
     State,
     failed_key,

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from extractors import FIXTURES, HAS_NATIVE, needs_fixtures, needs_native, records_of, verdict
 from made_repos import ODD_RECORDS, make_car, make_record
-from trawlnet.formats import repoblock, repoblock_plain
-from trawlnet.formats.cid import Cid, cid_of
-from trawlnet.formats.dagcbor import encode
-from trawlnet.formats.repocontent import ExtractOptions, RepoErrorKind
+from trawlnet.archive.format import repoblock, repoblock_plain
+from trawlnet.archive.format.content import ExtractOptions, RepoErrorKind
+from trawlnet.atproto.cid import Cid, cid_of
+from trawlnet.atproto.dagcbor import encode
 
 if HAS_NATIVE:
-    from trawlnet.formats import _native
+    from trawlnet.native import _repo
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=100000 pytest tests/property/test_native_twin.py
 ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))
@@ -189,14 +189,14 @@ def test_fixtures_and_their_beginnings() -> None:
 @settings(max_examples=500, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_are_written_as_repr_writes_them(value: float) -> None:
-    assert _native.format_double(value) == repr(value)
+    assert _repo.format_double(value) == repr(value)
 
 
 def test_floats_at_the_edges_of_their_binades() -> None:
     for exponent in range(-1074, 1024):
         power = math.ldexp(1.0, exponent)
         for value in (power, math.nextafter(power, 0.0), math.nextafter(power, math.inf), -power):
-            assert _native.format_double(value) == repr(value)
+            assert _repo.format_double(value) == repr(value)
 
 
 def test_short_decimals_and_the_floats_beside_them() -> None:
@@ -205,7 +205,7 @@ def test_short_decimals_and_the_floats_beside_them() -> None:
             near = float(f"{digits}e{exponent}")
             for value in (near, math.nextafter(near, 0.0), math.nextafter(near, math.inf)):
                 if math.isfinite(value):
-                    assert _native.format_double(value) == repr(value)
+                    assert _repo.format_double(value) == repr(value)
 
 
 def test_random_doubles_of_all_magnitudes() -> None:
@@ -214,12 +214,12 @@ def test_random_doubles_of_all_magnitudes() -> None:
         for _ in range(5 * ROUNDS):
             (value,) = struct.unpack("<d", rng.getrandbits(bits).to_bytes(8, "little"))
             if math.isfinite(value):
-                assert _native.format_double(value) == repr(value), value.hex()
+                assert _repo.format_double(value) == repr(value), value.hex()
 
 
 def test_the_powers_of_ten_are_those_that_the_script_writes() -> None:
     root = Path(__file__).parents[2]
-    header = root / "src" / "trawlnet" / "formats" / "native" / "powers_of_ten.h"
+    header = root / "src" / "trawlnet" / "native" / "json" / "powers_of_ten.h"
     script = [sys.executable, str(root / "scripts" / "make_powers_of_ten.py")]
     assert subprocess.run(script, check=True, capture_output=True).stdout == header.read_bytes()
 
@@ -259,4 +259,4 @@ def test_sha256_is_hashlibs(digest: str) -> None:
     rng = Random(2)
     for size in [*range(200), 1000, 4095, 4096, 70_000]:
         data = rng.randbytes(size)
-        assert getattr(_native, digest)(data) == hashlib.sha256(data).digest()
+        assert getattr(_repo, digest)(data) == hashlib.sha256(data).digest()

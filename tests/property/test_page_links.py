@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from selectolax import lexbor
 
-from trawlnet.formats import accelerator
-from trawlnet.formats import htmllinks_plain as plain
-from trawlnet.formats.accelerator import page_reader
-from trawlnet.formats.htmllinks import Link, elements, merged
-from trawlnet.formats.htmllinks_plain import TAGS, WORDS_BUDGET, Raw
+from trawlnet.native import loader
+from trawlnet.native.loader import page_reader
+from trawlnet.webpage import links_plain as plain
+from trawlnet.webpage.links import Link, elements, merged
+from trawlnet.webpage.links_plain import TAGS, WORDS_BUDGET, Raw
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=1000000 pytest <this file>
 ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000")) // 4
@@ -139,7 +139,7 @@ def lexbor_of(major: int, minor: int, events: int = 1) -> SimpleNamespace:
 )
 def test_another_lexbor_is_not_called(other: SimpleNamespace, missing: str) -> None:
     # Its functions may take something else: not even a try is safe.
-    assert accelerator._lacking(None, other) == missing
+    assert loader._lacking(None, other) == missing
 
 
 def test_a_lexbor_that_reads_otherwise_is_not_used() -> None:
@@ -147,9 +147,9 @@ def test_a_lexbor_that_reads_otherwise_is_not_used() -> None:
         return SimpleNamespace(load=lambda library: None, elements=lambda *args: found)
 
     ours = lexbor_of(3, 1)
-    assert accelerator._lacking(reader, ours) is None
-    assert accelerator._lacking(reads(([], [])), ours) == "Lexbor that reads a page as 3.1 does"
-    assert plain.elements(accelerator._SPECIMEN, TAGS, 9, True, True, 999) == accelerator._FOUND
+    assert loader._lacking(reader, ours) is None
+    assert loader._lacking(reads(([], [])), ours) == "Lexbor that reads a page as 3.1 does"
+    assert plain.elements(loader._SPECIMEN, TAGS, 9, True, True, 999) == loader._FOUND
 
 
 HREFS = st.text("/?#.%:@\\ ab~-_!$&'()*+,;=\u00e9\u65e5[]|\t", max_size=12)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.formats import rca, rcaindex
+from trawlnet.archive.format import index as rcaindex
+from trawlnet.archive.format import rca
 
 times = st.integers(-(1 << 63), (1 << 63) - 1)
 counts = st.integers(0, (1 << 32) - 1)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from extractors import HAS_NATIVE, needs_native
 from made_records import DEEPEST, LIKE, ODD_JSON, POST, as_entries, mutated, nested
-from trawlnet.formats.recordcounts import RecordCounts, new_counts
-from trawlnet.formats.recordcounts_plain import PlainRecordCounts
+from trawlnet.archive.format.record_counts import RecordCounts, new_counts
+from trawlnet.archive.format.record_counts_plain import PlainRecordCounts
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=1000000 pytest <this file>
 ROUNDS = int(os.environ.get("TRAWLNET_TWIN_ROUNDS", "12000"))

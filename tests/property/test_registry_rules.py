@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry_rules import (
+from trawlnet.tables.registry.rules import (
     DAY,
     GIVE_UP_AT,
     HOUR,

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.registry_rows import fill_registry
 from tests.registry_site import Running, serving
 
-from trawlnet.tables.registry import Registry
+from trawlnet.tables.registry.registry import Registry
 
 OPERATIONS = (
     ("/xrpc/pub.chive.sync.registerPDS", "POST"),

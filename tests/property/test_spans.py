@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.store.lmdb_spans import SpanFile
-from trawlnet.store.spans import Span, gathered, overlay
+from trawlnet.stores.lmdb.spans import SpanFile
+from trawlnet.stores.spans import Span, gathered, overlay
 
 WORDS = ("done", "pending", "gap")
 spans = st.builds(
@@ -57,7 +57,7 @@ def test_gathering_changes_nothing_but_the_number_of_spans(laid: list[Span]) -> 
 READER = """
 import sys
 from pathlib import Path
-from trawlnet.store.lmdb_spans import SpanFile
+from trawlnet.stores.lmdb.spans import SpanFile
 file = SpanFile(Path(sys.argv[1]), readonly=True)
 print(*file.notes(["first"]), *(tuple(span) for span in file.spans()), flush=True)
 input()

@@ -26,9 +26,9 @@ from tests.servers import redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
-from trawlnet.store.lmdb import LmdbStore
-from trawlnet.store.memory import MemoryStore
-from trawlnet.store.redis import RedisStore
+from trawlnet.stores.lmdb.store import LmdbStore
+from trawlnet.stores.memory import MemoryStore
+from trawlnet.stores.redis.work.store import RedisStore
 
 T = TypeVar("T")
 Opener = Callable[[str, bool], Awaitable[Ledger]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 from tests.random_worlds.engine_law import Fates, by_word
 
-from trawlnet.cli.status import status_row
+from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.observe.progress import Progress
-from trawlnet.observe.render import as_object
+from trawlnet.observe.terminal.render import as_object
 
 
 class Views:

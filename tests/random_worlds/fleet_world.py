@@ -22,7 +22,7 @@ from redis.exceptions import ConnectionError as RedisGone
 
 from made_segments import make_block
 from servers import RedisServer
-from trawlnet.archive.objects import ObjectsError
+from trawlnet.archive.parts import BLOCKS
 from trawlnet.crawlers.share import Opened, Share, ShareSource
 from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate
@@ -35,13 +35,14 @@ from trawlnet.fleet.compose import Composer
 from trawlnet.fleet.shard import ShardJob, run_shard
 from trawlnet.fleet.supervise import Command, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink.objects import FolderObjects
-from trawlnet.sink.parts import PartLimits, PartSink
-from trawlnet.store import redis_scripts
-from trawlnet.store.errors import StoreUnreachable
-from trawlnet.store.fence import Fence
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.storage.objects import FolderObjects
+from trawlnet.storage.part_sink import PartLimits, PartSink
+from trawlnet.storage.s3 import ObjectsError
+from trawlnet.stores.errors import StoreUnreachable
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.redis import scripts
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.work.store import RedisStore
 
 PATIENCE = 120.0  # Seconds; only a world that fails takes that long.
 
@@ -158,7 +159,7 @@ class _Objects(FolderObjects):
 
 
 _here = threading.local()  # `shard`: whose thread this is.
-_ended = redis_scripts._ended
+_ended = scripts._ended
 
 
 async def ended_unless_dead(call: Any) -> Any:
@@ -236,7 +237,7 @@ class _Crawl:
         async with AsyncExitStack() as stack:
             objects = _Objects(self.archive, shard, self.away)
             limit = PartLimits(world.part_size, world.part_seconds)
-            sink = PartSink(objects, share.token, clock, limit, share.may_put)
+            sink = PartSink(objects, share.token, clock, limit, share.may_put, BLOCKS)
             stack.push_async_callback(sink.close)
             fence = Fence(share.token, share.buckets, sink)
             store = await RedisStore.open(self.job.store, owner=share.token, fence=fence)

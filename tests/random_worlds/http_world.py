@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import strategies as st
 
 from hostile_server import Exchange, HostileServer, hostile
-from trawlnet.net.answer import Limits
+from trawlnet.net.client.answer import Limits
 
 HONEST = b"honest " * 50
 _FILL = 1 << 16  # Bytes that an endless part is sent in.

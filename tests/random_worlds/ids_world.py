@@ -13,9 +13,9 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Pilot, Verdict
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
-from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Pilot, Verdict
 from trawlnet.sim.ids import Cap, Embargo, Gap, Span, State, Traffic
 
 # Ids of one world cost time: fast counters are for long runs.

@@ -18,7 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.answer import Limits, Response
+from trawlnet.net.client.answer import Limits, Response
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 from trawlnet.sim.pds import Lie, SimPds, SimRepo

@@ -12,7 +12,7 @@ from typing import Any
 from tests.random_worlds.repos_world import MALFORMED, Account, Row, World
 
 from trawlnet.archive.lookup import FoundRecord, records
-from trawlnet.archive.segment import open_segment
+from trawlnet.archive.reader import open_segment
 from trawlnet.archive.verify import verify_segment
 from trawlnet.crawlers.repos.config import ReposConfig
 

@@ -18,15 +18,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from multidict import CIMultiDict
 
-from trawlnet.crawlers.repos.identity import Identity
+from trawlnet.atproto.car import write_car
+from trawlnet.atproto.commit import parse_commit
+from trawlnet.atproto.identity.keys import parse_did_key
+from trawlnet.atproto.repo import Repo, build_repo
+from trawlnet.crawlers.repos.accounts.identity import Identity
 from trawlnet.engine.outcome import Reason
-from trawlnet.formats.car import write_car
-from trawlnet.formats.commit import parse_commit
-from trawlnet.formats.keys import parse_did_key
-from trawlnet.formats.repo import Repo, build_repo
-from trawlnet.net.answer import Limits, Response
+from trawlnet.net.client.answer import Limits, Response
 from trawlnet.net.lane import lane_of
-from trawlnet.net.ratelimit import wait_from
+from trawlnet.net.rate_limit import wait_from
 from trawlnet.net.trouble import Trouble, reason_for_status
 from trawlnet.sim.atproto.keyring import make_keyring
 

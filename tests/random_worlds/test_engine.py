@@ -32,8 +32,8 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Ledger
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.lmdb import LmdbStore
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.lmdb.store import LmdbStore
+from trawlnet.stores.memory import MemoryStore
 
 MOST_SECONDS = 3e6  # Of virtual time; a run that takes longer does not end.
 

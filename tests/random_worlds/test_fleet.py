@@ -27,8 +27,8 @@ from fleet_run import dids_in_manifest
 from servers import RedisServer, redis_server
 from trawlnet.engine.outcome import Reason
 from trawlnet.fleet import shard, supervise
-from trawlnet.store import redis_scripts
-from trawlnet.store.redis_fleet import Word
+from trawlnet.stores.redis import scripts
+from trawlnet.stores.redis.fleet.shards import Word
 
 ROUNDING = 0.002  # Seconds; clocks and timers are no more exact.
 WHAT = ["scale", "move", "kill", "freeze", "restart_redis", "lose_objects", "pause"]
@@ -87,7 +87,7 @@ def drawn_worlds(draw: st.DrawFn) -> FleetWorld:
 def crawled(world: FleetWorld, redis: RedisServer, folder: Path) -> Ran:
     """In a hurry: what a fleet looks at now and then, it looks at often."""
     with (
-        patch.object(redis_scripts, "_ended", ended_unless_dead),
+        patch.object(scripts, "_ended", ended_unless_dead),
         patch.object(supervise, "_LOOK_EVERY", 0.1),
         patch.object(supervise, "_COMPOSE_EVERY", 0.3),
         patch.object(supervise, "_BEGINS", 5.0),

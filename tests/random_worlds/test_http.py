@@ -16,7 +16,7 @@ from tests.random_worlds.http_world import HONEST, Sent, World, limits, served, 
 
 from clients import AGENT, CountedTurns
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.answer import Limits, Response
+from trawlnet.net.client.answer import Limits, Response
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http

@@ -26,19 +26,19 @@ from tests.random_worlds.pds_world import (
     gaps,
 )
 
+from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.pds.build import Kit, crawl_parts
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
-from trawlnet.crawlers.pds.routing import Routes
+from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.gate import Gate
-from trawlnet.formats.tid import tid
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.pds import SimPds
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry import Registry, Source, Terms, open_registry
-from trawlnet.tables.relational import Statement
-from trawlnet.tables.scanned_rows import Table
+from trawlnet.tables.registry.registry import Registry, Source, Terms, open_registry
+from trawlnet.tables.relational.database import Statement
+from trawlnet.tables.scanned.rows import Table
 
 HOUR, DAY = 3600.0, 86_400.0
 BUSY, QUIET = 2 * DAY, 9 * DAY

@@ -42,8 +42,8 @@ from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
-from trawlnet.net.answer import Limits
-from trawlnet.observe.metrics import Metrics
+from trawlnet.net.client.answer import Limits
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.virtual import run_sim
 
 DAY = 86_400.0

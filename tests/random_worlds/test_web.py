@@ -39,8 +39,8 @@ from scripted_web import (
     page,
     scripted_web,
 )
+from trawlnet.captures.line import CaptureLine
 from trawlnet.engine.control import Ending
-from trawlnet.sink.capture_line import CaptureLine
 from web_site import captures
 
 INSTANT = 1e-3  # Seconds.

@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from tests.atproto_visitor import visit
 
-from trawlnet.formats.diddoc import signing_key
-from trawlnet.formats.plc import check_log, fold_log, parse_log_line
-from trawlnet.formats.repo import verify_repo
+from trawlnet.atproto.identity.did_document import signing_key
+from trawlnet.atproto.identity.plc import check_log, fold_log, parse_log_line
+from trawlnet.atproto.repo import verify_repo
 from trawlnet.sim.habits import Habit
 
 

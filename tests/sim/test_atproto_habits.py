@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 from tests.atproto_visitor import XRPC, visit
 
-from trawlnet.formats.diddoc import signing_key
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.repo import verify_repo
+from trawlnet.atproto.identity.did_document import signing_key
+from trawlnet.atproto.repo import verify_repo
+from trawlnet.malformed import Malformed
 from trawlnet.sim.atproto.lies import Lie
 from trawlnet.sim.habits import Habit, Temper
 

@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from tests.atproto_visitor import XRPC, open_world, visit
 
-from trawlnet.formats.diddoc import signing_key
-from trawlnet.formats.repo import verify_repo
+from trawlnet.atproto.identity.did_document import signing_key
+from trawlnet.atproto.repo import verify_repo
 from trawlnet.sim.atproto import serve_atproto
 from trawlnet.sim.habits import Habit
 

@@ -6,13 +6,13 @@ import libipld
 import pytest
 from tests.atproto_visitor import visit
 
-from trawlnet.formats import dagcbor
-from trawlnet.formats.car import read_frames, read_header
-from trawlnet.formats.cid import cid_of, parse_cid
-from trawlnet.formats.dagjson import from_json
-from trawlnet.formats.diddoc import pds_endpoint, signing_key
-from trawlnet.formats.keys import Curve
-from trawlnet.formats.repo import verify_repo
+from trawlnet.atproto import dagcbor
+from trawlnet.atproto.car import read_frames, read_header
+from trawlnet.atproto.cid import cid_of, parse_cid
+from trawlnet.atproto.dagjson import from_json
+from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
+from trawlnet.atproto.identity.keys import Curve
+from trawlnet.atproto.repo import verify_repo
 from trawlnet.sim.atproto.records import write_records
 
 

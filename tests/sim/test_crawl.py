@@ -18,7 +18,7 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 from worlds import DictSink, ListSource, Setup, World, numbered_pages
 
 

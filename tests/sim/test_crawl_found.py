@@ -16,7 +16,7 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import run_sim
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 from worlds import Setup
 
 

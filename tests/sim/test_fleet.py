@@ -21,9 +21,9 @@ from trawlnet.fleet import balance
 from trawlnet.fleet import supervise as supervising
 from trawlnet.fleet.supervise import Seen, is_at_work
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.atproto.world import serve_atproto
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 # Nobody dies here: one that gets no processor for a while must not be replaced.

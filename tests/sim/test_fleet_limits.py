@@ -11,14 +11,14 @@ import pytest
 from fleet_run import Tasks, dids_in_manifest, fleet_config, job_of
 from repos_run import Truth
 from servers import redis_server
-from trawlnet.cli.fleet_command import crawl_with_shards
-from trawlnet.cli.fleet_crawl import shards_of
-from trawlnet.cli.workspace import Workspace
+from trawlnet.cli.common.workspace import Workspace
+from trawlnet.cli.fleet.command import crawl_with_shards
+from trawlnet.cli.repos.fleet import shards_of
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.fleet.supervise import begin
 from trawlnet.sim.atproto.world import serve_atproto
-from trawlnet.store.redis import RedisStore
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.work.store import RedisStore
 
 PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 

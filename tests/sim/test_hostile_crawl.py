@@ -12,6 +12,8 @@ import pytest
 from aiohttp import web
 
 from servers import free_port
+from trawlnet.captures.blobs import BlobStore
+from trawlnet.captures.records import RecordSink, latest
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -19,17 +21,15 @@ from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Failure, Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
-from trawlnet.net import answer
 from trawlnet.net.agent import user_agent
+from trawlnet.net.client import answer
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.sim.habits import Habit, Temper, misbehave
 from trawlnet.sim.serve import Call, Served, bind_hosts, loopback_hosts, serve
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink.records import RecordSink, latest
-from trawlnet.store.open import open_store
+from trawlnet.stores.open import open_store
 
 BODY = b"<p>honest</p>" * 300
 TEMPER = Temper(slow=0.2, drip_gap=0.2, drip_size=16, throttle_wait=1, bomb_size=1 << 30)

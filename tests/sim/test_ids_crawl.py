@@ -12,17 +12,17 @@ import pytest
 
 from ids_world import FIRST, busiest_second, config, marks, published
 from program import at_once
-from trawlnet.crawlers.ids.askers import Asked
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
-from trawlnet.crawlers.ids.kept import ledger_to_write
-from trawlnet.crawlers.ids.words import Ask, Entry, Mark, Purpose
+from trawlnet.crawlers.ids.ledger.askers import Asked
+from trawlnet.crawlers.ids.ledger.open_ledger import ledger_to_write
+from trawlnet.crawlers.ids.model import Ask, Entry, Mark, Purpose
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.ids import Cap, Span, State, Traffic, serve_ids
 
 CALM = Traffic(

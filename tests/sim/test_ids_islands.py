@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from trawlnet.cli.ids_worlds import World
+from trawlnet.cli.ids.worlds import World
 from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.model import Answer, Ask, Verdict
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
-from trawlnet.crawlers.ids.words import Answer, Ask, Verdict
 from trawlnet.sim.ids import Gap, Traffic, scenario
 
 CALM = Traffic(seed=1, rate=20.0, hole_share=0.0, blemish_share=0.0, late_share=0.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from trawlnet.cli.ids_trials import lost
-from trawlnet.cli.ids_worlds import Trial, World, trial
+from trawlnet.cli.ids.trials import lost
+from trawlnet.cli.ids.worlds import Trial, World, trial
 from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.model import Verdict
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
-from trawlnet.crawlers.ids.words import Verdict
 from trawlnet.sim.ids import Embargo, Gap, Span, Traffic
 
 RATE, CAP = 5.0, 50.0

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.program import Ran, at_once, trawlnet
 
-from trawlnet.cli.ids_trials import Plan, lost, run_plan
-from trawlnet.cli.ids_worlds import Trial, World, trial
+from trawlnet.cli.ids.trials import Plan, lost, run_plan
+from trawlnet.cli.ids.worlds import Trial, World, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures
+from trawlnet.crawlers.ids.model import Answer, Ask, Mark, Purpose, Verdict
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
-from trawlnet.crawlers.ids.words import Answer, Ask, Mark, Purpose, Verdict
 from trawlnet.sim.ids import Cap, Embargo, Gap, Span, Traffic
 
 LAWS = ("adaptive", "classic")

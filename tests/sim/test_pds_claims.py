@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.crawlers.pds.claimed import Bench, scan_account, scan_named
-from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account, scan_named
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry import Registry, Status, Terms, open_registry
+from trawlnet.tables.registry.registry import Registry, Status, Terms, open_registry
 
 URL = "https://pds.pds-world.net"
 SLICE, GAP, LEASE = 60.0, 6.0, 120.0

@@ -19,13 +19,13 @@ from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.pds.build import open_kit, scan_parts, scanning
-from trawlnet.crawlers.pds.claimed import Bench, scan_due
 from trawlnet.crawlers.pds.config import PdsConfig, lease
-from trawlnet.crawlers.pds.discover import Wanted, discover
-from trawlnet.crawlers.pds.enumerate_plc import from_plc
-from trawlnet.crawlers.pds.finding import Finder, Tally
-from trawlnet.crawlers.pds.mentions import from_dids
-from trawlnet.crawlers.pds.relay import from_relay, relay_url
+from trawlnet.crawlers.pds.discovery.cycle import Wanted, discover
+from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.mentions import from_dids
+from trawlnet.crawlers.pds.discovery.plc import from_plc
+from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
+from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_due
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -33,11 +33,11 @@ from trawlnet.net.agent import user_agent
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.atproto import AtprotoWorld, serve_atproto
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.open import opened
-from trawlnet.tables.registry import Source, Terms, open_registry
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.registry.registry import Source, Terms, open_registry
 
 AGENT = user_agent("https://example.org/crawler")
 NOWHERE = Path("/nonexistent")

@@ -18,8 +18,8 @@ from tests.pds_scan import (
     write,
 )
 
-from trawlnet.crawlers.pds.scan_pages import read_repos
-from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanResult, Verdict
+from trawlnet.crawlers.pds.scanning.pages import read_repos
+from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, Verdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.lane import lane_of

@@ -26,12 +26,12 @@ from tests.pds_scan import (
     write,
 )
 
-from trawlnet.crawlers.pds.claimed import before_next, joined
-from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.claimed import before_next, joined
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.pds import PdsMeter
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.pds import PdsMeter
 from trawlnet.sim.atproto import serve_atproto
 from trawlnet.sim.pds import SimPds
 
@@ -450,7 +450,7 @@ def test_the_whole_simulated_network_is_indexed_as_its_manifest_says(tmp_path: P
 
 
 async def _scan_everything(made: Bench, urls: list[str]) -> None:
-    from trawlnet.crawlers.pds.scan import scan_pds
+    from trawlnet.crawlers.pds.scanning.scan import scan_pds
 
     for url in urls:
         verdict = Verdict.PARTIAL

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from trawlnet.crawlers.pds import rounds as discovery
 from trawlnet.crawlers.pds.build import ScanHandler
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.config import gap as config_gap
-from trawlnet.crawlers.pds.discover import Wanted
-from trawlnet.crawlers.pds.finding import Finder
-from trawlnet.crawlers.pds.rounds import Rounds
-from trawlnet.crawlers.pds.scan_parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.discovery import rounds as discovery
+from trawlnet.crawlers.pds.discovery.cycle import Wanted
+from trawlnet.crawlers.pds.discovery.finding import Finder
+from trawlnet.crawlers.pds.discovery.rounds import Rounds
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Parts, crawl
@@ -28,7 +28,7 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.errors import TablesFull, TablesUnreachable
-from trawlnet.tables.registry import Found, Registry, Source, Status, Terms, open_registry
+from trawlnet.tables.registry.registry import Found, Registry, Source, Status, Terms, open_registry
 
 HOUR, DAY = 3600.0, 86_400.0
 CONFIG = PdsConfig(requests_per_minute=60_000)

@@ -10,15 +10,15 @@ from typing import Any
 from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench, pdses_on, rkey, write
 
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.pds.discover import Wanted, discover
-from trawlnet.crawlers.pds.finding import Finder
-from trawlnet.crawlers.pds.routing import dids_in
-from trawlnet.crawlers.pds.scan import scan_pds
-from trawlnet.crawlers.pds.scan_parts import Verdict
+from trawlnet.crawlers.pds.discovery.cycle import Wanted, discover
+from trawlnet.crawlers.pds.discovery.finding import Finder
+from trawlnet.crawlers.pds.records.routing import dids_in
+from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.pds import SimPds
 from trawlnet.sim.pds.model import eprint
-from trawlnet.tables.registry import Registry, Source, Terms
+from trawlnet.tables.registry.registry import Registry, Source, Terms
 
 FIRST = 3300  # Of the loopback addresses of this file.
 FUTURE = "pub.chive.future.thing"

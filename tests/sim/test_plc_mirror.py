@@ -16,18 +16,18 @@ from trawlnet.crawlers.atproto.identity import Identity, resolve
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.crawlers.repos.expected import expected_by
+from trawlnet.crawlers.repos.accounts.expected import expected_by
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.partition import bucket_of
 from trawlnet.engine.rules import Manners
-from trawlnet.formats.origin import canonical_origin
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
-from trawlnet.tables import plc
-from trawlnet.tables.open import opened
+from trawlnet.tables.clickhouse import plc
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.webpage.origin import canonical_origin
 
 AGENT = "trawlnet-test (+https://trawlnet.invalid/about)"
 

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive_rows import NOW, blocks_of, entries_of, made_repos, rows_of, write_segment
-from trawlnet.archive.segment import NoArchive
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import NoArchive
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
-from trawlnet.crawlers.repos import replay_read, unpack
-from trawlnet.crawlers.repos.replay import Replay
-from trawlnet.crawlers.repos.replay_read import Filter
-from trawlnet.formats import rca
-from trawlnet.tables import records
+from trawlnet.crawlers.repos.replay import reading, unpack
+from trawlnet.crawlers.repos.replay.reading import Filter
+from trawlnet.crawlers.repos.replay.replay import Replay
+from trawlnet.tables.clickhouse import records
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.ports import Query
 from trawlnet.tables.errors import TablesError
-from trawlnet.tables.open import opened
-from trawlnet.tables.ports import Query
 
 ALL = Query(
     "all",
@@ -42,7 +42,7 @@ def with_tables(test, tmp_path):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(replay_read, "_ROWS", 50)
+    monkeypatch.setattr(reading, "_ROWS", 50)
     monkeypatch.setattr(unpack, "_ROWS", 7)
 
 

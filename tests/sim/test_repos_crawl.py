@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import pytest
 
 from repos_run import Crawled, Truth, archived, blocks_written, put_up_mirror, run, run_relay
-from trawlnet.crawlers.repos.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import Identity
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.metrics import StatusClass
+from trawlnet.observe.metrics.crawl import StatusClass
 from trawlnet.sim.atproto.lies import Lie
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.habits import Habit

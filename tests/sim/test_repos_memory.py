@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from hostile_server import Exchange, hostile
 from repos_run import FAST, Crawled, archived, run_config
 from trawlnet.archive.lookup import look_up, records
+from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.crawlers.repos.build import ARCHIVE
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
-from trawlnet.formats.dagcbor import encode
-from trawlnet.formats.keys import Curve, PrivateKey
-from trawlnet.formats.repo import build_repo_of_blocks
 
 PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 CROWD = 16

@@ -16,8 +16,8 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.control import Ending
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.store.errors import StateLost
-from trawlnet.store.redis_archive import read_archive_keys
+from trawlnet.stores.errors import StateLost
+from trawlnet.stores.redis.archive import read_archive_keys
 
 redis = require_package("redis")
 

@@ -20,8 +20,8 @@ from repos_run import (
     run_relay,
 )
 from trawlnet.archive.tombstones import read_tombstones
-from trawlnet.crawlers.repos.archived import Archived
-from trawlnet.crawlers.repos.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto import directory, pds, tenancy
@@ -29,7 +29,7 @@ from trawlnet.sim.atproto.accounts import Account, Status
 from trawlnet.sim.atproto.plan import Host
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.lmdb_notes import open_notes
+from trawlnet.stores.lmdb.notes import open_notes
 
 T = TypeVar("T")
 OLD = "2222222222222"

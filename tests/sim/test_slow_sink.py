@@ -15,7 +15,7 @@ from trawlnet.engine.ports import Counts, Page
 from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 from worlds import DictSink, ListSource, numbered_pages
 
 GATHERS = 30.0  # Seconds.

@@ -22,13 +22,13 @@ from scripted_web import (
     reasons,
     scripted_web,
 )
+from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
 from trawlnet.crawlers.web.build import Order, open_crawl
-from trawlnet.crawlers.web.left_out import read_left_out, worth_telling
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from web_site import captures
 
 HOST = "127.0.0.2"

@@ -17,8 +17,8 @@ from trawlnet.crawlers.web.shared import check_shareable
 from trawlnet.fleet.compose_captures import CaptureComposer
 from trawlnet.fleet.supervise import Seen, begin
 from trawlnet.sim.web import World
-from trawlnet.sink.objects import FolderObjects
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.storage.objects import FolderObjects
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from web_fleet import (
     captured,
     check_captured,

@@ -18,7 +18,7 @@ from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 from worlds import DictSink, ListSource
 
 HOSTS, PAGES = 200, 20

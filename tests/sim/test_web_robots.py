@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from trawlnet.crawlers.web.robots import RobotsCache, Ruling
-from trawlnet.crawlers.web.robots_file import RobotsFile, SavedRobots
+from trawlnet.crawlers.web.admission.robots import RobotsCache, Ruling
+from trawlnet.crawlers.web.admission.robots_file import RobotsFile, SavedRobots
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -20,7 +20,7 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
-from trawlnet.net.robots import RobotsPolicy
+from trawlnet.webpage.robots_answer import RobotsPolicy
 
 AGENT = "bot/1.0 (+https://example.org/bot)"
 MANNERS = Manners(rate=1000.0, concurrency=1, gap_from_end=True)

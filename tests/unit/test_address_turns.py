@@ -9,7 +9,7 @@ from typing import Any
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.rules import Manners
 from trawlnet.net.address import AddressTurns
-from trawlnet.net.dial import AddressInfo, GuardedResolver, Pools, info_of
+from trawlnet.net.client.dial import AddressInfo, GuardedResolver, Pools, info_of
 from trawlnet.net.guard import Guard
 from trawlnet.net.trouble import Unresolved
 from trawlnet.sim.virtual import SimClock, run_sim

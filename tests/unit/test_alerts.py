@@ -11,7 +11,14 @@ import pytest
 from aiohttp import web
 
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.alert_shapes import (
+from trawlnet.observe.alerts.sender import (
+    BadWebhook,
+    LoggedAlerts,
+    Pacing,
+    WebhookAlerts,
+    check_webhook,
+)
+from trawlnet.observe.alerts.shapes import (
     SHAPES,
     Alert,
     Level,
@@ -21,13 +28,6 @@ from trawlnet.observe.alert_shapes import (
     plain,
     shape_for,
     slack,
-)
-from trawlnet.observe.alerts import (
-    BadWebhook,
-    LoggedAlerts,
-    Pacing,
-    WebhookAlerts,
-    check_webhook,
 )
 
 QUICK = Pacing(every=0.01, same=0.0, timeout=30.0, farewell=30.0, tries=3)

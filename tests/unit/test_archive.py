@@ -20,18 +20,12 @@ from hypothesis import strategies as st
 from made_segments import dids_in, make_block, pack, write
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import FoundRecord, look_up, records
-from trawlnet.archive.segment import (
-    ArchiveChanged,
-    Damage,
-    NoArchive,
-    find_segments,
-    open_segment,
-)
+from trawlnet.archive.reader import ArchiveChanged, Damage, NoArchive, find_segments, open_segment
 from trawlnet.archive.tally import inspect, tally
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.archive.verify import verify_segment
-from trawlnet.formats import rca
 
 HEADER, FOOTER = 64, 32
 

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from full_disk import FullDisk
+from trawlnet.captures import blobs
+from trawlnet.captures.blobs import BlobStore, read_blob
+from trawlnet.captures.records import RecordSink, latest, read_index
 from trawlnet.engine.task import Task
-from trawlnet.sink import blobs
-from trawlnet.sink.blobs import BlobStore, read_blob
-from trawlnet.sink.errors import SinkBusy, SinkError
-from trawlnet.sink.files import sync_filesystem
-from trawlnet.sink.records import RecordSink, latest, read_index
+from trawlnet.storage.errors import SinkBusy, SinkError
+from trawlnet.storage.files import sync_filesystem
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -212,9 +212,9 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half(
 KILLED = """
 import os, sys
 from pathlib import Path
-from trawlnet.sink import blobs
-from trawlnet.sink.blobs import BlobStore
-from trawlnet.sink import blobs
+from trawlnet.captures import blobs
+from trawlnet.captures.blobs import BlobStore
+from trawlnet.captures import blobs
 
 store = BlobStore(Path(sys.argv[1]))
 store.put_many_blocking([b"kept"])

@@ -8,8 +8,9 @@ from random import Random
 import pytest
 from tests.extractors import needs_native
 
-from trawlnet.formats import accelerator, rca, repoblock, repoblock_plain
-from trawlnet.formats.repocontent import CollectionContent, RepoContent
+from trawlnet.archive.format import rca, repoblock, repoblock_plain
+from trawlnet.archive.format.content import CollectionContent, RepoContent
+from trawlnet.native import loader
 
 pytestmark = needs_native
 
@@ -31,7 +32,7 @@ def entries(dice: Random, size: int) -> bytes:
 
 
 def test_blocks_are_made_by_compiled_code_here() -> None:
-    assert accelerator.block_encoder() is not None
+    assert loader.block_encoder() is not None
 
 
 @pytest.mark.parametrize("level", range(1, 20))
@@ -79,7 +80,7 @@ def test_what_the_format_cannot_count_is_refused(content: RepoContent) -> None:
     [[("a.b.c", -1, b"")], [("a.b.c", 2**32, b"")], [("a.b.c", 1)], [(1, 1, b"")], ["abc"], [7], 7],
 )
 def test_a_misshapen_collection_is_an_error(collections: object) -> None:
-    encoder = accelerator.block_encoder()(3)
+    encoder = loader.block_encoder()(3)
     with pytest.raises((ValueError, TypeError, OverflowError)):
         encoder.encode("did", "pds", "rev", 0, collections)
     with pytest.raises(TypeError):
@@ -88,7 +89,7 @@ def test_a_misshapen_collection_is_an_error(collections: object) -> None:
 
 
 def test_an_encoder_serves_one_thread_at_a_time() -> None:
-    encoder = accelerator.block_encoder()(19)
+    encoder = loader.block_encoder()(19)
     parts = [("a.b.c", 1, entries(Random(1), 400_000))]
     made: list[bytes] = []
     worker = threading.Thread(
@@ -107,5 +108,5 @@ def test_an_encoder_serves_one_thread_at_a_time() -> None:
 
 
 def test_a_library_that_was_found_stays() -> None:
-    assert accelerator.native is not None
-    assert isinstance(accelerator.native.load_zstd("/no/such/library.so"), int)
+    assert loader.native is not None
+    assert isinstance(loader.native.load_zstd("/no/such/library.so"), int)

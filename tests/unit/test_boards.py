@@ -17,8 +17,8 @@ import yaml
 from tests.program import PATIENCE
 from tests.servers import require
 
-from trawlnet.observe.catalogue import CATALOGUE, Kind, Owner
-from trawlnet.observe.troubles import BEGAN, ENDED, FAILED, HOSTS_BLOCKED, Trouble
+from trawlnet.observe.alerts.rules import BEGAN, ENDED, FAILED, HOSTS_BLOCKED, Trouble
+from trawlnet.observe.metrics.catalogue import CATALOGUE, Kind, Owner
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "observe"

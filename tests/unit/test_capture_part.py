@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from trawlnet.captures.capture import Capture, Hop, Link
+from trawlnet.captures.parts import WARC, ComposedLog, Writing, capture_form, part_path
+from trawlnet.captures.replay_shared import CDXJ, EDGES, PAGES, replay_archive
+from trawlnet.captures.shared_archive import LOGS, Listed, archived_lines, body_damage, log_name
 from trawlnet.engine.task import Task
-from trawlnet.sink.capture import Capture, Hop, Link
-from trawlnet.sink.capture_archive import LOGS, Listed, archived_lines, body_damage, log_name
-from trawlnet.sink.capture_part import WARC, ComposedLog, Writing, capture_form, part_path
-from trawlnet.sink.errors import SinkError
-from trawlnet.sink.objects import FolderObjects
-from trawlnet.sink.replay_archive import CDXJ, EDGES, PAGES, replay_archive
+from trawlnet.storage.errors import SinkError
+from trawlnet.storage.objects import FolderObjects
 
 AT_US = 1_700_000_000_000_000
 PARTS = ("s000-00000001.000001", "s001-00000002.000001")

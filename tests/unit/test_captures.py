@@ -21,18 +21,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from trawlnet.captures import derived
+from trawlnet.captures import files as capture_files
+from trawlnet.captures.capture import Capture, Link
+from trawlnet.captures.discovery import open_discoveries
+from trawlnet.captures.files import INDEX, LOG, CaptureFiles, CaptureOptions
+from trawlnet.captures.line import CaptureLine, pack, unpack
+from trawlnet.captures.log import read_captures
+from trawlnet.captures.page_index import Checkpoint, PageIndex, Scopes
+from trawlnet.captures.replay import replay
+from trawlnet.captures.rows import PAGE_COLUMNS, csv_bytes, edge_rows, page_rows
+from trawlnet.captures.sink import CaptureSink
 from trawlnet.engine.task import Task
-from trawlnet.sink import capture_files, derived, files
-from trawlnet.sink.capture import Capture, Link
-from trawlnet.sink.capture_files import INDEX, LOG, CaptureFiles, CaptureOptions
-from trawlnet.sink.capture_line import CaptureLine, pack, unpack
-from trawlnet.sink.capture_log import read_captures
-from trawlnet.sink.capture_sink import CaptureSink
-from trawlnet.sink.discovery import open_discoveries
-from trawlnet.sink.errors import SinkBusy, SinkError
-from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex, Scopes
-from trawlnet.sink.replay import replay
-from trawlnet.sink.rows import PAGE_COLUMNS, csv_bytes, edge_rows, page_rows
+from trawlnet.storage import files
+from trawlnet.storage.errors import SinkBusy, SinkError
 
 URL = "https://site.test/a?b=1"
 BODY = b"<p>hello</p>"

@@ -9,7 +9,7 @@ from pathlib import Path
 OPENED = """
 import asyncio, os, sys
 from pathlib import Path
-from trawlnet.tables.open import opened
+from trawlnet.tables.clickhouse.open import opened
 
 async def look_around(seen):
     while True:

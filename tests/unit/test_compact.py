@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from made_segments import NOW, dids_in, make_block, write, writer_of
+from trawlnet.archive.compact import Compaction, compact, plan_compaction
 from trawlnet.archive.lookup import look_up
-from trawlnet.archive.segment import NoArchive, find_segments
+from trawlnet.archive.reader import NoArchive, find_segments
+from trawlnet.archive.segment_file import check
 from trawlnet.archive.tally import tally
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.archive.verify import verify_segment
-from trawlnet.crawlers.repos.compact import Compaction, compact, plan_compaction
-from trawlnet.sink.errors import SinkBusy
-from trawlnet.sink.segment_file import check
+from trawlnet.storage.errors import SinkBusy
 
 
 @pytest.fixture(autouse=True)

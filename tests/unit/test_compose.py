@@ -12,12 +12,12 @@ import pytest
 
 from fleet_run import dids_in_manifest
 from made_segments import make_block
+from trawlnet.archive.parts import part_bytes, path_of
+from trawlnet.archive.segment_file import check
 from trawlnet.fleet.compose import Composer
 from trawlnet.net.clock import SystemClock
-from trawlnet.sink.errors import SinkError
-from trawlnet.sink.objects import FolderObjects
-from trawlnet.sink.part import part_bytes, path_of
-from trawlnet.sink.segment_file import check
+from trawlnet.storage.errors import SinkError
+from trawlnet.storage.objects import FolderObjects
 
 
 @dataclass

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trawlnet.sink.capture import Capture
-from trawlnet.sink.counters import CounterCsv, count
+from trawlnet.captures.capture import Capture
+from trawlnet.captures.counters import CounterCsv, count
 
 
 def test_rows_come_every_ten_seconds_and_a_torn_one_is_cut(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.formats import dagcbor
-from trawlnet.formats.cid import RAW, Cid, cid_of
-from trawlnet.formats.dagjson import from_json, to_json
-from trawlnet.formats.malformed import Malformed
+from trawlnet.atproto import dagcbor
+from trawlnet.atproto.cid import RAW, Cid, cid_of
+from trawlnet.atproto.dagjson import from_json, to_json
+from trawlnet.malformed import Malformed
 
 LINKS = st.builds(cid_of, st.binary(max_size=4), st.sampled_from([0x71, RAW]))
 VALUES = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 from tests.dashboard_run import lane, table_of
 
-from trawlnet.cli.dashboard_fleet import merged, shard_row, speed_and_eta, standing_of, state_of
+from trawlnet.cli.dashboard.fleet import merged, shard_row, speed_and_eta, standing_of, state_of
 from trawlnet.engine.control import Control
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.partition import bucket_of, owner_of
@@ -17,8 +17,8 @@ from trawlnet.fleet.history import figures_of
 from trawlnet.fleet.telling import heed, unpacked
 from trawlnet.observe.dashboard.place import Standing
 from trawlnet.observe.lane_table import LaneTable
-from trawlnet.store.redis_fleet import Heard, Plan, Word
-from trawlnet.store.redis_window import Wishes
+from trawlnet.stores.redis.fleet.shards import Heard, Plan, Word
+from trawlnet.stores.redis.window import Wishes
 
 ROW = {
     "token": "s000-00000001", "version": 1, "node": "n", "pid": 7, "dry": False, "draining": False,

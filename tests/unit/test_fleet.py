@@ -19,8 +19,8 @@ from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Seen, _Watch, is_done
 from trawlnet.fleet.tenure import Tenure
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.errors import Fenced
-from trawlnet.store.redis_fleet import Beat, Claim, Plan, Word
+from trawlnet.stores.errors import Fenced
+from trawlnet.stores.redis.fleet.shards import Beat, Claim, Plan, Word
 
 PLAN = Plan(version=4, run=2, shards=2, word=Word.RUN)
 

@@ -10,7 +10,7 @@ from trawlnet.engine.ports import Counts
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.supervise import Seen
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.redis_fleet import Plan
+from trawlnet.stores.redis.fleet.shards import Plan
 
 
 def seen(**started: int) -> Seen:

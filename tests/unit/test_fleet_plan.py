@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from program import at_once, trawlnet
 from trawlnet.fleet.plan import Assumptions, Host, forecast, read_hosts, slowest
-from trawlnet.tables.registry import Source, Terms, open_registry
+from trawlnet.tables.registry.registry import Source, Terms, open_registry
 
 USUAL = Assumptions()
 sizes = st.lists(st.integers(0, 5000), min_size=1, max_size=30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from trawlnet.net.framing import Framing, Overhead, framing_of, is_folded, is_idle_tls
+from trawlnet.net.client.framing import Framing, Overhead, framing_of, is_folded, is_idle_tls
 
 LONGEST = 1000
 

@@ -14,7 +14,7 @@ from yarl import URL
 from clients import Visit, visit
 from hostile_server import Exchange
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.dial import GuardedResolver, Pools, permitted
+from trawlnet.net.client.dial import GuardedResolver, Pools, permitted
 from trawlnet.net.guard import Guard, Refused, address_verdict
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble

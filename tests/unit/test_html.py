@@ -9,15 +9,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trawlnet.formats.charset import as_utf8, codec_of
-from trawlnet.formats.html import LinkChoice, Page, read_page
-from trawlnet.formats.htmlcost import affordable
-from trawlnet.formats.robotstag import RobotsWords, robots_words
-from trawlnet.formats.url import Keys
 from trawlnet.sim.habits import Habit
 from trawlnet.sim.web.links import links
 from trawlnet.sim.web.page import answer, wording
 from trawlnet.sim.web.plan import Node, Site
+from trawlnet.webpage.charset import as_utf8, codec_of
+from trawlnet.webpage.html import LinkChoice, Page, read_page
+from trawlnet.webpage.html_cost import affordable
+from trawlnet.webpage.robots_tag import RobotsWords, robots_words
+from trawlnet.webpage.url import Keys
 
 URL = "http://example.com/docs/page.html"
 CHOICE = LinkChoice(agent="trawlnet")

@@ -16,9 +16,9 @@ from certificates import self_signed
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, hostile
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.answer import Limits, Response
+from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.dial import GuardedResolver, Pools
 from trawlnet.net.clock import SystemClock
-from trawlnet.net.dial import GuardedResolver, Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.trouble import Trouble, Unresolved

@@ -22,7 +22,7 @@ from certificates import self_signed
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, Script
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.answer import Limits, Response, outcome_of
+from trawlnet.net.client.answer import Limits, Response, outcome_of
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http

@@ -20,8 +20,8 @@ from certificates import self_signed
 from clients import AGENT, CountedTurns
 from hostile_positions import HONEST, POSITIONS, positions_served
 from trawlnet.engine.outcome import Reason
-from trawlnet.net import framing
-from trawlnet.net.answer import Limits, Response
+from trawlnet.net.client import framing
+from trawlnet.net.client.answer import Limits, Response
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http

@@ -18,9 +18,9 @@ from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.agent import user_agent
-from trawlnet.net.answer import Limits, Response, Stream, outcome_of
+from trawlnet.net.client.answer import Limits, Response, Stream, outcome_of
+from trawlnet.net.client.dial import Pools
 from trawlnet.net.clock import SystemClock
-from trawlnet.net.dial import Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.trouble import Trouble

@@ -10,7 +10,7 @@ import pytest
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, Script, hostile
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.answer import Limits, Response
+from trawlnet.net.client.answer import Limits, Response
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard, Refused
 from trawlnet.net.http import Http

@@ -12,9 +12,9 @@ import uvloop
 from clients import Visit, visit
 from hostile_server import Exchange
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.answer import Limits
-from trawlnet.net.connection import Connection
-from trawlnet.net.lowwater import LowWater
+from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.connection import Connection
+from trawlnet.net.client.low_water import LowWater
 from trawlnet.net.trouble import Trouble
 
 LOOPS = pytest.mark.parametrize(

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.crawlers.ids.adaptive import AdaptivePilot
-from trawlnet.crawlers.ids.ceiling import Ceiling, Pace
-from trawlnet.crawlers.ids.combs import Comb
-from trawlnet.crawlers.ids.concurrency import Concurrency
+from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, Pace
+from trawlnet.crawlers.ids.adaptive.combs import Comb
+from trawlnet.crawlers.ids.adaptive.concurrency import Concurrency
+from trawlnet.crawlers.ids.adaptive.embargo import Embargo
+from trawlnet.crawlers.ids.adaptive.gap_search import GapSearch
+from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.adaptive.outage import Outage
+from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
+from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.embargo import Embargo
-from trawlnet.crawlers.ids.gapsearch import GapSearch
-from trawlnet.crawlers.ids.head import Head
-from trawlnet.crawlers.ids.outage import Outage
+from trawlnet.crawlers.ids.model import Answer, Ask, Mark, Purpose, Verdict
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.crawlers.ids.retries import Tries, Waiting
-from trawlnet.crawlers.ids.walk import Walk
-from trawlnet.crawlers.ids.words import Answer, Ask, Mark, Purpose, Verdict
 
 INF = float("inf")
 

@@ -9,13 +9,13 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.ids.api import api_headers, read_anchor
+from trawlnet.crawlers.ids.api.api import api_headers, read_anchor
+from trawlnet.crawlers.ids.api.json_preset import plain_api
+from trawlnet.crawlers.ids.api.pgcr_preset import PGCR
+from trawlnet.crawlers.ids.api.presets import api_of, base_of
 from trawlnet.crawlers.ids.config import IdsConfig, manners
-from trawlnet.crawlers.ids.pgcr import PGCR
-from trawlnet.crawlers.ids.plain import plain_api
-from trawlnet.crawlers.ids.presets import api_of, base_of
-from trawlnet.crawlers.ids.words import Verdict
-from trawlnet.net.answer import Response
+from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.net.client.answer import Response
 from trawlnet.sim.ids.bodies import Report, error, item, pgcr, proxy_page
 
 ID = 15_000_000_007

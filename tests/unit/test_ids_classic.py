@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.crawlers.ids.classic import NO_LAG, Reading, Setting, Strategy, classic_law
-from trawlnet.crawlers.ids.classic_pilot import ClassicPilot
+from trawlnet.crawlers.ids.classic.counters import Counters
+from trawlnet.crawlers.ids.classic.law import NO_LAG, Reading, Setting, Strategy, classic_law
+from trawlnet.crawlers.ids.classic.pilot import ClassicPilot
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.counters import Counters
-from trawlnet.crawlers.ids.words import Answer, Ask, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, Ask, Mark, Purpose, Verdict
 
 MANY = 1_000_000  # Workers: enough to see a share of them to six digits.
 

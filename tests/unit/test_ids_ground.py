@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from trawlnet.crawlers.ids.crossings import Crossings
-from trawlnet.crawlers.ids.ground import (
+from trawlnet.crawlers.ids.adaptive.crossings import Crossings
+from trawlnet.crawlers.ids.adaptive.survey import (
     ISLAND,
     Ground,
     asked_every,
@@ -17,11 +17,11 @@ from trawlnet.crawlers.ids.ground import (
     step_asked,
     survey_rate,
 )
-from trawlnet.crawlers.ids.marks import span_of
-from trawlnet.crawlers.ids.position import position_of
-from trawlnet.crawlers.ids.walk import Walk
-from trawlnet.crawlers.ids.words import Entry, Mark, Purpose
-from trawlnet.store.spans import Span, overlay
+from trawlnet.crawlers.ids.adaptive.walk import Walk
+from trawlnet.crawlers.ids.ledger.position import position_of
+from trawlnet.crawlers.ids.ledger.span_codec import span_of
+from trawlnet.crawlers.ids.model import Entry, Mark, Purpose
+from trawlnet.stores.spans import Span, overlay
 
 Exists = Callable[[int], bool | None]
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.made_reports import CHARACTER, MEMBER, entry, flat, report, value, weapon, wrapped
 
-from trawlnet.crawlers.ids import eras
-from trawlnet.crawlers.ids.processor import Malformed, is_raid, process, store_message
-from trawlnet.formats.instance import Instance, from_message
+from trawlnet.crawlers.ids.pgcr import eras
+from trawlnet.crawlers.ids.pgcr.processor import Malformed, is_raid, process, store_message
+from trawlnet.tables.instances.instance import Instance, from_message
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "pgcr"
 SCOURGE, LEVIATHAN, LAST_WISH = 548750096, 2693136601, 2122313384

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.crawlers.ids.marks import Miss
-from trawlnet.crawlers.ids.notes import DecisionFile, head_file
-from trawlnet.crawlers.ids.second import ChancePolicy, SecondChances
-from trawlnet.crawlers.ids.words import Answer, Decision, Entry, Mark, Verdict
+from trawlnet.crawlers.ids.ledger.notes import DecisionFile, head_file
+from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.ledger.span_codec import Miss
+from trawlnet.crawlers.ids.model import Answer, Decision, Entry, Mark, Verdict
 
 
 def chances(**policy: float) -> SecondChances:

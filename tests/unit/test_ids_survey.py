@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 
 from trawlnet.crawlers.ids.config import IdsConfig
-from trawlnet.crawlers.ids.marks import word_of
-from trawlnet.crawlers.ids.survey import survey_ids
-from trawlnet.crawlers.ids.words import Mark
-from trawlnet.store.lmdb_spans import SpanFile
-from trawlnet.store.spans import Span
+from trawlnet.crawlers.ids.ledger.span_codec import word_of
+from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.report_survey import survey_ids
+from trawlnet.stores.lmdb.spans import SpanFile
+from trawlnet.stores.spans import Span
 
 MARKS = (Mark.GAP, Mark.HOLE, Mark.EMBARGOED, Mark.MISSED)
 

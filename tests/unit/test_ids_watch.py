@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 from tests.program import PATIENCE
 from tests.servers import free_port, require
 
-from trawlnet.crawlers.ids.classic import NO_LAG, Reading
-from trawlnet.crawlers.ids.prometheus import PrometheusReader, points_of, queries, weighted
-from trawlnet.crawlers.ids.room import has_no_room
+from trawlnet.crawlers.ids.alerts import Figures, Watchman
+from trawlnet.crawlers.ids.classic.law import NO_LAG, Reading
+from trawlnet.crawlers.ids.classic.prometheus import PrometheusReader, points_of, queries, weighted
+from trawlnet.crawlers.ids.model import Answer, Ask, Entry, Mark, Purpose, Verdict
 from trawlnet.crawlers.ids.start import first_id, newest_found
-from trawlnet.crawlers.ids.watchman import Figures, Watchman
-from trawlnet.crawlers.ids.words import Answer, Ask, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.storing.spool_limit import has_no_room
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.observe.alert_shapes import Level
-from trawlnet.observe.ids import LAG_BUCKETS, STATUSES, Asked, IdsMeter
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.alerts.shapes import Level
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.ids import LAG_BUCKETS, STATUSES, Asked, IdsMeter
 from trawlnet.observe.recent import RecentCounts, RecentValues
 
 

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.net.inflate import Inflater, inflater_for
+from trawlnet.net.client.inflate import Inflater, inflater_for
 from trawlnet.net.trouble import Garbled, Truncated
 from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from servers import require_package
-from trawlnet.formats import k256
-from trawlnet.formats.keys import ORDER, Curve, PrivateKey, PublicKey, public_key
-from trawlnet.formats.malformed import Malformed
+from trawlnet.atproto.identity import k256
+from trawlnet.atproto.identity.keys import ORDER, Curve, PrivateKey, PublicKey, public_key
+from trawlnet.malformed import Malformed
 
 N = ORDER[Curve.K256]
 SIGNER = PrivateKey(Curve.K256, 77_777)

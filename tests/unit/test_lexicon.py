@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from trawlnet.atproto.lexicon.schema import Lexicon, parse_lexicon, record_problem
+from trawlnet.atproto.lexicon.strings import graphemes, string_problem
+from trawlnet.atproto.syntax import AtUri
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.pds.lexicon_files import load_lexicons
-from trawlnet.crawlers.pds.routing import Fate, Routes
-from trawlnet.formats.lexicon import Lexicon, parse_lexicon, record_problem
-from trawlnet.formats.lexiconstring import graphemes, string_problem
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.syntax import AtUri
+from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.records.routing import Fate, Routes
+from trawlnet.malformed import Malformed
 from trawlnet.sim.pds.model import about_eprint, eprint
-from trawlnet.tables.scanned_rows import Table
+from trawlnet.tables.scanned.rows import Table
 
 NSID = "com.example.thing"
 CID = "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"

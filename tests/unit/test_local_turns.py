@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest import approx
 
-from trawlnet.crawlers.web.local_turns import LocalTurns, TellingWaits
+from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim

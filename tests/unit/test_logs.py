@@ -21,8 +21,8 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.logs import LogLimits, logging_to, warnings_to
-from trawlnet.store.memory import MemoryStore
+from trawlnet.observe.logs.writer import LogLimits, logging_to, warnings_to
+from trawlnet.stores.memory import MemoryStore
 
 HOSTILE = "\x1b[2J\r\n{}%s\u202e\ud800" + "z" * 100_000
 
@@ -193,7 +193,7 @@ def test_afterwards_logging_is_as_it_was_before(tmp_path: Path, said: list[str])
 
 def test_a_command_without_a_log_tells_warnings_in_short_lines(said: list[str]) -> None:
     with warnings_to(said.append):
-        log = logging.getLogger("trawlnet.sink.x")
+        log = logging.getLogger("trawlnet.archive.x")
         log.info("segment finalised", extra={"path": "a"})
         log.warning("segment damaged", extra={"path": "a@64", "error": "cut off"})
         logging.getLogger("lib").warning("of no interest")
@@ -203,7 +203,7 @@ def test_a_command_without_a_log_tells_warnings_in_short_lines(said: list[str]) 
 def test_a_process_without_a_workspace_logs_the_same_lines_to_stderr() -> None:
     code = """
 import logging
-from trawlnet.observe.logs import log_to_stderr
+from trawlnet.observe.logs.writer import log_to_stderr
 log_to_stderr()
 logging.getLogger("trawlnet.x").info("shard owns", extra={"shard": 3})
 """

@@ -21,12 +21,12 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe import catalogue as names
-from trawlnet.observe import exporter
-from trawlnet.observe.exporter import MetricsAddressError, parse_address, serving_metrics
-from trawlnet.observe.families import Tally, histogram
-from trawlnet.observe.metrics import DURATION_BUCKETS, Metrics, Scrape, StatusClass
-from trawlnet.store.memory import MemoryStore
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics import exporter
+from trawlnet.observe.metrics.crawl import DURATION_BUCKETS, Metrics, Scrape, StatusClass
+from trawlnet.observe.metrics.exporter import MetricsAddressError, parse_address, serving_metrics
+from trawlnet.observe.metrics.families import Tally, histogram
+from trawlnet.stores.memory import MemoryStore
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 NASTY = 'evil"} 1\ntrawlnet_workers{crawler="x"} 99'

@@ -2,10 +2,10 @@
 
 import pytest
 
-from trawlnet.formats import dagcbor
-from trawlnet.formats.cid import cid_of
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.mst import build_tree, key_height, parse_node, walk_tree
+from trawlnet.atproto import dagcbor
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.mst import build_tree, key_height, parse_node, walk_tree
+from trawlnet.malformed import Malformed
 
 LEAF = cid_of(b"leaf")
 # Keys by the height they stand at, in order.

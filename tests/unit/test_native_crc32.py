@@ -13,9 +13,9 @@ import pytest
 from extractors import HAS_NATIVE, needs_native
 
 if HAS_NATIVE:
-    from trawlnet.formats import _native
+    from trawlnet.native import _repo
 
-SOURCE = Path(__file__).parents[2] / "src" / "trawlnet" / "formats" / "native" / "crc32.c"
+SOURCE = Path(__file__).parents[2] / "src" / "trawlnet" / "native" / "hash" / "crc32.c"
 WAYS = ["crc32", "crc32_portable"]
 
 
@@ -24,7 +24,7 @@ WAYS = ["crc32", "crc32_portable"]
 def test_any_run_of_bytes_has_zlibs_crc(way: str) -> None:
     rng = Random(0)
     data = rng.randbytes(5000)
-    crc = getattr(_native, way)
+    crc = getattr(_repo, way)
     # Each length up to some strides, at each place in a register's width.
     spans = [(n % 16, n) for n in range(300)]
     spans += [(rng.randrange(1000), rng.randrange(4000)) for _ in range(500)]
@@ -39,7 +39,7 @@ def test_any_run_of_bytes_has_zlibs_crc(way: str) -> None:
 def test_runs_of_equal_bytes_have_zlibs_crc(way: str) -> None:
     for byte in (b"\0", b"\x80", b"\xff"):
         for length in (0, 1, 15, 16, 63, 64, 65, 127, 128, 4096):
-            assert getattr(_native, way)(byte * length) == zlib.crc32(byte * length)
+            assert getattr(_repo, way)(byte * length) == zlib.crc32(byte * length)
 
 
 @needs_native
@@ -49,7 +49,7 @@ def test_pieces_one_after_the_other_have_the_crc_of_the_whole(way: str) -> None:
     data, crc = rng.randbytes(3000), 0
     cuts = [0, *sorted(rng.sample(range(3000), 20)), 3000]
     for start, end in pairwise(cuts):
-        crc = getattr(_native, way)(data[start:end], crc)
+        crc = getattr(_repo, way)(data[start:end], crc)
     assert crc == zlib.crc32(data)
 
 

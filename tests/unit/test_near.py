@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.lmdb_pages import Checkpoint, PageIndex
-from trawlnet.sink.near import MOST_BITS, Near
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.near_duplicates import MOST_BITS, Near
+from trawlnet.captures.page_index import Checkpoint, PageIndex
 
 WORD = st.integers(0, 2**64 - 1)
 

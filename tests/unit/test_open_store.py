@@ -9,8 +9,8 @@ import pytest
 
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
-from trawlnet.store.errors import StoreError
-from trawlnet.store.open import open_store
+from trawlnet.stores.errors import StoreError
+from trawlnet.stores.open import open_store
 
 
 def test_to_look_at_a_crawl_that_never_began_begins_none(tmp_path: Path) -> None:

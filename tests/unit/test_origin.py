@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.formats.origin import Refusal, canonical_origin
+from trawlnet.webpage.origin import Refusal, canonical_origin
 
 
 @pytest.mark.parametrize(

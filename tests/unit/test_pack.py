@@ -11,12 +11,19 @@ import pytest
 from tests.extractors import HAS_NATIVE, needs_native
 from tests.made_repos import DID, REV, make_car, make_record
 
-from trawlnet.formats import accelerator, rca, repoblock, repoblock_plain
-from trawlnet.formats.repocontent import ExtractOptions, Packed, PackJob, RepoError, RepoErrorKind
+from trawlnet.archive.format import rca, repoblock, repoblock_plain
+from trawlnet.archive.format.content import (
+    ExtractOptions,
+    Packed,
+    PackJob,
+    RepoError,
+    RepoErrorKind,
+)
+from trawlnet.native import loader
 
 MIB = 1 << 20
 OPTIONS = ExtractOptions()
-AT_ONCE = getattr(accelerator.native, "PACKED_AT_ONCE", 0)  # None is needed without it.
+AT_ONCE = getattr(loader.native, "PACKED_AT_ONCE", 0)  # None is needed without it.
 
 
 @pytest.fixture(params=["plain", "native"] if HAS_NATIVE else ["plain"])
@@ -139,7 +146,7 @@ def test_records_left_out_are_counted(backend: str) -> None:
     ],
 )
 def test_misshapen_jobs_are_an_error_and_the_encoder_goes_on(jobs: Any) -> None:
-    encoder = accelerator.block_encoder()(3)
+    encoder = loader.block_encoder()(3)
     good = (some_car(1), MIB, "", 0)
     with pytest.raises((TypeError, ValueError)):
         encoder.pack(True, False, (), MIB, MIB, jobs)
@@ -155,7 +162,7 @@ def test_misshapen_jobs_are_an_error_and_the_encoder_goes_on(jobs: Any) -> None:
 
 @needs_native
 def test_an_encoder_packs_for_one_thread_at_a_time() -> None:
-    encoder = accelerator.block_encoder()(19)
+    encoder = loader.block_encoder()(19)
     good = (some_car(3, 1500), 64 * MIB, "", 0)
     made: list[Any] = []
     worker = threading.Thread(

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from made_segments import dids_in, make_block
-from trawlnet.archive.objects import ObjectsError
+from trawlnet.archive.parts import BLOCKS, kept_of, segment_pieces
 from trawlnet.archive.verify import verify_segment
 from trawlnet.engine.task import Task
 from trawlnet.fleet.compose import groups
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.sink.errors import SinkError, SinkUnreachable
-from trawlnet.sink.objects import FolderObjects
-from trawlnet.sink.part import kept_of, segment_pieces
-from trawlnet.sink.parts import PartLimits, PartSink
-from trawlnet.store.errors import Fenced
+from trawlnet.storage.errors import SinkError, SinkUnreachable
+from trawlnet.storage.objects import FolderObjects
+from trawlnet.storage.part_sink import PartLimits, PartSink
+from trawlnet.storage.s3 import ObjectsError
+from trawlnet.stores.errors import Fenced
 
 DIDS = [f"did:plc:{letter * 24}" for letter in "abcdef"]
 
@@ -33,7 +33,7 @@ async def _may() -> None:
 
 
 def sink_in(folder: Path, size: int = 1 << 20, age: float = 30.0, may: Any = _may) -> PartSink:
-    return PartSink(FolderObjects(folder), "s001-7", SimClock(), PartLimits(size, age), may)
+    return PartSink(FolderObjects(folder), "s001-7", SimClock(), PartLimits(size, age), may, BLOCKS)
 
 
 def parts_in(folder: Path) -> dict[str, list[str]]:
@@ -43,7 +43,7 @@ def parts_in(folder: Path) -> dict[str, list[str]]:
 
 
 def _dids(path: Path) -> list[str]:
-    from trawlnet.archive.segment import open_segment
+    from trawlnet.archive.reader import open_segment
 
     segment = open_segment(path)
     with segment.open() as fd:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.net.patience import Alarm, Patience
+from trawlnet.net.client.patience import Alarm, Patience
 from trawlnet.sim.virtual import run_sim
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from trawlnet.crawlers.pds.build import open_kit, open_parts
 from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.crawlers.pds.presence import present, release_dead
-from trawlnet.observe.metrics import Metrics
+from trawlnet.crawlers.pds.scanning.presence import present, release_dead
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry import Registry, Source, Terms, open_registry
+from trawlnet.tables.registry.registry import Registry, Source, Terms, open_registry
 
 NOW, LEASE = 1_800_000_000.0, 120.0
 A, B = "https://a.pds-world.net", "https://b.pds-world.net"

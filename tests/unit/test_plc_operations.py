@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trawlnet.atproto.identity.plc import fold_log, parse_log_line
+from trawlnet.atproto.identity.plc_chain import Link, fold_links
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,
     by_did,
@@ -17,9 +19,7 @@ from trawlnet.crawlers.atproto.operations import (
     plain_head,
     read_line,
 )
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.plc import fold_log, parse_log_line
-from trawlnet.formats.plcchain import Link, fold_links
+from trawlnet.malformed import Malformed
 
 LOGS = Path(__file__).parents[2].parent / "shared" / "fixtures" / "plc"
 

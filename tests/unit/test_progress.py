@@ -23,14 +23,14 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.block import block
 from trawlnet.observe.lanes import LaneCondition, shown
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 from trawlnet.observe.progress import LaneLook, Phase, Progress, Snapshot
-from trawlnet.observe.render import duration, json_line, plain_line, size
-from trawlnet.observe.view import Style, showing
+from trawlnet.observe.terminal.block import block
+from trawlnet.observe.terminal.render import duration, json_line, plain_line, size
+from trawlnet.observe.terminal.view import Style, showing
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.memory import MemoryStore
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J[bold red]x[/]\r\n\u202egro.live\u0301\ud800" + "a" * 5000
 

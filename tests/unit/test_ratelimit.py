@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from trawlnet.net.ratelimit import wait_from
+from trawlnet.net.rate_limit import wait_from
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 LONGEST = 3600.0

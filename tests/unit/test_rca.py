@@ -8,7 +8,8 @@ from zlib import crc32
 import pytest
 import zstandard
 
-from trawlnet.formats import rca, rcaindex
+from trawlnet.archive.format import index as rcaindex
+from trawlnet.archive.format import rca
 
 HEADER = rca.Header(created_at_us=0x0102030405060708, repo_count=3, index_offset=0x1000)
 # Written out by hand from the format's tables.

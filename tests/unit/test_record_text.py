@@ -10,7 +10,7 @@ import pytest
 
 from extractors import BACKENDS, Extract, records_of
 from made_repos import field, make_car, text
-from trawlnet.formats.repocontent import DropReason, ExtractOptions
+from trawlnet.archive.format.content import DropReason, ExtractOptions
 
 # Each is the first or last of its kind: of leads by length, and of what may follow which lead.
 EDGES = bytes.fromhex(

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from trawlnet.crawlers.atproto.serviceauth import AuthError
-from trawlnet.crawlers.pds.web.answers import _ERRORS
-from trawlnet.crawlers.pds.web.app import _ROUTES
-from trawlnet.crawlers.pds.web.page import packaged
-from trawlnet.crawlers.pds.web.register import Fault, State
-from trawlnet.observe.catalogue import REGISTRATIONS, REGISTRY_HOSTS, REGISTRY_REQUESTS
-from trawlnet.tables.registry_rules import Source, Status
+from trawlnet.crawlers.pds.site.answers import _ERRORS
+from trawlnet.crawlers.pds.site.app import _ROUTES
+from trawlnet.crawlers.pds.site.page import packaged
+from trawlnet.crawlers.pds.site.register import Fault, State
+from trawlnet.observe.metrics.catalogue import REGISTRATIONS, REGISTRY_HOSTS, REGISTRY_REQUESTS
+from trawlnet.tables.registry.rules import Source, Status
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "registry-api.md"
 DESCRIPTION = json.loads(packaged("openapi.json"))

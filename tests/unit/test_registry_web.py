@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from trawlnet.crawlers.pds.web.buckets import Buckets, neighbourhood
-from trawlnet.crawlers.pds.web.description import description
-from trawlnet.crawlers.pds.web.page import Figures, Notice, Search, overview, scans_by_hour
-from trawlnet.crawlers.pds.web.prompt import PromptBooks
-from trawlnet.crawlers.pds.web.register import domain_of
-from trawlnet.crawlers.pds.web.serving import desk_manners
+from trawlnet.crawlers.pds.site.buckets import Buckets, neighbourhood
+from trawlnet.crawlers.pds.site.description import description
+from trawlnet.crawlers.pds.site.page import Figures, Notice, Search, overview, scans_by_hour
+from trawlnet.crawlers.pds.site.prompt import PromptBooks
+from trawlnet.crawlers.pds.site.register import domain_of
+from trawlnet.crawlers.pds.site.serving import desk_manners
 from trawlnet.engine.rules import Manners
-from trawlnet.observe.report import chart
+from trawlnet.observe.reports import chart
 from trawlnet.tables.errors import TablesUnreachable
-from trawlnet.tables.registry_browse import Browsed, Wish
-from trawlnet.tables.registry_rules import PdsRow, Source, Status
-from trawlnet.tables.registry_stats import HourlyScans, Stats
+from trawlnet.tables.registry.browse import Browsed, Wish
+from trawlnet.tables.registry.rules import PdsRow, Source, Status
+from trawlnet.tables.registry.stats import HourlyScans, Stats
 
 NOW = 1_800_000_000.0
 NO_STATS = Stats(0, 0, 0, 0, 0, 0, {}, {}, {}, {}, [], {})

@@ -7,16 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trawlnet.formats import dagcbor
-from trawlnet.formats.base58 import decode_base58, encode_base58
-from trawlnet.formats.car import Block, read_frames, read_header, write_car
-from trawlnet.formats.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
-from trawlnet.formats.commit import Commit, parse_commit
-from trawlnet.formats.diddoc import pds_endpoint, signing_key
-from trawlnet.formats.keys import Curve, PrivateKey, parse_did_key, parse_multikey
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.mst import build_tree, key_height
-from trawlnet.formats.plc import (
+from trawlnet.atproto import dagcbor
+from trawlnet.atproto.car import Block, read_frames, read_header, write_car
+from trawlnet.atproto.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
+from trawlnet.atproto.commit import Commit, parse_commit
+from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
+from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
+from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key, parse_multikey
+from trawlnet.atproto.identity.plc import (
     LogEntry,
     check_log,
     did_of_genesis,
@@ -25,10 +23,12 @@ from trawlnet.formats.plc import (
     parse_log_line,
     sign_operation,
 )
-from trawlnet.formats.repo import build_repo, verify_repo
-from trawlnet.formats.syntax import is_did, is_nsid, is_record_key, is_tid, split_path
-from trawlnet.formats.tid import tid, tid_time_us
-from trawlnet.formats.varint import encode_varint, read_varint
+from trawlnet.atproto.mst import build_tree, key_height
+from trawlnet.atproto.repo import build_repo, verify_repo
+from trawlnet.atproto.syntax import is_did, is_nsid, is_record_key, is_tid, split_path
+from trawlnet.atproto.tid import tid, tid_time_us
+from trawlnet.atproto.varint import encode_varint, read_varint
+from trawlnet.malformed import Malformed
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 KEY = PrivateKey(Curve.P256, 1234567)

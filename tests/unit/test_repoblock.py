@@ -12,11 +12,11 @@ import pytest
 
 from extractors import BACKENDS, FIXTURES, Extract, needs_fixtures, records_of
 from made_repos import DID, ODD_RECORDS, REV, SOME_CID, field, make_car, make_record
-from trawlnet.formats import rca, repoblock
-from trawlnet.formats.dagcbor import encode, head
-from trawlnet.formats.keys import Curve, PrivateKey
-from trawlnet.formats.repo import build_repo
-from trawlnet.formats.repocontent import DROP_REASONS, ERROR_KINDS, DropReason, ExtractOptions
+from trawlnet.archive.format import rca, repoblock
+from trawlnet.archive.format.content import DROP_REASONS, ERROR_KINDS, DropReason, ExtractOptions
+from trawlnet.atproto.dagcbor import encode, head
+from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.repo import build_repo
 
 LIKE = encode({"$type": "app.bsky.feed.like"})
 
@@ -28,7 +28,7 @@ def extract(request: pytest.FixtureRequest) -> Extract:
 
 
 def test_the_c_code_numbers_errors_and_drops_as_python_does() -> None:
-    native = pytest.importorskip("trawlnet.formats._native")
+    native = pytest.importorskip("trawlnet.native._repo")
     assert len(ERROR_KINDS) + 1 == native.ERROR_KINDS
     assert len(DROP_REASONS) + 1 == native.DROP_REASONS
 

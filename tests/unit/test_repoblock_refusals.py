@@ -8,14 +8,14 @@ import pytest
 
 from extractors import BACKENDS, FIXTURES, UNVERIFIED, Extract, needs_fixtures, records_of, refusal
 from made_repos import DID, REV, SOME_CID, NoKey, field, make_car
-from trawlnet.formats import repoblock_plain
-from trawlnet.formats.car import Block, car_frame, car_header, write_car
-from trawlnet.formats.cid import Cid, cid_of
-from trawlnet.formats.commit import Commit
-from trawlnet.formats.dagcbor import encode, head
-from trawlnet.formats.mst import key_height
-from trawlnet.formats.repo import build_repo_of_blocks
-from trawlnet.formats.repocontent import DropReason, ExtractOptions, RepoError, RepoErrorKind
+from trawlnet.archive.format import repoblock_plain
+from trawlnet.archive.format.content import DropReason, ExtractOptions, RepoError, RepoErrorKind
+from trawlnet.atproto.car import Block, car_frame, car_header, write_car
+from trawlnet.atproto.cid import Cid, cid_of
+from trawlnet.atproto.commit import Commit
+from trawlnet.atproto.dagcbor import encode, head
+from trawlnet.atproto.mst import key_height
+from trawlnet.atproto.repo import build_repo_of_blocks
 
 LIKE = encode({"$type": "app.bsky.feed.like"})
 

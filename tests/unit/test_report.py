@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from trawlnet.observe.report.chart import Column, bars, columns, lines, table
-from trawlnet.observe.report.html import breakable, macros
-from trawlnet.observe.report.html import render as render_template
-from trawlnet.observe.report.numbers import number, short
-from trawlnet.observe.report.page import Report, Tile, render
+from trawlnet.observe.reports.chart import Column, bars, columns, lines, table
+from trawlnet.observe.reports.html import breakable, macros
+from trawlnet.observe.reports.html import render as render_template
+from trawlnet.observe.reports.numbers import number, short
+from trawlnet.observe.reports.page import Report, Tile, render
 
-SHARED = "trawlnet.observe.report"
+SHARED = "trawlnet.observe.reports"
 
 EVIL = "<script>alert('x')</script>\" onload=\"boom"
 

@@ -14,16 +14,16 @@ from pydantic import ValidationError
 
 from trawlnet.crawlers.atproto.answers import error_outcome, speaks_for_account
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.repos.accounts.visit_planner import Claim
 from trawlnet.crawlers.repos.build import open_parts, reading_threads
-from trawlnet.crawlers.repos.claims import Claim
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
 from trawlnet.crawlers.repos.sources import share_before
 from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, did_of, read_task
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.answer import Response
+from trawlnet.net.client.answer import Response
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 
 PDS = "https://pds.example"
 REPOS = Listing(Listed.REPOS, PDS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.crawlers.repos.bodies import Bodies
-from trawlnet.formats.repoblock import Buffer
+from trawlnet.archive.format.repoblock import Buffer
+from trawlnet.crawlers.repos.visiting.bodies import Bodies
 
 LARGE = 1 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from trawlnet.crawlers.repos.budget import FIRST_BYTES, MemoryBudget, Ticket
+from trawlnet.crawlers.repos.visiting.memory import FIRST_BYTES, MemoryBudget, Ticket
 from trawlnet.sim.virtual import run_sim
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from made_repos import DID, make_car
-from trawlnet.crawlers.repos import making, visit
-from trawlnet.crawlers.repos.budget import MemoryBudget
+from trawlnet.atproto.dagcbor import encode
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.making import (
+from trawlnet.crawlers.repos.visiting import packing, visit
+from trawlnet.crawlers.repos.visiting.memory import MemoryBudget
+from trawlnet.crawlers.repos.visiting.packing import (
     Reading,
     Recipe,
     Refused,
@@ -27,7 +28,6 @@ from trawlnet.crawlers.repos.making import (
 )
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.outcome import Reason
-from trawlnet.formats.dagcbor import encode
 from trawlnet.net.clock import SystemClock
 
 WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
@@ -37,7 +37,7 @@ MB = 1 << 20
 @pytest.fixture(autouse=True)
 def as_if_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain twin reads the same, and is never asked to on the loop."""
-    monkeypatch.setattr(making, "backend", lambda: "native")
+    monkeypatch.setattr(packing, "backend", lambda: "native")
 
 
 def unsigned(**more: object) -> Recipe:
@@ -102,7 +102,7 @@ def test_little_is_read_on_the_event_loop_and_nothing_that_takes_long(
     assert room is not None
     found = read(car, unsigned(), room)
     assert isinstance(found, Refused) and found.cramped
-    monkeypatch.setattr(making, "backend", lambda: "plain")
+    monkeypatch.setattr(packing, "backend", lambda: "plain")
     assert room_at_once(car, unsigned()) is None
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trawlnet.crawlers.repos.heap import steady_heap
+from trawlnet.crawlers.repos.visiting.heap import steady_heap
 
 # In a process of its own: the setting lasts. Pieces of growing size, each let go before the next,
 # teach an unset heap to keep them; small ones in between, which stay, pin it down.
@@ -15,7 +15,7 @@ KEPT = """
 import sys
 from pathlib import Path
 from resource import getpagesize
-from trawlnet.crawlers.repos.heap import steady_heap
+from trawlnet.crawlers.repos.visiting.heap import steady_heap
 
 def in_use():
     return int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()

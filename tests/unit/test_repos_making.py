@@ -7,8 +7,12 @@ from dataclasses import replace
 import pytest
 
 from made_repos import DID, REV
+from trawlnet.atproto.car import write_car
+from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
-from trawlnet.crawlers.repos.making import (
+from trawlnet.crawlers.repos.visiting.packing import (
     Doubt,
     Reading,
     Refused,
@@ -20,10 +24,6 @@ from trawlnet.crawlers.repos.making import (
     usual_room,
 )
 from trawlnet.engine.outcome import Reason
-from trawlnet.formats.car import write_car
-from trawlnet.formats.dagcbor import encode
-from trawlnet.formats.keys import Curve, PrivateKey
-from trawlnet.formats.repo import build_repo_of_blocks
 
 KEY, OTHER = PrivateKey(Curve.K256, 7), PrivateKey(Curve.P256, 8)
 OWNER = Whose(DID, "https://pds.example", KEY.public.did_key, 1_760_000_000_000_000)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from trawlnet.crawlers.repos.accounts.rates import PdsRates, rate_for
+from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.config import ReposConfig, manners
-from trawlnet.crawlers.repos.rates import PdsRates, rate_for
-from trawlnet.crawlers.repos.residents import NotedResidents
 from trawlnet.engine.gate import Gate
 from trawlnet.net.clock import SystemClock
-from trawlnet.store.lmdb_notes import Notes, open_notes
+from trawlnet.stores.lmdb.notes import Notes, open_notes
 
 CONFIG = ReposConfig(default_pds_rps=5)
 

@@ -17,11 +17,14 @@ import pytest
 from clients import Visit, visit
 from hostile_server import Exchange, Script
 from made_repos import DID, make_car
-from trawlnet.crawlers.repos.bodies import Bodies
-from trawlnet.crawlers.repos.budget import FIRST_BYTES, MemoryBudget
+from trawlnet.archive.format import repoblock_plain
+from trawlnet.archive.format.repoblock import Buffer, extract
+from trawlnet.atproto.dagcbor import encode
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.fetching import Room, fetch_repo
-from trawlnet.crawlers.repos.making import (
+from trawlnet.crawlers.repos.visiting.bodies import Bodies
+from trawlnet.crawlers.repos.visiting.fetching import Room, fetch_repo
+from trawlnet.crawlers.repos.visiting.memory import FIRST_BYTES, MemoryBudget
+from trawlnet.crawlers.repos.visiting.packing import (
     Reading,
     Recipe,
     Refused,
@@ -32,12 +35,9 @@ from trawlnet.crawlers.repos.making import (
     recipe,
     usual_room,
 )
-from trawlnet.crawlers.repos.spill import Spills
+from trawlnet.crawlers.repos.visiting.spill import Spills
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.formats import repoblock_plain
-from trawlnet.formats.dagcbor import encode
-from trawlnet.formats.repoblock import Buffer, extract
-from trawlnet.net.answer import Limits
+from trawlnet.net.client.answer import Limits
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 NO_ROOM = 1

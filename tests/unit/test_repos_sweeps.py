@@ -11,25 +11,25 @@ from typing import Any, cast
 import pytest
 
 from made_segments import make_block
+from trawlnet.archive.sink import SegmentSink
 from trawlnet.crawlers.atproto.identity import resolve
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.reachable import check_reachable
-from trawlnet.crawlers.repos import claims
-from trawlnet.crawlers.repos.archived import Archived, count_archived
-from trawlnet.crawlers.repos.claims import Census, Claim
+from trawlnet.crawlers.repos.accounts import visit_planner
+from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.recheck import Rescue, reopen, stranded
+from trawlnet.crawlers.repos.accounts.visit_planner import Census, Claim
+from trawlnet.crawlers.repos.catalogue import Archived, count_archived
 from trawlnet.crawlers.repos.handler import ReposHandler
-from trawlnet.crawlers.repos.identity import Identity
 from trawlnet.crawlers.repos.listing import HostRules
-from trawlnet.crawlers.repos.recheck import Rescue, reopen, stranded
 from trawlnet.crawlers.repos.work import LeftOut, Listed, Listing, RepoVisit, did_of, read_task
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.net.trouble import Trouble
 from trawlnet.sim.virtual import SimClock
-from trawlnet.sink.segments import SegmentSink
-from trawlnet.store.lmdb_notes import open_notes
-from trawlnet.store.memory import MemoryStore
+from trawlnet.stores.lmdb.notes import open_notes
+from trawlnet.stores.memory import MemoryStore
 
 DIDS = ["did:plc:" + letter * 24 for letter in "abcd"]
 DEAD, ALIVE, PLC = "https://dead.example", "https://alive.example", "https://plc.example"
@@ -150,7 +150,7 @@ def test_an_account_is_visited_where_it_lives_whoever_lists_it() -> None:
 
 
 def test_only_so_many_are_put_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "LEFT_OUT_AT_MOST", 2)
+    monkeypatch.setattr(visit_planner, "LEFT_OUT_AT_MOST", 2)
 
     async def run() -> None:
         known = census(SomeMirror(dict.fromkeys(DIDS, "")))

@@ -7,11 +7,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from trawlnet.formats.robots import ALLOW_ALL, MAX_ROBOTS, RobotsRules, parse_robots, product_token
-from trawlnet.net.robots import RobotsPolicy, crawl_delay, is_fresh, next_entry, robots_from
 from trawlnet.sim.habits import Habit
 from trawlnet.sim.web.plan import Site
 from trawlnet.sim.web.robots import REDIRECTED_PATHS, Shape, robots, shape
+from trawlnet.webpage.robots import ALLOW_ALL, MAX_ROBOTS, RobotsRules, parse_robots, product_token
+from trawlnet.webpage.robots_answer import (
+    RobotsPolicy,
+    crawl_delay,
+    is_fresh,
+    next_entry,
+    robots_from,
+)
 
 AGENT = "trawlnet"
 DAY = 86_400.0

@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from full_disk import FullDisk
 from made_segments import NOW, dids_in, make_block, write, writer_of
 from trawlnet.archive.entries import Entry, EntryLog
-from trawlnet.archive.segment import find_segments, open_segment
+from trawlnet.archive.format import index as rcaindex
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import find_segments, open_segment
+from trawlnet.archive.segment_file import check
+from trawlnet.archive.sink import SegmentSink
 from trawlnet.archive.verify import verify_segment
 from trawlnet.engine.task import Task
-from trawlnet.formats import rca, rcaindex
-from trawlnet.sink.errors import SinkBusy, SinkError
-from trawlnet.sink.segment_file import check
-from trawlnet.sink.segments import SegmentSink
+from trawlnet.storage.errors import SinkBusy, SinkError
 
 HEADER = 64
 CREATED = bytes.fromhex("00401e18240a0600")  # 1,700,000,000 seconds in microseconds.

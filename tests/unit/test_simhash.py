@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.formats.simhash import NEAR, distance, simhash
+from trawlnet.webpage.simhash import NEAR, distance, simhash
 
 PROSE = "the quick brown fox jumps over a lazy dog while children read old books about rivers"
 WORDS = PROSE.split()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.formats.sitemap import Entry, read_sitemap
 from trawlnet.sim.habits import Habit
 from trawlnet.sim.web.plan import Site
 from trawlnet.sim.web.sitemap import INDEX, PARTS, listed, sitemap
+from trawlnet.webpage.sitemap import Entry, read_sitemap
 
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 

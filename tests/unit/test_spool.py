@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trawlnet.queues import spool_reader
+from trawlnet.queues.acks import LowWater, Position
+from trawlnet.queues.queue import QueueOptions, open_queue
+from trawlnet.queues.spool import Spool
+from trawlnet.queues.spool_files import SpoolDirectory
 from trawlnet.sim.virtual import run_sim
-from trawlnet.sink import spool_reader
-from trawlnet.sink.acks import LowWater, Position
-from trawlnet.sink.errors import SinkBusy, SinkError
-from trawlnet.sink.queue import QueueOptions, open_queue
-from trawlnet.sink.spool import Spool
-from trawlnet.sink.spool_files import SpoolDirectory
+from trawlnet.storage.errors import SinkBusy, SinkError
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from trawlnet.tables.relational import Statement
-from trawlnet.tables.sqlite import open_sqlite
+from trawlnet.tables.relational.database import Statement
+from trawlnet.tables.relational.sqlite import open_sqlite
 
 ROWS = Statement("rows", "SELECT a FROM t")
 

@@ -12,8 +12,8 @@ import pytest
 from trawlnet.engine.control import Control, Ending
 from trawlnet.fleet.standby import Dismissed, Office, Term
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.store.errors import Fenced
-from trawlnet.store.redis_fleet import Beat, Claim, Plan, Word
+from trawlnet.stores.errors import Fenced
+from trawlnet.stores.redis.fleet.shards import Beat, Claim, Plan, Word
 
 OFFICE = Office("redis://nowhere", "ids:", 10.0, 0)
 

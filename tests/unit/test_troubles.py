@@ -17,9 +17,7 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.alert_shapes import Alert
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.troubles import (
+from trawlnet.observe.alerts.rules import (
     DISK_LEAST,
     FAILURES,
     OVER,
@@ -30,8 +28,10 @@ from trawlnet.observe.troubles import (
     judged,
     what_to_tell,
 )
-from trawlnet.observe.watcher import Watcher
-from trawlnet.store.memory import MemoryStore
+from trawlnet.observe.alerts.shapes import Alert
+from trawlnet.observe.alerts.watcher import Watcher
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.stores.memory import MemoryStore
 
 CALM = Look("web", 1000.0, workable=10)
 GB = 1 << 30

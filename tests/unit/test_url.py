@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.url import Keys, Rewrite, request_url, resolve, split
+from trawlnet.malformed import Malformed
+from trawlnet.webpage.url import Keys, Rewrite, request_url, resolve, split
 
 KEYS = Keys()
 BASE = "https://example.com/docs/guide/page.html?x=1"

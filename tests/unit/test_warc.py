@@ -15,14 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
+from trawlnet.captures.capture import Capture, Hop
+from trawlnet.captures.files import CaptureFiles, CaptureOptions
+from trawlnet.captures.warc import cdxj, format
+from trawlnet.captures.warc.cdxj import merge_tail
+from trawlnet.captures.warc.files import WarcFiles
 from trawlnet.engine.task import Task
-from trawlnet.formats import warc
-from trawlnet.formats.surt import surt
-from trawlnet.sink import cdxj
-from trawlnet.sink.capture import Capture, Hop
-from trawlnet.sink.capture_files import CaptureFiles, CaptureOptions
-from trawlnet.sink.cdxj import merge_tail
-from trawlnet.sink.warc import WarcFiles
+from trawlnet.webpage.surt import surt
 
 HEADERS = [("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Content-Length", "9")]
 PAGE = Capture(
@@ -251,15 +250,15 @@ def test_nothing_a_server_says_breaks_a_record(
     tmp_path: Path, url: str, headers: list[tuple[str, str]], phrase: str, body: bytes
 ) -> None:
     path = tmp_path / "odd.warc.gz"
-    head = warc.response_head(200, phrase, headers, len(body))
-    digest = warc.payload_digest(body)
-    record_id = warc.UUID(int=1)
+    head = format.response_head(200, phrase, headers, len(body))
+    digest = format.payload_digest(body)
+    record_id = format.UUID(int=1)
     records = (
-        warc.info(record_id, 0.0, [("software", phrase)]),
-        warc.response(record_id, 0.0, url, head, body, digest),
-        warc.revisit(record_id, 0.0, url, head, warc.SAME_PAYLOAD, None),
+        format.info(record_id, 0.0, [("software", phrase)]),
+        format.response(record_id, 0.0, url, head, body, digest),
+        format.revisit(record_id, 0.0, url, head, format.SAME_PAYLOAD, None),
     )
-    path.write_bytes(b"".join(map(warc.gzip_member, records)))
+    path.write_bytes(b"".join(map(format.gzip_member, records)))
     with path.open("rb") as stream:
         found = [
             (record.rec_type, record.content_stream().read())

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from trawlnet.captures.page import Page
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.admission.budget import Budget
+from trawlnet.crawlers.web.admission.caps import Caps
+from trawlnet.crawlers.web.admission.policy import CapKey
 from trawlnet.crawlers.web.build import spool_options
-from trawlnet.crawlers.web.caps import Caps
 from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.known import stored_bodies
 from trawlnet.crawlers.web.plan import manners_of, reading_of, retry_of
-from trawlnet.crawlers.web.policy import CapKey
-from trawlnet.crawlers.web.proxies import Proxies
-from trawlnet.crawlers.web.recent import Recent
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
+from trawlnet.crawlers.web.visiting.known import stored_bodies
+from trawlnet.crawlers.web.visiting.proxies import Proxies
+from trawlnet.crawlers.web.visiting.recent_links import Recent
 from trawlnet.crawlers.web.work import PageVisit, changed_key, may_be_conditional, read_task
 from trawlnet.engine.task import Task
 from trawlnet.net.address import host_of, is_literal
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.web import LINK_FATES, WebMeter
-from trawlnet.sink.page import Page
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.web import LINK_FATES, WebMeter
 
 
 def test_a_link_is_news_once_and_again_only_when_it_is_nearer() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from trawlnet.crawlers.web.admission.policy import PAGE, CapKey, Policy
 from trawlnet.crawlers.web.config import WebConfig, keys_of, links_of
-from trawlnet.crawlers.web.policy import PAGE, CapKey, Policy
 from trawlnet.sim.web.traps import trap_page
 
 AGENT = "ResearchBot/1.0 (+https://example.org/contact)"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from trawlnet.captures.capture import Link
+from trawlnet.captures.files import LOG
+from trawlnet.captures.line import CaptureLine, Glance, glance, pack, unpack
+from trawlnet.captures.log import CaptureLog
 from trawlnet.crawlers.web.survey import log_bytes, survey_captures
-from trawlnet.sink.capture import Link
-from trawlnet.sink.capture_files import LOG
-from trawlnet.sink.capture_line import CaptureLine, Glance, glance, pack, unpack
-from trawlnet.sink.capture_log import CaptureLog
-from trawlnet.sink.errors import SinkError
+from trawlnet.storage.errors import SinkError
 
 PAGE = CaptureLine(
     batch=1,

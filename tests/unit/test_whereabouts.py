@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from trawlnet.crawlers.repos.identity import Identity
-from trawlnet.crawlers.repos.lookups import LookupSlots
-from trawlnet.crawlers.repos.whereabouts import Whereabouts
+from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.locator import Whereabouts
+from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason

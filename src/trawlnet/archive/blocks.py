@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from trawlnet.archive.format import rca
 from trawlnet.archive.remote import RangeFile
-from trawlnet.formats import rca
-from trawlnet.formats.checksum import crc32
-from trawlnet.formats.syntax import is_did
+from trawlnet.atproto.syntax import is_did
+from trawlnet.native.checksum import crc32
 
 File = int | RangeFile  # A file descriptor, or an object that is read by ranges.
 

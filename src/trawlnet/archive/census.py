@@ -10,9 +10,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from trawlnet.archive.entries import Entry
-from trawlnet.archive.segment import Damage, Place, Segment, read_entry
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import Damage, Place, Segment, read_entry
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
-from trawlnet.formats import rca
 
 
 class Version(NamedTuple):

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from trawlnet.archive.blocks import check_names, pread
-from trawlnet.archive.segment import Damage, Segment
-from trawlnet.formats import rca
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import Damage, Segment
 
 REPOS_IN_HEADER, REPOS_IN_FOOTER = 20, 12  # Where each counts its repositories.
 _LEAST_RECORD = 6  # Bytes of the two lengths before a key and its JSON.

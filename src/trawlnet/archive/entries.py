@@ -7,8 +7,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from trawlnet.formats import rca
-from trawlnet.formats.checksum import crc32
+from trawlnet.archive.format import rca
+from trawlnet.native.checksum import crc32
 
 COUNT = struct.Struct("<I")
 _LENGTH = struct.Struct("<H")

@@ -10,7 +10,8 @@ import msgspec
 
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.census import Version
-from trawlnet.archive.segment import (
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import (
     Damage,
     Place,
     Segment,
@@ -20,7 +21,6 @@ from trawlnet.archive.segment import (
 )
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
-from trawlnet.formats import rca
 
 _json = msgspec.json.Decoder(msgspec.Raw)
 

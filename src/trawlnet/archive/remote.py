@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from trawlnet.archive.objects import SCHEME, S3Objects
+from trawlnet.storage.s3 import SCHEME, S3Objects
 
 _FIRST: Final = 64 << 10  # A single look costs little;
 _MOST: Final = 8 << 20  # whoever reads on gets more with every request.

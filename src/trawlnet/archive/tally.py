@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from trawlnet.archive.blocks import File, FoundBlock, Gap
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.ends import REPOS_IN_FOOTER, check_contents, check_ends
-from trawlnet.archive.segment import (
+from trawlnet.archive.format import rca
+from trawlnet.archive.reader import (
     Damage,
     Place,
     Segment,
@@ -16,7 +17,6 @@ from trawlnet.archive.segment import (
     open_segment,
     read_collection,
 )
-from trawlnet.formats import rca
 
 Progress = Callable[[int], None]  # Told so many bytes of segments are dealt with.
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import orjson
 
 from trawlnet.archive.remote import Remote
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.syntax import is_did
+from trawlnet.atproto.syntax import is_did
+from trawlnet.malformed import Malformed
 
 NAME = "tombstones.jsonl"
 _EPOCH = datetime.fromtimestamp(0, UTC)

@@ -11,17 +11,10 @@ from itertools import groupby, pairwise
 from trawlnet.archive.blocks import File, FoundBlock, Gap
 from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
 from trawlnet.archive.entries import Entry, EntryLog
+from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import is_json
-from trawlnet.archive.segment import (
-    Damage,
-    Place,
-    Segment,
-    entry_of,
-    open_segment,
-    read_collection,
-)
+from trawlnet.archive.reader import Damage, Place, Segment, entry_of, open_segment, read_collection
 from trawlnet.archive.tally import Progress
-from trawlnet.formats import rca
 
 _TOLD = 1000  # Damages of one segment that are told one by one.
 

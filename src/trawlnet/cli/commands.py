@@ -10,25 +10,25 @@ def _shared(crawler: str) -> tuple[Row, ...]:
     return (
         Row(
             "status",
-            "trawlnet.cli.verbs:status",
+            "trawlnet.cli.common.verbs:status",
             "Show the state of the crawl. Works while a crawl is running.",
             crawler,
         ),
         Row(
             "failures",
-            "trawlnet.cli.verbs:failures",
+            "trawlnet.cli.common.verbs:failures",
             "List keys whose last attempt failed. Works while a crawl is running.",
             crawler,
         ),
         Row(
             "retry",
-            "trawlnet.cli.verbs:retry",
+            "trawlnet.cli.common.verbs:retry",
             "Reopen failed keys, so that the next crawl tries them again.",
             crawler,
         ),
         Row(
             "reset",
-            "trawlnet.cli.verbs:reset",
+            "trawlnet.cli.common.verbs:reset",
             "Delete the crawl's state and output, after asking.",
             crawler,
         ),
@@ -37,14 +37,14 @@ def _shared(crawler: str) -> tuple[Row, ...]:
 
 def _crawl(crawler: str) -> Row:
     help = "Start the crawl, or continue it; the command is the same."
-    return Row("crawl", "trawlnet.cli.crawl:crawl", help, crawler)
+    return Row("crawl", "trawlnet.cli.crawl.verb:crawl", help, crawler)
 
 
 _REPOS, _PDS, _IDS, _WEB = (
-    "trawlnet.cli.repos:REPOS",
-    "trawlnet.cli.pds:PDS",
-    "trawlnet.cli.ids:IDS",
-    "trawlnet.cli.web:WEB",
+    "trawlnet.cli.repos.crawler:REPOS",
+    "trawlnet.cli.pds.crawler:PDS",
+    "trawlnet.cli.ids.crawler:IDS",
+    "trawlnet.cli.web.crawler:WEB",
 )
 
 REPOS = GroupRow(
@@ -56,43 +56,47 @@ REPOS = GroupRow(
         *_shared(_REPOS),
         Row(
             "inspect",
-            "trawlnet.cli.archive:INSPECT",
+            "trawlnet.cli.repos.archive:INSPECT",
             "Show the header, the index and the contents of one segment; unpacks every record.",
         ),
         Row(
             "tally",
-            "trawlnet.cli.archive:TALLY",
+            "trawlnet.cli.repos.archive:TALLY",
             "Count repositories and records by collection, without unpacking records.",
         ),
         Row(
             "verify",
-            "trawlnet.cli.archive:VERIFY",
+            "trawlnet.cli.repos.archive:VERIFY",
             "Check every byte of an archive: checksums, compression, records, order, index.",
         ),
         Row(
             "cat",
-            "trawlnet.cli.archive:CAT",
+            "trawlnet.cli.repos.archive:CAT",
             "Print the records of one repository, one JSON object per line.",
         ),
         Row(
             "compact",
-            "trawlnet.cli.archive:COMPACT",
+            "trawlnet.cli.repos.archive:COMPACT",
             "Remove blocks that later ones replace or that tombstones cover.",
         ),
         Row(
             "plc",
-            "trawlnet.cli.plc:PLC",
+            "trawlnet.cli.repos.plc:PLC",
             "Mirror the PLC directory: every operation, and the current state of each DID.",
         ),
-        Row("replay", "trawlnet.cli.replay:REPLAY", "Load an archive into the table repo_records."),
+        Row(
+            "replay",
+            "trawlnet.cli.repos.replay:REPLAY",
+            "Load an archive into the table repo_records.",
+        ),
         Row(
             "query",
-            "trawlnet.cli.replay:QUERY",
+            "trawlnet.cli.repos.replay:QUERY",
             "Run a SQL query on the tables, and print the rows.",
         ),
         Row(
             "report",
-            "trawlnet.cli.repos_report:REPORT",
+            "trawlnet.cli.repos.report:REPORT",
             "Write a page about an archive: collections, PDSes, months, languages, sizes.",
         ),
     ),
@@ -105,46 +109,46 @@ PDS = GroupRow(
     (
         Row(
             "discover",
-            "trawlnet.cli.pds_discover:DISCOVER",
+            "trawlnet.cli.pds.discover:DISCOVER",
             "Find PDSes in every configured source.",
         ),
         Row(
             "register",
-            "trawlnet.cli.pds_discover:REGISTER",
+            "trawlnet.cli.pds.discover:REGISTER",
             "Add one PDS to the registry, after checking that it is one.",
         ),
         Row(
             "remove",
-            "trawlnet.cli.pds_bans:REMOVE",
+            "trawlnet.cli.pds.bans:REMOVE",
             "Delete a PDS from the registry, with its scan progress and its records.",
         ),
         Row(
             "ban",
-            "trawlnet.cli.pds_bans:BAN",
+            "trawlnet.cli.pds.bans:BAN",
             "Remove a PDS or a whole domain, and never contact or register it again.",
         ),
         Row(
             "unban",
-            "trawlnet.cli.pds_bans:UNBAN",
+            "trawlnet.cli.pds.bans:UNBAN",
             "Allow a PDS or a domain to be registered again.",
         ),
-        Row("bans", "trawlnet.cli.pds_bans:BANS", "List bans and their reasons."),
-        Row("list", "trawlnet.cli.pds_list:LIST", "List known PDSes, ordered by URL."),
+        Row("bans", "trawlnet.cli.pds.bans:BANS", "List bans and their reasons."),
+        Row("list", "trawlnet.cli.pds.list:LIST", "List known PDSes, ordered by URL."),
         Row(
             "scan",
-            "trawlnet.cli.pds_scan:SCAN",
+            "trawlnet.cli.pds.scan:SCAN",
             "Scan PDSes now, each to its end, in slices of --scan-timeout.",
         ),
         Row(
             "serve",
-            "trawlnet.cli.pds_serve:SERVE",
+            "trawlnet.cli.pds.serve:SERVE",
             "Serve the registry: a web page, JSON rows, and an endpoint to register a PDS.",
         ),
         _crawl(_PDS),
         *_shared(_PDS),
         Row(
             "report",
-            "trawlnet.cli.pds_report:REPORT",
+            "trawlnet.cli.pds.report:REPORT",
             "Write a page about the registry: status, sources, scans, records, failures.",
         ),
     ),
@@ -159,32 +163,32 @@ IDS = GroupRow(
         *_shared(_IDS),
         Row(
             "gaps",
-            "trawlnet.cli.ids_ledger:GAPS",
+            "trawlnet.cli.ids.ledger:GAPS",
             "List skipped ranges of ids, with the reason; the end is exclusive.",
         ),
         Row(
             "missed",
-            "trawlnet.cli.ids_ledger:MISSED",
+            "trawlnet.cli.ids.ledger:MISSED",
             "List ids whose fetch failed; the crawl tries them again later.",
         ),
         Row(
             "store",
-            "trawlnet.cli.ids_store:STORE",
+            "trawlnet.cli.ids.store:STORE",
             "Store what a crawl has published: processed rows, and each raw report.",
         ),
         Row(
             "simulate",
-            "trawlnet.cli.ids_simulate:SIMULATE",
+            "trawlnet.cli.ids.simulate:SIMULATE",
             "Run the scaling laws against a model of an API, in virtual time, and measure them.",
         ),
         Row(
             "law",
-            "trawlnet.cli.ids_simulate:LAW",
+            "trawlnet.cli.ids.simulate:LAW",
             "Apply the classic law to each reading on stdin, one JSON object per line.",
         ),
         Row(
             "report",
-            "trawlnet.cli.ids_report:REPORT",
+            "trawlnet.cli.ids.report:REPORT",
             "Write a page about an ids crawl: lag, gaps, decisions, and the stored items.",
         ),
     ),
@@ -197,53 +201,53 @@ WEB = GroupRow(
     (
         Row(
             "configure",
-            "trawlnet.cli.web_configure:CONFIGURE",
+            "trawlnet.cli.web.configure:CONFIGURE",
             "Create a workspace: folders, a trawlnet.yaml with every key explained, seeds.txt.",
         ),
         Row(
             "crawl",
-            "trawlnet.cli.web_crawl:CRAWL",
+            "trawlnet.cli.web.crawl:CRAWL",
             "Start the crawl from its seeds, or continue it; the command is the same.",
         ),
         Row(
             "scrape",
-            "trawlnet.cli.web_crawl:SCRAPE",
+            "trawlnet.cli.web.crawl:SCRAPE",
             "Fetch every URL of the discovery spool again, with the validators of the last answer.",
         ),
         Row(
             "run",
-            "trawlnet.cli.web_crawl:RUN",
+            "trawlnet.cli.web.crawl:RUN",
             "Crawl, then fetch what other programs have put into the discovery spool.",
         ),
         Row(
             "resume",
-            "trawlnet.cli.web_crawl:RESUME",
+            "trawlnet.cli.web.crawl:RESUME",
             "Another name of run: every run continues where the last one stopped.",
         ),
         *_shared(_WEB),
         Row(
             "replay",
-            "trawlnet.cli.web_replay:REPLAY",
+            "trawlnet.cli.web.replay:REPLAY",
             "Rebuild the page index and a pages CSV from the capture log and the stored bodies.",
         ),
         Row(
             "check",
-            "trawlnet.cli.web_rules:CHECK",
+            "trawlnet.cli.web.rules:CHECK",
             "Say whether the crawl would visit a URL and as which page type, or why not.",
         ),
         Row(
             "robots",
-            "trawlnet.cli.web_rules:ROBOTS",
+            "trawlnet.cli.web.rules:ROBOTS",
             "Print `allow URL` or `deny URL` for each URL (or path), by a robots.txt on disk.",
         ),
         Row(
             "canonical",
-            "trawlnet.cli.web_rules:CANONICAL",
+            "trawlnet.cli.web.rules:CANONICAL",
             "For each URL on stdin print `request URL<TAB>dedup key`, or `refused: why`.",
         ),
         Row(
             "report",
-            "trawlnet.cli.web_report:REPORT",
+            "trawlnet.cli.web.report:REPORT",
             "Write a page about a web crawl: hosts, types, status codes, depth, sizes, hours.",
         ),
     ),
@@ -254,27 +258,27 @@ FLEET = GroupRow(
     "Show and steer a crawl that many processes share.",
     "fleet status --store redis://redis.example:6379/0",
     (
-        Row("status", "trawlnet.cli.fleet:STATUS", "Show the state of every shard."),
+        Row("status", "trawlnet.cli.fleet.verbs:STATUS", "Show the state of every shard."),
         Row(
             "scale",
-            "trawlnet.cli.fleet:SCALE",
+            "trawlnet.cli.fleet.verbs:SCALE",
             "Change the number of shards; only the lanes that must move are moved.",
         ),
-        Row("pause", "trawlnet.cli.fleet:PAUSE", "Finish the tasks in flight, then wait."),
-        Row("resume", "trawlnet.cli.fleet:RESUME", "Continue after a pause."),
+        Row("pause", "trawlnet.cli.fleet.verbs:PAUSE", "Finish the tasks in flight, then wait."),
+        Row("resume", "trawlnet.cli.fleet.verbs:RESUME", "Continue after a pause."),
         Row(
             "drain",
-            "trawlnet.cli.fleet:DRAIN",
+            "trawlnet.cli.fleet.verbs:DRAIN",
             "Finish the tasks in flight, then end; the same crawl command continues later.",
         ),
         Row(
             "stop",
-            "trawlnet.cli.fleet:STOP",
+            "trawlnet.cli.fleet.verbs:STOP",
             "End immediately; tasks in flight are repeated when the crawl continues.",
         ),
         Row(
             "plan",
-            "trawlnet.cli.fleet_plan:PLAN",
+            "trawlnet.cli.fleet.plan:PLAN",
             "Estimate how long a crawl takes with N shards, its traffic and its storage.",
         ),
     ),
@@ -322,7 +326,7 @@ TRAWLNET = GroupRow(
         ),
         Row(
             "dashboard",
-            "trawlnet.cli.dashboard:DASHBOARD",
+            "trawlnet.cli.dashboard.verb:DASHBOARD",
             "Serve a web page about the crawls of a workspace, running or not.",
         ),
         Row(

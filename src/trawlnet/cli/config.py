@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from trawlnet.cli.errors import Exit, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, default_workspace
-from trawlnet.cli.sections import SECTIONS, load_section
-from trawlnet.cli.settings import suggestion
-from trawlnet.cli.talk import emit, say
-from trawlnet.cli.verb import PLAIN, Verb
-from trawlnet.cli.workspace import Workspace, find, shown
+from trawlnet.cli.common.errors import Exit, UsageTrouble
+from trawlnet.cli.common.flags import Folder, Json, default_workspace
+from trawlnet.cli.common.output import emit, say
+from trawlnet.cli.common.sections import SECTIONS, load_section
+from trawlnet.cli.common.settings import suggestion
+from trawlnet.cli.common.verb import PLAIN, Verb
+from trawlnet.cli.common.workspace import Workspace, find, shown
 from trawlnet.net.redact import redacted
 
 Section = Annotated[

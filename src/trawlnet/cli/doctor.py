@@ -17,13 +17,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from trawlnet import __version__
-from trawlnet.cli.errors import Exit
-from trawlnet.cli.flags import Folder, Json
-from trawlnet.cli.talk import emit, size
-from trawlnet.cli.verb import Verb
-from trawlnet.formats.accelerator import page_reader
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import emit, size
+from trawlnet.cli.common.verb import Verb
+from trawlnet.native.loader import page_reader
 
-_NATIVE = ("trawlnet.formats._native", "trawlnet.formats._page")
+_NATIVE = ("trawlnet.native._repo", "trawlnet.native._page")
 _LIBRARIES = (
     "aiohttp",
     "httptools",

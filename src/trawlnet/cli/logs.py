@@ -10,16 +10,16 @@ from typing import Annotated
 
 import typer
 
-from trawlnet.cli.errors import Exit, UsageTrouble
-from trawlnet.cli.flags import Folder, Json, Why, parse_reason
-from trawlnet.cli.sections import SECTIONS
-from trawlnet.cli.settings import suggestion
-from trawlnet.cli.talk import emit, say
-from trawlnet.cli.verb import PLAIN, Verb
-from trawlnet.cli.workspace import find, shown
+from trawlnet.cli.common.errors import Exit, UsageTrouble
+from trawlnet.cli.common.flags import Folder, Json, Why, parse_reason
+from trawlnet.cli.common.output import emit, say
+from trawlnet.cli.common.sections import SECTIONS
+from trawlnet.cli.common.settings import suggestion
+from trawlnet.cli.common.verb import PLAIN, Verb
+from trawlnet.cli.common.workspace import find, shown
 from trawlnet.crawlers.units import parse_duration
 from trawlnet.observe.lanes import shown as harmless
-from trawlnet.observe.logread import LEVELS, Line, Reader, Wanted
+from trawlnet.observe.logs.reader import LEVELS, Line, Reader, Wanted
 
 _LOOK_EVERY = 0.5  # Seconds between two looks for new lines.
 _VALUE_CHARS = 120  # Of one value as text; --json has all of it.

@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 from trawlnet.cli.commands import TRAWLNET
-from trawlnet.cli.errors import tell
+from trawlnet.cli.common.errors import tell
+from trawlnet.cli.common.output import mute_stdout
 from trawlnet.cli.lazy import Group, GroupRow
-from trawlnet.cli.talk import mute_stdout
 
 # Objects made between two looks for cycles. Modules are made of 200,000, and they stay.
 _GARBAGE = 300_000

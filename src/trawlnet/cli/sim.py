@@ -11,10 +11,10 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from trawlnet.cli.errors import CliError, UsageTrouble
-from trawlnet.cli.signals import stop_event
-from trawlnet.cli.talk import emit, say
-from trawlnet.cli.verb import SERVES, Verb
+from trawlnet.cli.common.errors import CliError, UsageTrouble
+from trawlnet.cli.common.output import emit, say
+from trawlnet.cli.common.verb import SERVES, Verb
+from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.plan import HABITS
 from trawlnet.sim.atproto.world import serve_atproto

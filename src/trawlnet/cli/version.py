@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trawlnet import __version__
-from trawlnet.cli.verb import Verb
+from trawlnet.cli.common.verb import Verb
 
 
 def version() -> int:

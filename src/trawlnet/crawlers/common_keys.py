@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from trawlnet.crawlers.units import Seconds, Size
-from trawlnet.observe.alert_shapes import WebhookShape
+from trawlnet.observe.alerts.shapes import WebhookShape
 
 ClickhouseUser = Annotated[str, Field(description="User of the ClickHouse server.")]
 ClickhousePassword = Annotated[str, Field(description="Password of that user.")]

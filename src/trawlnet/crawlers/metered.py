@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Protocol
 
-from trawlnet.net.answer import Limits, Response, Stream
+from trawlnet.net.client.answer import Limits, Response, Stream
 from trawlnet.net.http import Http
 from trawlnet.net.trouble import Trouble
-from trawlnet.observe.metrics import HttpMeter
+from trawlnet.observe.metrics.crawl import HttpMeter
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.formats.origin import Refusal, canonical_origin, names_user
 from trawlnet.net.guard import Guard, Refused
 from trawlnet.net.redact import redact
+from trawlnet.webpage.origin import Refusal, canonical_origin, names_user
 
 PRIVATE_HINT = "for a server on this machine or in a private network add --allow-private-hosts"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from trawlnet.tables.server import Server
+from trawlnet.tables.clickhouse.server import Server
 
 TABLES = "tables"  # Folder of the workspace.
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trawlnet.archive.segment import MANIFEST, segment_name
+from trawlnet.archive.parts import FOLDER, Kept, kept_of, path_of, segment_pieces
+from trawlnet.archive.reader import MANIFEST, segment_name
 from trawlnet.engine.ports import Clock
-from trawlnet.sink.errors import SinkError
-from trawlnet.sink.objects import Objects
-from trawlnet.sink.part import FOLDER, Kept, kept_of, path_of, segment_pieces
-from trawlnet.store.redis_fleet import FleetKeys
+from trawlnet.storage.errors import SinkError
+from trawlnet.storage.objects import Objects
+from trawlnet.stores.redis.fleet.shards import FleetKeys
 
 log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from trawlnet.captures.parts import PART_SUFFIX, PARTS, WARC, ComposedLog, part_path
+from trawlnet.captures.shared_archive import LOGS, MANIFEST, Listed, listed_of, log_name
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.compose import groups
-from trawlnet.sink.capture_archive import LOGS, MANIFEST, Listed, listed_of, log_name
-from trawlnet.sink.capture_part import PART_SUFFIX, PARTS, WARC, ComposedLog, part_path
-from trawlnet.sink.objects import Objects
-from trawlnet.store.redis_fleet import FleetKeys
+from trawlnet.storage.objects import Objects
+from trawlnet.stores.redis.fleet.shards import FleetKeys
 
 log = logging.getLogger(__name__)
 

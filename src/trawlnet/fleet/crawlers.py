@@ -8,7 +8,7 @@ from trawlnet.crawlers.share import Opened, Share
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.shard import OpenShard, ShardJob, run_shard
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics import Metrics
+from trawlnet.observe.metrics.crawl import Metrics
 
 
 async def run_job(job: ShardJob) -> None:

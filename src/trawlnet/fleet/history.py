@@ -7,7 +7,7 @@ from typing import Any
 
 from trawlnet.engine.ports import Counts
 from trawlnet.observe.history import TIERS, Sample, line_of, picked, samples_of
-from trawlnet.store.redis_window import FleetWindow
+from trawlnet.stores.redis.window import FleetWindow
 
 # What a shard says of itself that is no figure of what it brings in.
 _OF_SHARDS = frozenset(

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
-from trawlnet.crawlers.ids.helm import ledger_row
-from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.places import KEYS
+from trawlnet.crawlers.ids.controller import ledger_row
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.storing.locations import KEYS
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.ports import Clock
@@ -21,10 +21,10 @@ from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, holders, in_office
 from trawlnet.fleet.supervise import Runtime
-from trawlnet.observe.metrics import Metrics
-from trawlnet.sink.errors import SinkUnreachable
-from trawlnet.store.errors import Fenced, StoreUnreachable
-from trawlnet.store.redis_fleet import FleetKeys, Word
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.storage.errors import SinkUnreachable
+from trawlnet.stores.errors import Fenced, StoreUnreachable
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 log = logging.getLogger(__name__)
 

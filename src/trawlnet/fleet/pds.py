@@ -20,10 +20,10 @@ from trawlnet.engine.ports import Clock
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Runtime
-from trawlnet.observe.metrics import Metrics
-from trawlnet.store.redis_fleet import Word
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.stores.redis.fleet.shards import Word
 from trawlnet.tables.errors import TablesUnreachable
-from trawlnet.tables.registry import Registry
+from trawlnet.tables.registry.registry import Registry
 
 log = logging.getLogger(__name__)
 

@@ -79,7 +79,7 @@ class _Shard:
 
     def run(self, job: ShardJob) -> None:
         from trawlnet.fleet.crawlers import run_job
-        from trawlnet.observe.logs import log_to_stderr
+        from trawlnet.observe.logs.writer import log_to_stderr
 
         log_to_stderr()  # Ray keeps it in a file of this process.
         asyncio.run(run_job(job))

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from trawlnet.archive.objects import SCHEME
+from trawlnet.archive.reader import ArchiveChanged, Segment, open_segment
 from trawlnet.archive.remote import remote
-from trawlnet.archive.segment import ArchiveChanged, Segment, open_segment
 from trawlnet.crawlers.errors import Unanswered
-from trawlnet.crawlers.repos.replay import Replayed, SegmentReplay, name_of
-from trawlnet.crawlers.repos.replay_read import Filter
+from trawlnet.crawlers.repos.replay.reading import Filter
+from trawlnet.crawlers.repos.replay.replay import Replayed, SegmentReplay, name_of
 from trawlnet.fleet.ray import ProcessDied
-from trawlnet.tables.open import opened
-from trawlnet.tables.server import Server
+from trawlnet.storage.s3 import SCHEME
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.server import Server
 
 log = logging.getLogger(__name__)
 

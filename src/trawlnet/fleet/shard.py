@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.share import Opened, Share
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
@@ -19,9 +18,10 @@ from trawlnet.engine.ports import Clock
 from trawlnet.fleet.telling import Teller
 from trawlnet.fleet.tenure import Tenure
 from trawlnet.observe.progress import anonymous_bytes
-from trawlnet.sink.errors import SinkUnreachable
-from trawlnet.store.errors import Fenced, StoreUnreachable
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.storage.errors import SinkUnreachable
+from trawlnet.storage.s3 import ObjectsError
+from trawlnet.stores.errors import Fenced, StoreUnreachable
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from trawlnet.crawlers.share import Mandate
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.tenure import Tenure
-from trawlnet.store.errors import StoreError, StoreUnreachable
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
-from trawlnet.store.redis_standby import StandbyKeys
+from trawlnet.stores.errors import StoreError, StoreUnreachable
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.standby import StandbyKeys
 
 log = logging.getLogger(__name__)
 

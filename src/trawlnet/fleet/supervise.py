@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
-from trawlnet.archive.objects import ObjectsError
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.ports import Clock, Counts, Ledger
 from trawlnet.fleet.balance import Loads, balanced, moves_worth_it
 from trawlnet.fleet.history import FleetHistory, figures_of
-from trawlnet.sink.errors import SinkUnreachable
-from trawlnet.store.errors import StoreUnreachable
-from trawlnet.store.redis_fleet import FleetKeys, Plan, Word
+from trawlnet.storage.errors import SinkUnreachable
+from trawlnet.storage.s3 import ObjectsError
+from trawlnet.stores.errors import StoreUnreachable
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.lane_table import MOST_LANES, LaneTable, LaneWriter, read_table
-from trawlnet.store.redis_window import FleetWindow, Wishes
+from trawlnet.stores.redis.window import FleetWindow, Wishes
 
 _LOOK_EVERY = 2.0  # Seconds.
 _ALL_LANES = 20_000  # Of all shards: each tells of its part.

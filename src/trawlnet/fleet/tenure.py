@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trawlnet.engine.ports import Clock
-from trawlnet.store.errors import Fenced
-from trawlnet.store.redis_fleet import Beat, FleetKeys, Plan
+from trawlnet.stores.errors import Fenced
+from trawlnet.stores.redis.fleet.shards import Beat, FleetKeys, Plan
 
 _MARGIN: Final = 0.2  # Part of the time that it stands in which nothing more is begun.
 _LOOK_AGAIN: Final = 1.0  # Seconds; whoever we wait for may give up early.

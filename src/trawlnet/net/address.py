@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from trawlnet.engine.ports import Clock
-from trawlnet.net.dial import GuardedResolver
+from trawlnet.net.client.dial import GuardedResolver
 from trawlnet.net.http import Leaving
 from trawlnet.net.trouble import EXPECTED
 

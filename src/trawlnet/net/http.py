@@ -10,15 +10,15 @@ from typing import Protocol
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.agent import require_contact
-from trawlnet.net.answer import Limits, Response, Stream
-from trawlnet.net.connection import Connection
-from trawlnet.net.dial import GuardedResolver, Pools
+from trawlnet.net.client.answer import Limits, Response, Stream
+from trawlnet.net.client.connection import Connection
+from trawlnet.net.client.dial import GuardedResolver, Pools
+from trawlnet.net.client.patience import Patience
+from trawlnet.net.client.pool import ConnectionPool
+from trawlnet.net.client.request import Requests
 from trawlnet.net.guard import Guard
-from trawlnet.net.patience import Patience
-from trawlnet.net.pool import ConnectionPool
-from trawlnet.net.ratelimit import wait_from
+from trawlnet.net.rate_limit import wait_from
 from trawlnet.net.redirect import Leg, first_leg, is_redirect, next_leg
-from trawlnet.net.request import Requests
 from trawlnet.net.trouble import EXPECTED, Trouble, trouble_from
 
 

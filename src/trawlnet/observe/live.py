@@ -23,7 +23,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.observe.history import History
 from trawlnet.observe.lane_table import MOST_LANES, LaneWriter
 from trawlnet.observe.progress import Snapshot
-from trawlnet.observe.render import as_object
+from trawlnet.observe.terminal.render import as_object
 
 log = logging.getLogger(__name__)
 

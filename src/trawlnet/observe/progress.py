@@ -17,7 +17,7 @@ from trawlnet.engine.gate import LaneState
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts
 from trawlnet.observe.lanes import LaneCondition, condition, shown
-from trawlnet.observe.metrics import Timed
+from trawlnet.observe.metrics.crawl import Timed
 
 
 class Phase(StrEnum):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.answer import Response
+from trawlnet.net.client.answer import Response
 from trawlnet.net.trouble import clean, reason_for_status
 
 _NAMES = {

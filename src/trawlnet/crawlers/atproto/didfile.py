@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.formats.syntax import is_did
 
 
 def check_dids(path: Path) -> None:

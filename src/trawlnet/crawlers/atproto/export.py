@@ -18,10 +18,10 @@ import orjson
 from trawlnet.crawlers.atproto.operations import read_line
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.formats.malformed import Malformed
-from trawlnet.net.answer import Limits, Stream, outcome_of
+from trawlnet.malformed import Malformed
+from trawlnet.net.client.answer import Limits, Stream, outcome_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.tables.plc import OperationRow
+from trawlnet.tables.clickhouse.plc import OperationRow
 
 PAGE = 1000  # Operations; the directory gives no more.
 _MOST_LINES = 10 * PAGE  # Of a directory that does not count; the rest is asked for anew.

@@ -10,14 +10,14 @@ from urllib.parse import unquote
 
 import orjson
 
+from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
+from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.formats.diddoc import pds_endpoint, signing_key
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.origin import canonical_origin
-from trawlnet.formats.syntax import is_did
-from trawlnet.net.answer import Limits, outcome_of
+from trawlnet.malformed import Malformed
+from trawlnet.net.client.answer import Limits, outcome_of
 from trawlnet.net.trouble import Trouble
+from trawlnet.webpage.origin import canonical_origin
 
 _LIMITS = Limits(total=30.0, wire=1 << 20, inflated=1 << 20)
 _LONGEST_DID = 256  # Characters that we would put into a URL.

@@ -11,9 +11,9 @@ from trawlnet.crawlers.atproto import operations
 from trawlnet.crawlers.atproto.export import Form, Place
 from trawlnet.crawlers.atproto.reader import Directory, ExportReader, Tally
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.tables import plc
-from trawlnet.tables.plc import Cursor, OperationRow
-from trawlnet.tables.ports import Tables
+from trawlnet.tables.clickhouse import plc
+from trawlnet.tables.clickhouse.plc import Cursor, OperationRow
+from trawlnet.tables.clickhouse.ports import Tables
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import orjson
 
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.origin import canonical_origin
-from trawlnet.formats.plc import LogEntry, Operation, PlcState, parse_log_line, state_after
-from trawlnet.formats.plcchain import Link, fold_links
-from trawlnet.formats.syntax import is_cid, is_did
-from trawlnet.tables.plc import OperationRow
+from trawlnet.atproto.identity.plc import LogEntry, Operation, PlcState, parse_log_line, state_after
+from trawlnet.atproto.identity.plc_chain import Link, fold_links
+from trawlnet.atproto.syntax import is_cid, is_did
+from trawlnet.malformed import Malformed
+from trawlnet.tables.clickhouse.plc import OperationRow
+from trawlnet.webpage.origin import canonical_origin
 
 _LONGEST_TEXT = 2048  # Characters of a handle, a key, a type: what the protocol allows a DID.
 UNREADABLE = "unreadable"  # The operation says nothing that we understand about its services.

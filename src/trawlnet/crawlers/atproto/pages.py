@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from trawlnet.formats.domain import is_address
+from trawlnet.webpage.domain import is_address
 
 PAGE_BYTES = 4 << 20  # A full page takes a tenth of this.
 _CURSOR_CHARS = 2000

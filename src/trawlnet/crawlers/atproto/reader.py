@@ -21,7 +21,7 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Again, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import RetryPolicy
-from trawlnet.formats.malformed import Malformed
+from trawlnet.malformed import Malformed
 from trawlnet.net.lane import lane_of
 
 _RETRY = RetryPolicy(attempts=8, patience=100, base=1.0, cap=300.0)

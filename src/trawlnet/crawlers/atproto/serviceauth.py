@@ -9,14 +9,14 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
+from trawlnet.atproto.identity.jwt import Jwt, parse_jwt
+from trawlnet.atproto.identity.keys import parse_did_key
+from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import Identity
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
-from trawlnet.formats.jwt import Jwt, parse_jwt
-from trawlnet.formats.keys import parse_did_key
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.syntax import is_did
+from trawlnet.malformed import Malformed
 
 _SKEW = 30.0  # Seconds by which the clock of an honest PDS may be ahead of ours.
 _LONGEST_LIFE = 3600.0  # Seconds; a token that lives longer is a password.

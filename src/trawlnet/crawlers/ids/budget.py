@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from trawlnet.crawlers.ids.askers import Askers
 from trawlnet.crawlers.ids.config import budget_of
+from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock

@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.ids.api import api_headers
-from trawlnet.crawlers.ids.askers import Askers
+from trawlnet.crawlers.ids.alerts import CRAWLER, Watchman
+from trawlnet.crawlers.ids.api.api import api_headers
+from trawlnet.crawlers.ids.api.presets import api_of, base_of, needs_key
 from trawlnet.crawlers.ids.budget import heeding
+from trawlnet.crawlers.ids.classic.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.config import IdsConfig, manners
+from trawlnet.crawlers.ids.controller import Helm
 from trawlnet.crawlers.ids.handler import IdsHandler, Server
-from trawlnet.crawlers.ids.helm import Helm
-from trawlnet.crawlers.ids.kept import check_shareable, ledger_to_write
-from trawlnet.crawlers.ids.ledger import IdsLedger
-from trawlnet.crawlers.ids.notes import (
+from trawlnet.crawlers.ids.ledger.askers import Askers
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.ledger.notes import (
     DECISIONS,
     HEAD,
     MISSED_LOG,
@@ -29,18 +31,16 @@ from trawlnet.crawlers.ids.notes import (
     head_file,
     write_now,
 )
-from trawlnet.crawlers.ids.places import instances_place, queue_place
-from trawlnet.crawlers.ids.position import Position
-from trawlnet.crawlers.ids.presets import api_of, base_of, needs_key
-from trawlnet.crawlers.ids.prometheus import Informed, PrometheusReader
-from trawlnet.crawlers.ids.publish import QueueingSink
-from trawlnet.crawlers.ids.room import Room
-from trawlnet.crawlers.ids.second import SHARE, ChancePolicy, SecondChances
-from trawlnet.crawlers.ids.setout import pilot_for
+from trawlnet.crawlers.ids.ledger.open_ledger import check_shareable, ledger_to_write
+from trawlnet.crawlers.ids.ledger.position import Position
+from trawlnet.crawlers.ids.ledger.second_chances import SHARE, ChancePolicy, SecondChances
+from trawlnet.crawlers.ids.ledger.work import IdsWork
+from trawlnet.crawlers.ids.model import Entry
+from trawlnet.crawlers.ids.pilot_factory import pilot_for
 from trawlnet.crawlers.ids.start import Scout, first_id
-from trawlnet.crawlers.ids.watchman import CRAWLER, Watchman
-from trawlnet.crawlers.ids.words import Entry
-from trawlnet.crawlers.ids.work import IdsWork
+from trawlnet.crawlers.ids.storing.locations import instances_place, queue_place
+from trawlnet.crawlers.ids.storing.publish import QueueingSink
+from trawlnet.crawlers.ids.storing.spool_limit import Room
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.share import Mandate
 from trawlnet.engine.control import Control
@@ -49,16 +49,16 @@ from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
-from trawlnet.net.answer import Limits
+from trawlnet.net.client.answer import Limits
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.alert_shapes import Alert
-from trawlnet.observe.ids import IdsMeter, Standing
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.trace import traced_turns
-from trawlnet.observe.troubles import BEGAN, ENDED
-from trawlnet.sink.queue import open_queue
+from trawlnet.observe.alerts.rules import BEGAN, ENDED
+from trawlnet.observe.alerts.shapes import Alert
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.ids import IdsMeter, Standing
+from trawlnet.observe.traces.wrappers import traced_turns
+from trawlnet.queues.queue import open_queue
 
 _ALONE = Mandate()
 _SHARED_EVERY = 5.0  # Seconds between two notes of the figures in Redis.
@@ -165,7 +165,7 @@ async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
     where = instances_place(config, workspace)
     if isinstance(where, Path) and not where.exists():
         return None
-    from trawlnet.tables.instances import latest_stored, opened_instances  # Heavy.
+    from trawlnet.tables.instances.instances import latest_stored, opened_instances  # Heavy.
 
     async with opened_instances(where) as tables:
         return await latest_stored(tables)

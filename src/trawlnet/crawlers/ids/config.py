@@ -18,7 +18,7 @@ from trawlnet.crawlers.common_keys import (
 from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners
-from trawlnet.observe.alert_shapes import WebhookShape
+from trawlnet.observe.alerts.shapes import WebhookShape
 
 
 class PresetName(StrEnum):

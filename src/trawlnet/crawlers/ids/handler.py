@@ -6,15 +6,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trawlnet.crawlers.ids.api import Api, Reading
-from trawlnet.crawlers.ids.askers import Asked, Askers
-from trawlnet.crawlers.ids.publish import Found
-from trawlnet.crawlers.ids.words import Answer, Entry, Verdict
+from trawlnet.crawlers.ids.api.api import Api, Reading
+from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
+from trawlnet.crawlers.ids.model import Answer, Entry, Verdict
+from trawlnet.crawlers.ids.storing.publish import Found
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.answer import Response
+from trawlnet.net.client.answer import Response
 from trawlnet.net.trouble import Trouble
 
 # Told of every answer, with what it puts into the ledger, and the instant.

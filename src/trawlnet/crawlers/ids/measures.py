@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from trawlnet.crawlers.ids.model import Purpose, Verdict
 from trawlnet.crawlers.ids.rehearsal import Journal
-from trawlnet.crawlers.ids.words import Purpose, Verdict
 
 WARM_UP = 900.0  # Seconds that the law has to find its pace before lag and waste count.
 BIN = 10.0

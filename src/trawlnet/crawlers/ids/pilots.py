@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trawlnet.crawlers.ids.adaptive import AdaptivePilot
-from trawlnet.crawlers.ids.classic_pilot import ClassicPilot
+from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
+from trawlnet.crawlers.ids.classic.pilot import ClassicPilot
 from trawlnet.crawlers.ids.controls import Controls
 
 

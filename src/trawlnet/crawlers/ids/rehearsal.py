@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from trawlnet.crawlers.ids.adaptive import AdaptivePilot
-from trawlnet.crawlers.ids.words import Answer, Ask, Decision, Entry, Mark, Pilot, Purpose, Verdict
+from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
+from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Pilot, Purpose, Verdict
 
 # What the world answers to an ask that reaches it at this time.
 Reply = Callable[[Ask, float], Answer]

@@ -8,15 +8,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from trawlnet.crawlers.ids.marks import mark_of
-from trawlnet.crawlers.ids.survey import IdsFacts
+from trawlnet.crawlers.ids.ledger.span_codec import mark_of
+from trawlnet.crawlers.ids.report_survey import IdsFacts
 from trawlnet.observe.history import Sample
-from trawlnet.observe.report.chart import Column, bars, columns, lines
-from trawlnet.observe.report.numbers import number
-from trawlnet.observe.report.page import Report, Tile
-from trawlnet.observe.report.rows import grown, minute, over_time, span, top
-from trawlnet.store.spans import Span
-from trawlnet.tables.instance_report import InstanceFigures
+from trawlnet.observe.reports.chart import Column, bars, columns, lines
+from trawlnet.observe.reports.numbers import number
+from trawlnet.observe.reports.page import Report, Tile
+from trawlnet.observe.reports.rows import grown, minute, over_time, span, top
+from trawlnet.stores.spans import Span
+from trawlnet.tables.instances.report import InstanceFigures
 
 _IDS = Column("ids")
 _POINTS = 400  # Of one line.

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.crawlers.ids.api import Api, read_anchor
+from trawlnet.crawlers.ids.api.api import Api, read_anchor
 from trawlnet.crawlers.ids.handler import Server
-from trawlnet.crawlers.ids.words import Verdict
+from trawlnet.crawlers.ids.model import Verdict
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.ports import Clock
-from trawlnet.net.answer import Response
+from trawlnet.net.client.answer import Response
 
 Exists = Callable[[int], Awaitable[bool]]
 

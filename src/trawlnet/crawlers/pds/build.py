@@ -15,14 +15,14 @@ from trawlnet.crawlers.atproto.identity import resolve
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.metered import Getter, MeteredHttp
 from trawlnet.crawlers.pds.config import PdsConfig, gap, lease, manners
-from trawlnet.crawlers.pds.discover import wanted
-from trawlnet.crawlers.pds.finding import Finder
-from trawlnet.crawlers.pds.lexicon_files import load_lexicons
-from trawlnet.crawlers.pds.presence import release_dead
-from trawlnet.crawlers.pds.rounds import Rounds
-from trawlnet.crawlers.pds.routing import Routes
-from trawlnet.crawlers.pds.scan import scan_pds
-from trawlnet.crawlers.pds.scan_parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.crawlers.pds.discovery.cycle import wanted
+from trawlnet.crawlers.pds.discovery.finding import Finder
+from trawlnet.crawlers.pds.discovery.rounds import Rounds
+from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
+from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.crawlers.pds.scanning.presence import release_dead
+from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.durable import make_directory
@@ -33,12 +33,12 @@ from trawlnet.engine.task import Task
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.pds import PdsMeter, show_hosts
-from trawlnet.observe.trace import traced_turns
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.pds import PdsMeter, show_hosts
+from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
-from trawlnet.tables.registry import Registry, Terms, Which, open_registry
-from trawlnet.tables.scanned import Scanned
+from trawlnet.tables.registry.registry import Registry, Terms, Which, open_registry
+from trawlnet.tables.scanned.scanned import Scanned
 
 REGISTRY = "registry.db"  # In the state folder.
 _NAME = "name"  # Beside it.

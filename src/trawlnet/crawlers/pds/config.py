@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from trawlnet.atproto.syntax import is_nsid
 from trawlnet.crawlers.common_keys import (
     AlertShape,
     AlertUrl,
@@ -14,8 +15,7 @@ from trawlnet.crawlers.common_keys import (
 from trawlnet.crawlers.units import Seconds
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.formats.syntax import is_nsid
-from trawlnet.observe.alert_shapes import WebhookShape
+from trawlnet.observe.alerts.shapes import WebhookShape
 
 PLC_DIRECTORY = "https://plc.directory"
 # What a * may stand for, so that a pattern becomes a name: collections have three parts and more.

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure
 from trawlnet.net.lane import lane_of
-from trawlnet.tables.registry import PdsRow, Registry, Stats, Status
+from trawlnet.tables.registry.registry import PdsRow, Registry, Stats, Status
 
 _PAGE = 500  # Rows read at once.
 

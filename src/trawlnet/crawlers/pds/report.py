@@ -8,12 +8,12 @@ from typing import Any
 from markupsafe import Markup
 
 from trawlnet.observe.history import Sample
-from trawlnet.observe.report.chart import Column, bars, columns, lines
-from trawlnet.observe.report.numbers import number
-from trawlnet.observe.report.page import Report, Tile
-from trawlnet.observe.report.rows import grown, minute, over_time, top
-from trawlnet.tables.registry_report import RegistryFigures
-from trawlnet.tables.registry_rules import PdsRow
+from trawlnet.observe.reports.chart import Column, bars, columns, lines
+from trawlnet.observe.reports.numbers import number
+from trawlnet.observe.reports.page import Report, Tile
+from trawlnet.observe.reports.rows import grown, minute, over_time, top
+from trawlnet.tables.registry.report import RegistryFigures
+from trawlnet.tables.registry.rules import PdsRow
 
 _HOSTS = Column("PDSes")
 _RECORDS = Column("records")

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
-from trawlnet.crawlers.pds.scan_parts import ScanResult
-from trawlnet.crawlers.pds.verdict import conclude, excuse
+from trawlnet.crawlers.pds.scanning.parts import ScanResult
+from trawlnet.crawlers.pds.scanning.verdict import conclude, excuse
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledger, Page, Work
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
-from trawlnet.tables.registry import PdsRow, Registry, Stats, Which
+from trawlnet.tables.registry.registry import PdsRow, Registry, Stats, Which
 
 log = logging.getLogger(__name__)
 

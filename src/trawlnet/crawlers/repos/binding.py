@@ -7,8 +7,8 @@ from pathlib import Path
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.ports import Ledger
-from trawlnet.sink.files import replace_file
-from trawlnet.store.redis import RedisStore
+from trawlnet.storage.files import replace_file
+from trawlnet.stores.redis.work.store import RedisStore
 
 _KEY = "workspace"
 _FILE = "redis-workspace"

@@ -11,47 +11,47 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trawlnet.archive.format.content import DROP_REASONS
+from trawlnet.archive.sink import SegmentSink
 from trawlnet.crawlers.metered import MeteredHttp
-from trawlnet.crawlers.repos.archive import ArchiveSink
-from trawlnet.crawlers.repos.archived import Archived
-from trawlnet.crawlers.repos.bodies import Bodies
-from trawlnet.crawlers.repos.budget import MemoryBudget
-from trawlnet.crawlers.repos.claims import Census
+from trawlnet.crawlers.repos.accounts.locator import Whereabouts
+from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
+from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.accounts.recheck import Rescue, is_under_way, reopen, stranded
+from trawlnet.crawlers.repos.accounts.residents import NotedResidents
+from trawlnet.crawlers.repos.accounts.resolving import DocumentResolver, directory
+from trawlnet.crawlers.repos.accounts.visit_planner import Census
+from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
-from trawlnet.crawlers.repos.given import Given, given_by, host_rules, not_mirrored
 from trawlnet.crawlers.repos.handler import ReposHandler
-from trawlnet.crawlers.repos.heap import steady_heap
-from trawlnet.crawlers.repos.lookups import LookupSlots
-from trawlnet.crawlers.repos.making import read_car, read_cars, recipe
-from trawlnet.crawlers.repos.rates import PdsRates
-from trawlnet.crawlers.repos.recheck import Rescue, is_under_way, reopen, stranded
-from trawlnet.crawlers.repos.residents import NotedResidents
-from trawlnet.crawlers.repos.resolving import DocumentResolver, directory
+from trawlnet.crawlers.repos.settings import Given, given_by, host_rules, not_mirrored
+from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
-from trawlnet.crawlers.repos.spill import FOLDER, Spills
-from trawlnet.crawlers.repos.visit import Visitor
-from trawlnet.crawlers.repos.whereabouts import Whereabouts
+from trawlnet.crawlers.repos.visiting.bodies import Bodies
+from trawlnet.crawlers.repos.visiting.heap import steady_heap
+from trawlnet.crawlers.repos.visiting.memory import MemoryBudget
+from trawlnet.crawlers.repos.visiting.packing import read_car, read_cars, recipe
+from trawlnet.crawlers.repos.visiting.spill import FOLDER, Spills
+from trawlnet.crawlers.repos.visiting.visit import Visitor
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source, Store
 from trawlnet.engine.threads import Threads, giving_way
-from trawlnet.formats.repocontent import DROP_REASONS
-from trawlnet.net.answer import Limits
+from trawlnet.net.client.answer import Limits
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.repos import RepoMeter, Watched
-from trawlnet.observe.trace import traced_turns
-from trawlnet.sink.segments import SegmentSink
-from trawlnet.store.lmdb_notes import Notes, open_notes
-from trawlnet.store.open import open_store
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.repos import RepoMeter, Watched
+from trawlnet.observe.traces.wrappers import traced_turns
+from trawlnet.stores.lmdb.notes import Notes, open_notes
+from trawlnet.stores.open import open_store
 
 if TYPE_CHECKING:
     from trawlnet.crawlers.repos.mirror import TableMirror
     from trawlnet.crawlers.repos.shared import SharedSink
-    from trawlnet.store.redis_archive import ArchiveKeys
+    from trawlnet.stores.redis.archive import ArchiveKeys
 
 ARCHIVE = "archive"
 _STORE = "store"
@@ -174,7 +174,7 @@ async def assembled(
 
 def _at_work(parts: Parts, workspace: Path) -> Parts:
     """With word of it in Redis, where the store is there: other machines look."""
-    from trawlnet.store.redis_archive import archive_keys  # The client is not always there.
+    from trawlnet.stores.redis.archive import archive_keys  # The client is not always there.
 
     keys = archive_keys(parts.store, lambda: None)
     if keys is None:
@@ -256,7 +256,7 @@ async def open_mirror(
     accounts on lanes of these only."""
     from trawlnet.crawlers.repos.mirror import TableMirror  # Heavy, and not always needed.
     from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.tables.open import opened
+    from trawlnet.tables.clickhouse.open import opened
 
     where = tables_place(config, workspace)
     if not isinstance(where, Path) or where.exists():
@@ -271,7 +271,7 @@ async def open_mirror(
 
 def _redis_keys(store: Store, sink: ArchiveSink | SharedSink) -> ArchiveKeys | None:
     """None unless the store is in Redis, for others to read."""
-    from trawlnet.store.redis_archive import archive_keys
+    from trawlnet.stores.redis.archive import archive_keys
 
     keys = archive_keys(store, sink.current_segment)
     if keys is not None:

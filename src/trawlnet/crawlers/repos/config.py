@@ -22,7 +22,7 @@ from trawlnet.crawlers.common_keys import (
 from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.observe.alert_shapes import WebhookShape
+from trawlnet.observe.alerts.shapes import WebhookShape
 
 
 class SourceKind(StrEnum):

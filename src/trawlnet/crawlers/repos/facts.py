@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trawlnet.archive.segment import number_of
-from trawlnet.crawlers.repos.archived import count_archived
+from trawlnet.archive.reader import number_of
+from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig
 
 
 async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
     """The same names wherever they come from."""
     if config.redis_address:
-        from trawlnet.store.redis_archive import read_archive_keys  # Needs the extra package.
+        from trawlnet.stores.redis.archive import read_archive_keys  # Needs the extra package.
 
         return await read_archive_keys(config.redis_address)
     archive = workspace / "archive"

@@ -9,10 +9,10 @@ from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.atproto.pages import PAGE_BYTES
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.claims import Census
+from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.accounts.visit_planner import Census
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
-from trawlnet.crawlers.repos.rates import PdsRates
-from trawlnet.crawlers.repos.visit import Fetched, Visitor
+from trawlnet.crawlers.repos.visiting.visit import Fetched, Visitor
 from trawlnet.crawlers.repos.work import (
     LeftOut,
     Listed,
@@ -26,9 +26,9 @@ from trawlnet.crawlers.repos.work import (
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.answer import Limits, outcome_of
+from trawlnet.net.client.answer import Limits, outcome_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.observe.repos import RepoMeter
+from trawlnet.observe.metrics.repos import RepoMeter
 
 _LIST = Limits(total=60.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
 

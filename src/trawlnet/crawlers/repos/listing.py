@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.atproto.pages import Rows, Trail, host_url, page_after, parse_page
-from trawlnet.crawlers.repos.claims import Claim
+from trawlnet.crawlers.repos.accounts.visit_planner import Claim
 from trawlnet.crawlers.repos.work import Listed, Listing
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
-from trawlnet.formats.syntax import is_did
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
-from trawlnet.crawlers.repos.identity import Identity
-from trawlnet.tables.plc import did_pages, did_states, unhoused
-from trawlnet.tables.ports import Tables
+from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.tables.clickhouse.plc import did_pages, did_states, unhoused
+from trawlnet.tables.clickhouse.ports import Tables
 
 
 class TableMirror:

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from trawlnet.archive.survey import UNDATED, Survey
 from trawlnet.archive.tally import CollectionTally
-from trawlnet.observe.report.chart import Column, bars, columns, lines
-from trawlnet.observe.report.numbers import number
-from trawlnet.observe.report.page import Report, Tile
-from trawlnet.observe.report.rows import by_power, minute, size, span, top
+from trawlnet.observe.reports.chart import Column, bars, columns, lines
+from trawlnet.observe.reports.numbers import number
+from trawlnet.observe.reports.page import Report, Tile
+from trawlnet.observe.reports.rows import by_power, minute, size, span, top
 
 _RECORDS = Column("records")
 _REPOS = Column("repositories")

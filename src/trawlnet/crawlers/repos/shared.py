@@ -8,28 +8,29 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from trawlnet.archive.parts import BLOCKS
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.repos.archive import Told
-from trawlnet.crawlers.repos.archived import Archived
+from trawlnet.crawlers.repos.accounts.rates import PdsRates, unknown
+from trawlnet.crawlers.repos.accounts.shared_residents import SharedResidents
 from trawlnet.crawlers.repos.build import Frame, Shelf, assembled, open_mirror
+from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
-from trawlnet.crawlers.repos.given import Given, given_by
-from trawlnet.crawlers.repos.rates import PdsRates, unknown
-from trawlnet.crawlers.repos.shared_residents import SharedResidents
-from trawlnet.crawlers.repos.visit import Fetched
+from trawlnet.crawlers.repos.settings import Given, given_by
+from trawlnet.crawlers.repos.sink import Told
+from trawlnet.crawlers.repos.visiting.visit import Fetched
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.repos import RepoMeter
-from trawlnet.sink.objects import open_objects
-from trawlnet.sink.parts import PartLimits, PartSink
-from trawlnet.store.fence import Fence
-from trawlnet.store.lmdb_notes import open_notes
-from trawlnet.store.redis import RedisStore
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.repos import RepoMeter
+from trawlnet.storage.objects import open_objects
+from trawlnet.storage.part_sink import PartLimits, PartSink
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.lmdb.notes import open_notes
+from trawlnet.stores.redis.work.store import RedisStore
 
 _UNSETTLED = 20_000  # Repositories that wait for their part; their memory is bounded apart.
 
@@ -73,7 +74,7 @@ async def open_shard(
         mirror = await open_mirror(config, share.scratch, stack, share.buckets)
         objects = open_objects(config.archive, share.s3)
         limit = PartLimits(config.part_size, config.part_seconds)
-        sink = PartSink(objects, share.token, clock, limit, share.may_put)
+        sink = PartSink(objects, share.token, clock, limit, share.may_put, BLOCKS)
         stack.push_async_callback(sink.close)
         store = await RedisStore.open(
             config.redis_address,

@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.atproto.didfile import dids_in
-from trawlnet.crawlers.repos.archived import Archived
-from trawlnet.crawlers.repos.claims import Census, Claim
-from trawlnet.crawlers.repos.identity import Identity
-from trawlnet.crawlers.repos.rates import PdsRates
+from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.accounts.visit_planner import Census, Claim
+from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.crawlers.repos.work import Listed, Listing, lane_at, visits_by_lane
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
-from trawlnet.formats.syntax import is_did
-from trawlnet.observe.repos import RepoMeter
+from trawlnet.observe.metrics.repos import RepoMeter
 
 
 class Directory(Protocol):

@@ -8,7 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from trawlnet.captures.counters import CounterCsv
+from trawlnet.captures.discovery import BOOKMARK, NAME
+from trawlnet.captures.files import CaptureOptions
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.page_index import PageIndex, Scopes
+from trawlnet.captures.role import INDEX
+from trawlnet.captures.sink import CaptureSink
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.counting import CountingSink
 from trawlnet.crawlers.web.figures import (
@@ -17,30 +25,22 @@ from trawlnet.crawlers.web.figures import (
     request_figures,
     scraper_figures,
 )
-from trawlnet.crawlers.web.local_turns import LocalTurns, TellingWaits
-from trawlnet.crawlers.web.policy import Policy
 from trawlnet.crawlers.web.scrape import AckingStore, SpoolSource
-from trawlnet.crawlers.web.site import agent_of, alone, open_site
 from trawlnet.crawlers.web.source import SeedSource, read_seeds, remember_seeds
 from trawlnet.crawlers.web.unscraped import FILE as UNSCRAPED
 from trawlnet.crawlers.web.unscraped import BothLedgers, FetchedAt, UnscrapedFile
+from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
+from trawlnet.crawlers.web.visiting.site import agent_of, alone, open_site
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.ports import Clock, Ledger
-from trawlnet.formats.url import split
-from trawlnet.observe.metrics import Metrics
-from trawlnet.observe.web import WebMeter
-from trawlnet.sink.capture_files import CaptureOptions
-from trawlnet.sink.capture_line import CaptureLine
-from trawlnet.sink.capture_role import INDEX
-from trawlnet.sink.capture_sink import CaptureSink
-from trawlnet.sink.counters import CounterCsv
-from trawlnet.sink.discovery import BOOKMARK, NAME
-from trawlnet.sink.lmdb_pages import PageIndex, Scopes
-from trawlnet.sink.queue import Message, QueueOptions
-from trawlnet.sink.spool import Spool
-from trawlnet.sink.spool_files import SpoolDirectory, load_bookmark
-from trawlnet.store.memory import MemoryStore
-from trawlnet.store.open import open_store
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.web import WebMeter
+from trawlnet.queues.queue import Message, QueueOptions
+from trawlnet.queues.spool import Spool
+from trawlnet.queues.spool_files import SpoolDirectory, load_bookmark
+from trawlnet.stores.memory import MemoryStore
+from trawlnet.stores.open import open_store
+from trawlnet.webpage.url import split
 
 _STATE = Path("state", "web")
 _PREFETCH = 1000  # Discoveries in hand at a time.

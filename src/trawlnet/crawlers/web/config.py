@@ -17,16 +17,16 @@ from trawlnet.crawlers.common_keys import (
     ShardTimeout,
 )
 from trawlnet.crawlers.units import Seconds, Size
-from trawlnet.crawlers.web.headers import header_trouble
 from trawlnet.crawlers.web.outputs import Metrics, Spool, Store, Trajectory, Warc
 from trawlnet.crawlers.web.presets import PRESETS, beneath
 from trawlnet.crawlers.web.section import Pattern, ScopePattern, Section, section
-from trawlnet.formats.robots import product_token
-from trawlnet.formats.url import MAX_URL, TRACKING, Keys, Rewrite
-from trawlnet.observe.alert_shapes import WebhookShape
+from trawlnet.crawlers.web.visiting.headers import header_trouble
+from trawlnet.observe.alerts.shapes import WebhookShape
+from trawlnet.webpage.robots import product_token
+from trawlnet.webpage.url import MAX_URL, TRACKING, Keys, Rewrite
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
-    from trawlnet.formats.html import LinkChoice
+    from trawlnet.webpage.html import LinkChoice
 
 _CONTACT = re.compile(r"\+https?://[^\s()<>]+|mailto:[^\s()<>@]+@[^\s()<>@]+")
 
@@ -302,7 +302,7 @@ def keys_of(config: WebConfig) -> Keys:
 
 def links_of(config: WebConfig) -> LinkChoice:
     """Which links of a page count."""
-    from trawlnet.formats.html import LinkChoice
+    from trawlnet.webpage.html import LinkChoice
 
     return LinkChoice(
         tags=config.links.tags,

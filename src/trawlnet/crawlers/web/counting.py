@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from trawlnet.captures.capture import Capture
+from trawlnet.captures.counters import CounterCsv
 from trawlnet.engine.ports import Clock, Counts, Sink
 from trawlnet.engine.task import Task
-from trawlnet.observe.web import WebMeter
-from trawlnet.sink.capture import Capture
-from trawlnet.sink.counters import CounterCsv
+from trawlnet.observe.metrics.web import WebMeter
 
 
 class CountingSink:

@@ -8,7 +8,7 @@ from typing import Any
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Counts, Handler
 from trawlnet.engine.task import Task
-from trawlnet.observe.metrics import HttpMeter, StatusClass
+from trawlnet.observe.metrics.crawl import HttpMeter, StatusClass
 
 _OF_LINKS = ("links_extracted", "already_seen", "policy_denied", "cap_exceeded")
 _OF_PAGES = ("pages_fetched", "pages_saved", "bytes_saved", "not_modified_304", "not_html")

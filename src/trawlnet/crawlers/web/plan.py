@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from trawlnet.crawlers.web.admission.policy import REVISITS_AFTER
+from trawlnet.crawlers.web.admission.robots import paced
 from trawlnet.crawlers.web.config import WebConfig, links_of
-from trawlnet.crawlers.web.policy import REVISITS_AFTER
-from trawlnet.crawlers.web.reading import ReadingRules
 from trawlnet.crawlers.web.revisit import RevisitRule
-from trawlnet.crawlers.web.robots import paced
+from trawlnet.crawlers.web.visiting.reading import ReadingRules
 from trawlnet.engine import crawl
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.formats.robots import product_token
-from trawlnet.net import answer
+from trawlnet.net.client import answer
+from trawlnet.webpage.robots import product_token
 
 _MS = 0.001
 _BEHIND = 0.5  # Of a score: behind fresh pages of the same depth and priority, no further.

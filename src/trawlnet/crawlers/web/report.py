@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from trawlnet.crawlers.web.survey import WebSurvey
 from trawlnet.engine.ports import Counts
-from trawlnet.observe.report.chart import Column, bars, columns
-from trawlnet.observe.report.numbers import number
-from trawlnet.observe.report.page import Report, Tile
-from trawlnet.observe.report.rows import (
+from trawlnet.observe.reports.chart import Column, bars, columns
+from trawlnet.observe.reports.numbers import number
+from trawlnet.observe.reports.page import Report, Tile
+from trawlnet.observe.reports.rows import (
     SHOWN,
     by_number,
     by_power,

@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from trawlnet.crawlers.web.policy import PER_DEPTH
+from trawlnet.crawlers.web.admission.policy import PER_DEPTH
 from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile
 from trawlnet.crawlers.web.work import PageVisit, read_task
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Clock, Counts, Frontier, LaneWork, Lease, Page, Store, Work
 from trawlnet.engine.task import Task
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.url import request_url
+from trawlnet.malformed import Malformed
 from trawlnet.net.lane import lane_of
-from trawlnet.sink.queue import Delivery, Queue
+from trawlnet.queues.queue import Delivery, Queue
+from trawlnet.webpage.url import request_url
 
 _MOST_DEPTH = 1_000_000
 _LOOK_EVERY = 0.5  # Seconds between two looks for what a crawl has put into the spool.

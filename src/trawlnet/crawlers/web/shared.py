@@ -7,34 +7,34 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from trawlnet.captures.parts import Writing, capture_form
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.share import Opened, Share, check_places
-from trawlnet.crawlers.web.budget import Budget
+from trawlnet.crawlers.web.admission.budget import Budget
+from trawlnet.crawlers.web.admission.policy import Policy
+from trawlnet.crawlers.web.admission.shared_caps import SharedCaps, budgets_of
 from trawlnet.crawlers.web.build import about_of, hosts_of, redis_url
 from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.handler import brings_page
-from trawlnet.crawlers.web.known import NoPages
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
-from trawlnet.crawlers.web.policy import Policy
-from trawlnet.crawlers.web.shared_caps import SharedCaps, budgets_of
-from trawlnet.crawlers.web.shared_turns import turns_of
-from trawlnet.crawlers.web.site import RobotsPlaces, Standing, open_site
 from trawlnet.crawlers.web.source import SeedSource
+from trawlnet.crawlers.web.visiting.handler import brings_page
+from trawlnet.crawlers.web.visiting.known import NoPages
+from trawlnet.crawlers.web.visiting.shared_turns import turns_of
+from trawlnet.crawlers.web.visiting.site import RobotsPlaces, Standing, open_site
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock, Handler, Page, Source
 from trawlnet.engine.task import Task
-from trawlnet.observe.metrics import Metrics
-from trawlnet.sink.capture_part import Writing, capture_form
-from trawlnet.sink.objects import open_objects
-from trawlnet.sink.parts import PartLimits, PartSink
-from trawlnet.store.errors import Fenced, StoreUnreachable
-from trawlnet.store.fence import Fence
-from trawlnet.store.open import open_store
-from trawlnet.store.redis_share import ShareKeys
-from trawlnet.store.tally import Tally
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.storage.objects import open_objects
+from trawlnet.storage.part_sink import PartLimits, PartSink
+from trawlnet.stores.errors import Fenced, StoreUnreachable
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.open import open_store
+from trawlnet.stores.redis.fleet.share import ShareKeys
+from trawlnet.stores.tally import Tally
 
 _UNSETTLED = 20_000  # Captures that wait for their part; their memory is bounded apart,
 _PARTS_IN_MEMORY = 4  # by so many parts, or

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.web.linking import Linker, Refusal
+from trawlnet.crawlers.web.visiting.linking import Linker, Refusal
 from trawlnet.crawlers.web.work import PageVisit, SitemapVisit
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
-from trawlnet.formats.malformed import Malformed
-from trawlnet.formats.url import request_url
+from trawlnet.malformed import Malformed
 from trawlnet.net.lane import lane_of
-from trawlnet.sink.files import replace_file
+from trawlnet.storage.files import replace_file
+from trawlnet.webpage.url import request_url
 
 SEEDS = "seeds.txt"
 _GIVEN = Path("state", "web", SEEDS)  # Those of the command line, for when they are not repeated.

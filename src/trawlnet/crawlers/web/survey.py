@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 
-from trawlnet.sink.capture_archive import LOGS, archived_lines, manifest_of
-from trawlnet.sink.capture_line import CaptureLine, Glance
-from trawlnet.sink.capture_log import BEGINNING, files_of, read_glances
-from trawlnet.sink.capture_role import ROLES
-from trawlnet.sink.objects import Objects
-from trawlnet.sink.page import digest_of
+from trawlnet.captures.line import CaptureLine, Glance
+from trawlnet.captures.log import BEGINNING, files_of, read_glances
+from trawlnet.captures.page import digest_of
+from trawlnet.captures.role import ROLES
+from trawlnet.captures.shared_archive import LOGS, archived_lines, manifest_of
+from trawlnet.storage.objects import Objects
 
 OTHERS = "(others)"
 _MOST_WORDS = 50_000

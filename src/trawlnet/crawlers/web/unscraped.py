@@ -17,8 +17,8 @@ from trawlnet.crawlers.web.work import PageVisit
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, Ledger, Positioned, Store
-from trawlnet.sink.files import Appender, disk_errors, replace_file
-from trawlnet.sink.queue import Message, Queue
+from trawlnet.queues.queue import Message, Queue
+from trawlnet.storage.files import Appender, disk_errors, replace_file
 
 FILE = "unscraped.jsonl"  # In the state folder.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trawlnet.crawlers.web.policy import PER_DEPTH, REVISITS_AFTER
+from trawlnet.crawlers.web.admission.policy import PER_DEPTH, REVISITS_AFTER
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 

@@ -22,7 +22,7 @@ from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, Keys, is_own_page
 from trawlnet.observe.dashboard.events import face_of, question_of, stream
 from trawlnet.observe.dashboard.place import Order, order_of
-from trawlnet.observe.report import page as report
+from trawlnet.observe.reports import page as report
 
 log = logging.getLogger(__name__)
 

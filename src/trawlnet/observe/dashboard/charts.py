@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from trawlnet.observe.dashboard.place import Draw, Exhibit
 from trawlnet.observe.history import Sample
-from trawlnet.observe.report import chart
+from trawlnet.observe.reports import chart
 
 SPANS: Mapping[str, tuple[str, float]] = {
     "hour": ("last hour", 3600.0),

@@ -8,7 +8,7 @@ from trawlnet.observe.dashboard.charts import SPANS
 from trawlnet.observe.dashboard.events import Face, Question
 from trawlnet.observe.dashboard.place import Deed, Order
 from trawlnet.observe.lanes import LaneCondition
-from trawlnet.observe.report.html import render
+from trawlnet.observe.reports.html import render
 
 _ABOUT: Mapping[Deed, str] = {
     Deed.PAUSE: "Tasks in flight finish; no new task starts until you resume the crawl.",

@@ -21,9 +21,9 @@ from trawlnet.observe.dashboard.words import (
     name_of,
 )
 from trawlnet.observe.lane_table import LaneRow
-from trawlnet.observe.report.html import macros
-from trawlnet.observe.report.numbers import number
-from trawlnet.observe.report.page import Tile
+from trawlnet.observe.reports.html import macros
+from trawlnet.observe.reports.numbers import number
+from trawlnet.observe.reports.page import Tile
 
 _html = macros(__package__, "parts.html")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from trawlnet.observe.render import duration, size
-from trawlnet.observe.report.numbers import number
+from trawlnet.observe.reports.numbers import number
+from trawlnet.observe.terminal.render import duration, size
 
 UNKNOWN = "\N{EN DASH}"
 

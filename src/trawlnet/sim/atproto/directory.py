@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from trawlnet.formats.keys import parse_did_key
-from trawlnet.formats.plc import PlcState, state_after
+from trawlnet.atproto.identity.keys import parse_did_key
+from trawlnet.atproto.identity.plc import PlcState, state_after
 from trawlnet.sim.atproto.accounts import Account, Story
 from trawlnet.sim.atproto.history import Step, history
 from trawlnet.sim.atproto.population import STEPS_PER_ACCOUNT, Population

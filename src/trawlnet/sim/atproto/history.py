@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from trawlnet.formats.cid import cid_of
-from trawlnet.formats.commit import Signer
-from trawlnet.formats.dagcbor import encode, head
-from trawlnet.formats.plc import did_of_signed
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.commit import Signer
+from trawlnet.atproto.dagcbor import encode, head
+from trawlnet.atproto.identity.plc import did_of_signed
 from trawlnet.sim.atproto.accounts import FIRST_DAY_MS, Account, Status, Story
 from trawlnet.sim.atproto.plan import Plan
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
-from trawlnet.formats.car import Block, read_frames, read_header, write_car
-from trawlnet.formats.cid import cid_of
-from trawlnet.formats.commit import parse_commit
-from trawlnet.formats.keys import ORDER
+from trawlnet.atproto.car import Block, read_frames, read_header, write_car
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.commit import parse_commit
+from trawlnet.atproto.identity.keys import ORDER
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import Shelf

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trawlnet.formats.cid import RAW, cid_of
-from trawlnet.formats.dagcbor import Value
+from trawlnet.atproto.cid import RAW, cid_of
+from trawlnet.atproto.dagcbor import Value
 
 _A_LINK = cid_of(b"\xa0")
 _A_BLOB = cid_of(b"a picture", RAW)

@@ -10,10 +10,10 @@ from typing import Any
 
 from aiohttp import web
 
-from trawlnet.formats.cid import cid_of
-from trawlnet.formats.dagcbor import encode
-from trawlnet.formats.dagjson import to_json
-from trawlnet.formats.syntax import is_nsid, is_tid
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.dagjson import to_json
+from trawlnet.atproto.syntax import is_nsid, is_tid
 from trawlnet.sim.atproto.accounts import Account, Status, created_ms
 from trawlnet.sim.atproto.directory import did_document
 from trawlnet.sim.atproto.lies import lying_car

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from trawlnet.formats.cid import RAW, cid_of
-from trawlnet.formats.dagcbor import Value
-from trawlnet.formats.tid import tid
+from trawlnet.atproto.cid import RAW, cid_of
+from trawlnet.atproto.dagcbor import Value
+from trawlnet.atproto.tid import tid
 from trawlnet.sim.atproto.accounts import Account, Persona
 from trawlnet.sim.atproto.history import iso_time
 from trawlnet.sim.atproto.oddities import ODDITIES, ODDITY_COUNTS

@@ -6,9 +6,9 @@ import random
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from trawlnet.formats.car import write_car
-from trawlnet.formats.cid import Cid
-from trawlnet.formats.repo import Repo, build_repo
+from trawlnet.atproto.car import write_car
+from trawlnet.atproto.cid import Cid
+from trawlnet.atproto.repo import Repo, build_repo
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.records import Writings, write_records

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from trawlnet.formats.syntax import is_did
+from trawlnet.atproto.syntax import is_did
 
 
 class Refusal(Exception):

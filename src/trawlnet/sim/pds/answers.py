@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from trawlnet.formats.cid import cid_of
+from trawlnet.atproto.cid import cid_of
 from trawlnet.sim.atproto.xrpc import BadParameter, Refusal, json_response, limit_parameter
 from trawlnet.sim.pds.model import Lie, SimPds, SimRepo, did_of
 

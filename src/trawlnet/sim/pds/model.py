@@ -9,7 +9,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
 
-from trawlnet.formats.tid import tid
+from trawlnet.atproto.tid import tid
 from trawlnet.sim.habits import Habit
 
 _FIRST_REV_US = 1_700_000_000_000_000

@@ -1,0 +1,290 @@
+"""The repo archive format (.rca): header, repo blocks, index and footer, as bytes and values."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import zstandard
+
+from trawlnet.malformed import Malformed
+from trawlnet.native.checksum import crc32
+
+Buffer = bytes | bytearray | memoryview
+
+MAGIC = b"REPOARCH"
+VERSION = 1
+HEADER_SIZE = 64
+FOOTER_SIZE = 32
+MAX_DECOMPRESSED = 1 << 30  # Bytes of one collection; more is damage, not to be allocated for.
+
+_HEADER = struct.Struct("<8sHHqIq32x")
+_FOOTER = struct.Struct("<qIII4x8s")
+_U16 = struct.Struct("<H")
+_U32 = struct.Struct("<I")
+_SIZE = _U32
+_AFTER_NAMES = struct.Struct("<qHI")  # crawled at, collections, CRC
+_AFTER_COLLECTION = struct.Struct("<II")  # records, compressed size
+_U16_MAX = 0xFFFF
+_U32_MAX = 0xFFFFFFFF
+_STREAM_CHUNK = 1 << 20
+_per_thread = threading.local()
+
+
+class RcaError(Malformed):
+    """Damage, and where: `offset` counts from the start of the bytes that were looked at."""
+
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(f"{what} (at byte {offset})")
+        self.offset = offset
+        self.what = what
+
+
+class RcaCut(RcaError):
+    """The bytes end where more are needed; whoever has more of them can try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    created_at_us: int
+    repo_count: int  # Zero until the segment is finalised.
+    index_offset: int  # Zero until the segment is finalised.
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    index_offset: int
+    index_size: int
+    repo_count: int
+    index_crc: int
+
+
+class PackedCollection(NamedTuple):
+    name: str
+    records: int
+    compressed: Buffer
+
+
+class CollectionEntry(NamedTuple):
+    name: str
+    records: int
+    start: int  # Of the compressed data, from the start of the block.
+    end: int
+
+
+class BlockHead(NamedTuple):  # Made for every block that is only stepped over: a tuple is quick.
+    size: int
+    did: str
+    pds: str
+    rev: str
+    crawled_at_us: int
+    crc: int  # Of everything behind this field.
+    crc_end: int
+    collections: Sequence[CollectionEntry]
+
+
+class RecordEntry(NamedTuple):
+    rkey: str
+    json: bytes
+
+
+def encode_header(header: Header) -> bytes:
+    flags = 0
+    return _HEADER.pack(
+        MAGIC, VERSION, flags, header.created_at_us, header.repo_count, header.index_offset
+    )
+
+
+def parse_header(data: Buffer) -> Header:
+    if len(data) < HEADER_SIZE:
+        raise RcaError(0, f"a header of {len(data)} bytes, expected {HEADER_SIZE}")
+    magic, version, _flags, created, count, index_offset = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise RcaError(0, "not an archive: the magic bytes are missing")
+    if version != VERSION:
+        raise RcaError(8, f"format version {version}, expected {VERSION}")
+    if index_offset and index_offset < HEADER_SIZE:
+        raise RcaError(24, f"an index at {index_offset}, inside the header")
+    return Header(created, count, index_offset)
+
+
+def encode_footer(footer: Footer) -> bytes:
+    return _FOOTER.pack(
+        footer.index_offset, footer.index_size, footer.repo_count, footer.index_crc, MAGIC
+    )
+
+
+def parse_footer(data: Buffer) -> Footer:
+    if len(data) < FOOTER_SIZE:
+        raise RcaError(0, f"a footer of {len(data)} bytes, expected {FOOTER_SIZE}")
+    offset, size, count, crc, magic = _FOOTER.unpack_from(data)
+    if magic != MAGIC:
+        raise RcaError(24, "no footer: the magic bytes are missing")
+    if offset < HEADER_SIZE:
+        raise RcaError(0, f"an index at {offset}, inside the header")
+    return Footer(offset, size, count, crc)
+
+
+def encode_block(
+    did: str, pds: str, rev: str, crawled_at_us: int, collections: Sequence[PackedCollection]
+) -> bytes:
+    """One repository. Collections are sorted by name here; empty ones are the caller's to omit."""
+    if len(collections) > _U16_MAX:
+        raise ValueError(f"{len(collections)} collections, the format counts to {_U16_MAX}")
+    ordered = sorted(collections, key=lambda collection: collection.name.encode())
+    contents = b"".join(
+        [
+            pack_string(name) + _AFTER_COLLECTION.pack(records, len(compressed))
+            for name, records, compressed in ordered
+        ]
+    )
+    data = [collection.compressed for collection in ordered]
+    names = pack_string(did) + pack_string(pds) + pack_string(rev)
+    size = _SIZE.size + len(names) + _AFTER_NAMES.size + len(contents) + sum(map(len, data))
+    if size > _U32_MAX:
+        raise ValueError(f"a block of {size} bytes, the format counts to {_U32_MAX}")
+    # The data are joined once, at the end: fresh pages cost more than their checksum.
+    crc = crc32(contents)
+    for part in data:
+        crc = crc32(part, crc)
+    numbers = _AFTER_NAMES.pack(crawled_at_us, len(ordered), crc)
+    return b"".join((_SIZE.pack(size), names, numbers, contents, *data))
+
+
+def block_size(data: Buffer, at: int = 0) -> int:
+    """The size that the block at `at` claims; enough to step over it."""
+    if len(data) - at < _SIZE.size:
+        raise RcaCut(at, "the size of a block is cut")
+    (size,) = _SIZE.unpack_from(data, at)
+    if size < _SIZE.size + 3 * _U16.size + _AFTER_NAMES.size:
+        raise RcaError(at, f"a block of {size} bytes, too few for its fixed fields")
+    return int(size)
+
+
+def parse_block(block: Buffer) -> BlockHead:
+    """The fields and table of contents of one whole block; sizes are checked, CRCs are not."""
+    view = memoryview(block)
+    size = block_size(view)
+    if size != len(view):
+        raise RcaError(0, f"a block that claims {size} bytes and has {len(view)}")
+    return parse_head(view)
+
+
+def parse_head(start: Buffer) -> BlockHead:
+    """The same from the first bytes of a block, if they reach beyond its table of contents."""
+    view = start if isinstance(start, bytes) else memoryview(start)
+    size = block_size(view)
+    did, at = read_string(view, _SIZE.size)
+    pds, at = read_string(view, at)
+    rev, at = read_string(view, at)
+    (crawled_at_us, count, crc), crc_end = read_struct(view, at, _AFTER_NAMES)
+    at = crc_end
+    toc = []
+    for _ in range(count):
+        # Not by read_string and read_struct: counting an archive is little else than this.
+        try:
+            name_end = at + _U16.size + _U16.unpack_from(view, at)[0]
+            records, compressed = _AFTER_COLLECTION.unpack_from(view, name_end)
+            toc.append((str(view[at + _U16.size : name_end], "utf-8"), records, compressed))
+        except struct.error:
+            raise RcaCut(at, "the data end inside a field") from None
+        except UnicodeDecodeError:
+            raise RcaError(at, "a collection name that is not UTF-8") from None
+        at = name_end + _AFTER_COLLECTION.size
+    collections = []
+    for name, records, compressed in toc:
+        collections.append(CollectionEntry(name, records, at, at + compressed))
+        at += compressed
+    if at != size:
+        raise RcaError(crc_end, f"collections that end at {at} in a block of {size} bytes")
+    return BlockHead(size, did, pds, rev, crawled_at_us, crc, crc_end, collections)
+
+
+def check_block(block: Buffer) -> BlockHead:
+    """The same, with the CRC over contents and data compared."""
+    head = parse_block(block)
+    found = crc32(memoryview(block)[head.crc_end :])
+    if found != head.crc:
+        raise RcaError(head.crc_end, f"block CRC {found:08x}, expected {head.crc:08x}")
+    return head
+
+
+def decompress(block: Buffer, collection: CollectionEntry, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """The entries of one collection; raises RcaError where they are no zstd or exceed `limit`."""
+    data = memoryview(block)[collection.start : collection.end]
+    try:
+        declared = zstandard.frame_content_size(data)
+        if declared > limit:
+            raise RcaError(collection.start, f"{declared} bytes, more than {limit}")
+        if declared < 0:
+            declared = _measure(data, limit, collection.start)
+        return _decompressor().decompress(data, max_output_size=max(declared, 1))
+    except zstandard.ZstdError as error:
+        raise RcaError(collection.start, f"no readable zstd: {error}") from None
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """One per thread: making one costs more than unpacking a small collection."""
+    kept: zstandard.ZstdDecompressor | None = getattr(_per_thread, "decompressor", None)
+    if kept is None:
+        kept = _per_thread.decompressor = zstandard.ZstdDecompressor()
+    return kept
+
+
+def _measure(data: memoryview, limit: int, place: int) -> int:
+    """What a frame that does not declare its size comes to; other writers make such frames."""
+    size = 0
+    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        while chunk := reader.read(_STREAM_CHUNK):
+            size += len(chunk)
+            if size > limit:
+                raise RcaError(place, f"more than {limit} bytes")
+    return size
+
+
+def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:
+    """The records of a decompressed collection, exactly `count` of them."""
+    data, at = bytes(entries), 0
+    for _ in range(count):
+        try:
+            key = at + _U16.size
+            key_end = key + _U16.unpack_from(data, at)[0]
+            start = key_end + _U32.size
+            at = start + _U32.unpack_from(data, key_end)[0]
+            rkey = str(data[key:key_end], "utf-8")
+        except struct.error:
+            raise RcaCut(at, "the data end inside a field") from None
+        except UnicodeDecodeError:
+            raise RcaError(key, "a record key that is not UTF-8") from None
+        if at > len(data):
+            what = f"JSON of {at - start} bytes where {len(data) - start} are left"
+            raise RcaError(start, what)
+        yield RecordEntry(rkey, data[start:at])
+    if at != len(data):
+        raise RcaError(at, f"{len(data) - at} bytes behind the last of {count} records")
+
+
+def pack_string(text: str) -> bytes:
+    raw = text.encode()
+    if len(raw) > _U16_MAX:
+        raise ValueError(f"a text of {len(raw)} bytes, the format counts to {_U16_MAX}")
+    return _U16.pack(len(raw)) + raw
+
+
+def read_string(view: Buffer, at: int) -> tuple[str, int]:
+    (size,), start = read_struct(view, at, _U16)
+    if size > len(view) - start:
+        raise RcaCut(at, f"a text of {size} bytes where {len(view) - start} are left")
+    try:
+        return str(view[start : start + size], "utf-8"), start + size
+    except UnicodeDecodeError:
+        raise RcaError(at, "a text that is not UTF-8") from None
+
+
+def read_struct(view: Buffer, at: int, layout: struct.Struct) -> tuple[tuple[int, ...], int]:
+    if len(view) - at < layout.size:
+        raise RcaCut(at, "the data end inside a field")
+    return layout.unpack_from(view, at), at + layout.size

@@ -1,0 +1,1 @@
+"""Who an account is: keys, DID documents, PLC operations, signed tokens. Pure."""

@@ -1,0 +1,1 @@
+"""Lexicons: schemas of records, and whether a record keeps to one. Pure."""

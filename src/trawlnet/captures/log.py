@@ -1,0 +1,102 @@
+"""The append-only log of captures, in numbered segments: what all other files are derived from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from trawlnet.captures.line import CaptureLine, Glance, glance, pack, unpack
+from trawlnet.engine.durable import make_directory
+from trawlnet.queues.acks import Position
+from trawlnet.queues.spool_files import Line, SpoolDirectory
+from trawlnet.queues.spool_reader import read_on
+from trawlnet.storage.files import Appender, disk_errors, truncate_torn_line
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+BEGINNING = Position(0, 0)
+_LINE_BYTES = 256 * 1024 * 1024  # Pages with a hundred thousand links do exist.
+
+
+class CaptureLog:
+    """The writing side; the caller keeps others out. A torn last line is cut on opening: its
+    capture was not confirmed to anybody."""
+
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._files = files_of(folder)
+        self._segment_bytes = segment_bytes
+        with disk_errors(f"opening capture log {folder}"):
+            make_directory(folder)
+            self._number = max(self._files.numbers(), default=1)
+            path = self._files.segment(self._number)
+            if path.exists():
+                truncate_torn_line(path)
+            self._segment = Appender(path, new=False)
+
+    @property
+    def end(self) -> Position:
+        return Position(self._number, self._segment.size)
+
+    def append(self, lines: Sequence[CaptureLine]) -> None:
+        """Durable on return."""
+        with disk_errors(f"writing capture log {self._files.path}"):
+            if self._segment.size >= self._segment_bytes:
+                self._segment.close()
+                self._number += 1
+                self._segment = Appender(self._files.segment(self._number), new=True)
+            self._segment.append(b"".join(map(pack, lines)))
+
+    def close(self) -> None:
+        self._segment.close()
+
+
+def files_of(folder: Path) -> SpoolDirectory:
+    return SpoolDirectory(folder, "captures")
+
+
+def log_end(folder: Path) -> Position:
+    """Where the last segment ends, torn lines included; somebody may be writing to it."""
+    files = files_of(folder)
+    number = max(files.numbers(), default=0)
+    return Position(number, files.segment(number).stat().st_size) if number else BEGINNING
+
+
+class Chunk(NamedTuple):
+    lines: Sequence[CaptureLine]  # Never empty.
+    end: Position
+
+
+def read_chunks(folder: Path, after: Position = BEGINNING) -> Iterator[Chunk]:
+    """Every whole line beyond a position, in order of writing, about a megabyte at a time."""
+    for lines, end, place in _read(folder, after):
+        yield Chunk([unpack(line.raw or b"", _named(place, line)) for line in lines], end)
+
+
+class Glances(NamedTuple):
+    lines: Sequence[Glance | CaptureLine]  # Never empty.
+    end: Position
+
+
+def read_glances(folder: Path) -> Iterator[Glances]:
+    """The same of all lines, for one who only counts: in half the time."""
+    for lines, end, place in _read(folder, BEGINNING):
+        yield Glances([glance(line.raw or b"", _named(place, line)) for line in lines], end)
+
+
+def read_captures(folder: Path) -> Iterator[CaptureLine]:
+    return (line for chunk in read_chunks(folder) for line in chunk.lines)
+
+
+def _read(folder: Path, after: Position) -> Iterator[tuple[Sequence[Line], Position, Path]]:
+    """Lines, where they end, and the segment that all of them are of."""
+    files, at = files_of(folder), after
+    while True:
+        with disk_errors(f"reading capture log {folder}"):
+            lines, at = read_on(files, at, _LINE_BYTES)
+        if not lines:
+            return
+        yield lines, at, files.segment(at.segment)
+
+
+def _named(segment: Path, line: Line) -> str:
+    return f"{segment}@{line.start.offset}"

@@ -1,0 +1,102 @@
+"""Read what a fleet has captured: the logs that the manifest lists, and bodies in WARC files."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+
+from trawlnet.captures.line import CaptureLine, unpack
+from trawlnet.captures.parts import WARC, zstd_lines
+from trawlnet.storage.errors import SinkError
+from trawlnet.storage.objects import Objects
+
+MANIFEST = "manifest"
+LOGS = "captures"
+_BODY_BYTES = 1 << 30  # No body is read into memory beyond this.
+_END = b"\r\n\r\n"  # Of a head, and of a record.
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of the manifest."""
+
+    log: str  # Its name.
+    captures: int
+    parts: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"log": self.log, "captures": self.captures, "parts": list(self.parts)}
+
+    @property
+    def path(self) -> str:
+        return f"{MANIFEST}/{self.log.removesuffix(_SUFFIX)}.json"
+
+
+_SUFFIX = ".jsonl.zst"
+
+
+def log_name(number: int) -> str:
+    return f"captures_{number:04d}{_SUFFIX}"
+
+
+def listed_of(line: dict[str, Any]) -> Listed:
+    return Listed(line["log"], line["captures"], line["parts"])
+
+
+def manifest_of(objects: Objects) -> list[Listed]:
+    names = sorted(objects.sizes(MANIFEST))
+    return [listed_of(json.loads(objects.get(f"{MANIFEST}/{name}"))) for name in names]
+
+
+def archived_lines(objects: Objects, listed: Listed) -> Iterator[CaptureLine]:
+    """Raises SinkError for a log that is not as it was written."""
+    path, found = f"{LOGS}/{listed.log}", 0
+    try:
+        for found, line in enumerate(zstd_lines(objects.get(path)), 1):
+            yield unpack(line, f"{objects.url}/{path}, line {found}")
+    except (zstandard.ZstdError, FileNotFoundError) as error:
+        raise _damaged(objects, path, str(error)) from error
+    if found != listed.captures:
+        raise _damaged(objects, path, f"{found} captures, where {listed.captures} are listed")
+
+
+Read = Callable[[str, int, int], bytes]  # So many bytes of an object from an offset on.
+
+
+def body_damage(read: Read, line: CaptureLine) -> str:
+    """What is wrong with a capture's stored body; empty when nothing is, or none is stored."""
+    if not line.content_sha256 or line.warc is None:
+        return ""
+    path = f"{WARC}/{line.warc.file}"
+    try:
+        body = _body(path, read(path, line.warc.length, line.warc.offset))
+    except FileNotFoundError:
+        return "is not there"
+    except (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        return str(error) or type(error).__name__
+    if hashlib.sha256(body).hexdigest() != line.content_sha256:
+        return "is not what was captured"
+    return ""
+
+
+def _body(path: str, packed: bytes) -> bytes:
+    """The payload of a response record. Raises for what is none."""
+    if path.endswith(".zst"):
+        record = zstandard.ZstdDecompressor().decompress(packed, max_output_size=_BODY_BYTES)
+    else:
+        record = gzip.decompress(packed)
+    if b"\r\nWARC-Type: response\r\n" not in record.partition(_END)[0]:
+        raise ValueError("no response is recorded there")
+    _, _, block = record.removesuffix(_END).partition(_END)
+    return block.partition(_END)[2]
+
+
+def _damaged(objects: Objects, path: str, what: str) -> SinkError:
+    return SinkError(f"{objects.url}/{path}: {what}", "put it back as it was written")

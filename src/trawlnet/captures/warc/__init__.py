@@ -1,0 +1,1 @@
+"""Captures as WARC files, and the CDXJ index over them."""

@@ -1,0 +1,123 @@
+"""WARC files, rotated by size; a file is called `.open` until it is complete."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from trawlnet.captures.capture import Capture
+from trawlnet.captures.line import InWarc
+from trawlnet.captures.warc.format import Original
+from trawlnet.captures.warc.records import Packing, WarcRecords, is_recorded, packing_of
+from trawlnet.engine.durable import fsync_path, make_directory
+from trawlnet.storage.files import write_all
+
+_OPEN = ".open"
+_SUFFIX = re.compile(r"(-scrape|)-\d{5,}\.warc")
+
+
+class WarcFiles:
+    """Records are collected by `add`, written by `flush`, and count from `commit` on: what a
+    crash leaves beyond the last commit is cut, because nothing else knows of it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        about: Mapping[str, str],
+        most_bytes: int,
+        zstd_level: int | None = None,
+    ) -> None:
+        make_directory(folder)
+        self._packing = packing_of(zstd_level)
+        self._folder = folder
+        self._run = run
+        self._about = about
+        self._most_bytes = most_bytes
+        self._number = 0
+        self._file: _OpenWarc | None = None
+        self._new: dict[str, Original] = {}  # By sha256: payloads that are not committed yet.
+
+    def add(self, capture: Capture, sha256: str, original: Original | None) -> InWarc | None:
+        """`sha256` is the content's, `original` the record that holds it already, if any.
+        Returns where its record will be; None if there is nothing to record."""
+        if not is_recorded(capture):
+            return None
+        records = self._current(capture.timestamp).records
+        recorded = records.add(capture, original or self._new.get(sha256))
+        if recorded.payload and sha256:
+            self._new[sha256] = recorded.payload
+        return recorded.where
+
+    def flush(self) -> None:
+        """Durable on return."""
+        if self._file:
+            self._file.flush()
+
+    def commit(self) -> None:
+        """What was flushed is known to the capture log."""
+        self._new.clear()
+        if self._file:
+            self._file.committed = self._file.records.size
+            if self._file.committed >= self._most_bytes:
+                self.close()
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file:
+            file.finish()
+
+    def _current(self, timestamp: float) -> _OpenWarc:
+        if self._file is None:
+            self._number += 1
+            while (path := self._path()).exists():  # Of an earlier process of this run.
+                self._number += 1
+            self._file = _OpenWarc(path, self._packing)
+            self._file.records.describe(timestamp, self._run, self._about)
+        return self._file
+
+    def _path(self) -> Path:
+        return self._folder / f"trawlnet-{self._run}-{self._number:05d}{self._packing.suffix}"
+
+
+class _OpenWarc:
+    def __init__(self, path: Path, packing: Packing) -> None:
+        self.records = WarcRecords(path.name, packing)
+        self.committed = 0
+        self._path = path
+        self._unfinished = path.with_name(path.name + _OPEN)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        self._fd = os.open(self._unfinished, flags, 0o644)
+        fsync_path(path.parent)
+
+    def flush(self) -> None:
+        if data := self.records.take():
+            write_all(self._fd, data)
+            os.fsync(self._fd)
+
+    def finish(self) -> None:
+        os.close(self._fd)
+        _finish(self._unfinished, self._path, self.committed)
+
+
+def recover(folder: Path, last: tuple[str, int] | None, suffix: str = "") -> None:
+    """Complete the file that a killed process left open: up to the last record that the capture
+    log knows of, which is told as the file's name and the record's end. Files of runs that end
+    in another suffix are another process's, which may be at work."""
+    for unfinished in folder.glob(f"*{_OPEN}") if folder.is_dir() else ():
+        if (found := _SUFFIX.search(unfinished.name)) and found[1] != suffix:
+            continue
+        path = unfinished.with_name(unfinished.name.removesuffix(_OPEN))
+        _finish(unfinished, path, last[1] if last and last[0] == path.name else 0)
+
+
+def _finish(unfinished: Path, path: Path, size: int) -> None:
+    if size == 0:
+        unfinished.unlink()
+    else:
+        os.truncate(unfinished, size)
+        fsync_path(unfinished)
+        unfinished.replace(path)
+    fsync_path(path.parent)

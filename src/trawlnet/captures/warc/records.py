@@ -1,0 +1,124 @@
+"""The records of captures, packed one by one, and where each lies in the file they make up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+import zstandard
+
+from trawlnet.captures.capture import Capture
+from trawlnet.captures.line import InWarc
+from trawlnet.captures.warc import format
+from trawlnet.captures.warc.format import Original
+
+_NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # The digest of no bytes at all.
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How each record is compressed, and how files of such records are called."""
+
+    pack: Callable[[bytes], bytes]
+    suffix: str
+
+
+def packing_of(zstd_level: int | None) -> Packing:
+    if zstd_level is None:
+        return Packing(format.gzip_member, ".warc.gz")
+    frames = zstandard.ZstdCompressor(level=zstd_level, write_checksum=True)
+    return Packing(frames.compress, ".warc.zst")
+
+
+def is_recorded(capture: Capture) -> bool:
+    """Whether there is anything to record of it."""
+    return capture.body is not None or 300 <= capture.http_status < 400
+
+
+class WarcRecords:
+    """One file as it grows. What was added is handed over by `take`, in order."""
+
+    def __init__(self, name: str, packing: Packing) -> None:
+        self.name = name
+        self.size = 0  # Of all records so far.
+        self._pack = packing.pack
+        self._records: list[bytes] = []
+
+    def describe(self, timestamp: float, run: str, about: Mapping[str, str]) -> None:
+        """The record that a file begins with."""
+        fields = [("format", "WARC File Format 1.1"), *about.items()]
+        fields += [("isPartOf", run), ("filename", self.name)]
+        self._add(format.info(self._next_id(), timestamp, fields))
+
+    def add(self, capture: Capture, original: Original | None) -> Recorded:
+        """`original` is the record that holds the same payload already, if any."""
+        for hop in capture.hops:
+            head = format.response_head(hop.status, "", hop.headers, 0)
+            identity = self._next_id(), capture.timestamp, hop.url
+            self._add(format.response(*identity, head, b"", _NOTHING))
+        offset, answer = self.size, self._next_id()
+        record, digest, revisit = _answer(answer, capture, original)
+        length = self._add(record)
+        if capture.request_headers:
+            self._add(_request(self._next_id(), capture, answer))
+        where = InWarc(self.name, offset, length, digest, revisit, self.size)
+        payload = Original(capture.final_url or capture.url, capture.timestamp, digest)
+        return Recorded(where, payload if capture.body and not revisit else None)
+
+    def take(self) -> bytes:
+        records, self._records = self._records, []
+        return b"".join(records)
+
+    def _next_id(self) -> UUID:
+        """Unique as long as file names are."""
+        return uuid5(NAMESPACE_URL, f"{self.name}#{self.size}")
+
+    def _add(self, record: bytes) -> int:
+        """Returns its length as packed."""
+        packed = self._pack(record)
+        self._records.append(packed)
+        self.size += len(packed)
+        return len(packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    where: InWarc
+    payload: Original | None  # What later records of the same payload can refer to.
+
+
+def _answer(
+    record_id: UUID, capture: Capture, original: Original | None
+) -> tuple[bytes, str, bool]:
+    """The record of a capture's answer, its payload's digest, and whether it is a revisit."""
+    url, at = capture.final_url or capture.url, capture.timestamp
+    if capture.http_status == 304:
+        head = _head(capture, None)
+        record = format.revisit(record_id, at, url, head, format.NOT_MODIFIED, original)
+        return record, original.digest if original else "", True
+    body = capture.body or b""
+    head = _head(capture, len(body))
+    if original and body:
+        record = format.revisit(record_id, at, url, head, format.SAME_PAYLOAD, original)
+        return record, original.digest, True
+    digest = format.payload_digest(body)
+    return format.response(record_id, at, url, head, body, digest), digest, False
+
+
+def _head(capture: Capture, size: int | None) -> bytes:
+    headers = capture.response_headers
+    return format.response_head(capture.http_status, capture.reason_phrase, headers, size)
+
+
+def _request(record_id: UUID, capture: Capture, answer: UUID) -> bytes:
+    url = capture.final_url or capture.url
+    # By hand: some URLs that browsers accept are refused by the standard library.
+    beyond_host = _AFTER_HOST.match(url)
+    target = beyond_host[1] if beyond_host else url
+    head = format.request_head(target or "/", capture.request_headers)
+    return format.request(record_id, capture.timestamp, url, head, answer)
+
+
+_AFTER_HOST = re.compile(r"[a-z]+://[^/?#]*([^#]*)")

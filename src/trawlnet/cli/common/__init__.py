@@ -1,0 +1,1 @@
+"""What commands share: flags, settings, the workspace, output, errors."""

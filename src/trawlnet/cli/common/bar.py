@@ -1,0 +1,48 @@
+"""How far a long read of many bytes has come: a bar on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from trawlnet.cli.common.output import say, size
+
+_EVERY = 30.0  # Seconds between lines where there is no terminal.
+
+
+@contextmanager
+def progress_bar(doing: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Gives a function to be told each further number of bytes."""
+    if not sys.stderr.isatty():
+        yield _liner(doing, total)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    rest = (TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, *rest, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _liner(doing: str, total: int) -> Callable[[int], None]:
+    done, told = 0, time.monotonic()
+
+    def advance(count: int) -> None:
+        nonlocal done, told
+        done += count
+        if time.monotonic() - told >= _EVERY:
+            told = time.monotonic()
+            say(f"{doing}: {size(done)} of {size(total)}")
+
+    return advance

@@ -1,0 +1,54 @@
+"""The sections that trawlnet.yaml may have: one for each crawler there is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from trawlnet.cli.common.settings import C, Settings, load_settings
+from trawlnet.cli.common.workspace import Workspace
+from trawlnet.cli.lazy import load
+from trawlnet.cli.web.keys import VARIABLES
+
+_MODELS = {"repos": "ReposConfig", "pds": "PdsConfig", "ids": "IdsConfig", "web": "WebConfig"}
+
+
+class _Sections(Mapping[str, type[BaseModel]]):
+    """Reads a crawler's model in when it is asked for: a command of one needs no other."""
+
+    def __getitem__(self, name: str) -> type[BaseModel]:
+        model: type[BaseModel] = load(f"trawlnet.crawlers.{name}.config:{_MODELS[name]}")
+        return model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODELS)
+
+    def __len__(self) -> int:
+        return len(_MODELS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODELS
+
+
+SECTIONS = _Sections()
+
+
+def load_section(
+    workspace: Workspace, model: type[C], flags: Mapping[str, Any] | None = None
+) -> Settings[C]:
+    """The effective config of the workspace's crawler, read now."""
+    environ = _variables(workspace.crawler)
+    return load_settings(
+        workspace.crawler, model, workspace.config_file, environ, flags or {}, list(SECTIONS)
+    )
+
+
+def _variables(crawler: str) -> Mapping[str, str]:
+    """Without those of flags that stand for a key within a section: who has the flag reads them."""
+    if crawler != "web":
+        return os.environ
+
+    return {name: value for name, value in os.environ.items() if name not in VARIABLES}

@@ -1,0 +1,246 @@
+"""The effective config of one crawler: defaults, trawlnet.yaml, variables, flags, in that order."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.cli.common.workspace import shown
+from trawlnet.cli.lazy import load
+from trawlnet.net.redact import redacted
+
+C = TypeVar("C", bound=BaseModel)
+
+DEFAULT = "default"
+# Flags that are no config keys, yet have a variable too.
+PLAIN_FLAGS = ("workspace", "json", "reason", "limit", "yes")
+_OWN_FLAGS = {
+    "repos": ("follow", "input_dir", "truncate"),
+    "ids": ("drain",),
+    "pds": (
+        *("did", "status", "source", "contains", "host", "port", "service_did", "behind_proxy"),
+        *("registrations_per_minute", "hosts_per_hour", "visits_per_minute"),
+    ),
+}
+_SHARED = ("clickhouse_",)
+_FOR_ALL = ("webhook", "webhook_shape")  # TRAWLNET_<KEY> sets these for every crawler.
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Generic[C]):
+    config: C
+    sources: Mapping[str, str]  # Per key: `default`, the file, the variable or the flag.
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    value: Any
+    source: str
+    path: str  # The key as the source spells it.
+
+
+def load_settings(
+    crawler: str,
+    model: type[C],
+    config_file: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    sections: Iterable[str],
+) -> Settings[C]:
+    given = _from_file(crawler, model, config_file, sections)
+    given |= _from_variables(crawler, model, environ)
+    given |= {
+        key: _Given(value, flag_of(key), flag_of(key))
+        for key, value in flags.items()
+        if value is not None
+    }
+    for key, one in given.items():
+        _refuse_a_switch(model, key, one)
+    try:
+        config = model.model_validate({key: one.value for key, one in given.items()})
+    except ValidationError as error:
+        raise _wrong_value(first_of(error), given, crawler, model) from None
+    return Settings(config, _sources(model, given))
+
+
+def flag_of(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def variable_of(crawler: str, key: str) -> str:
+    return f"TRAWLNET_{crawler}_{key}".upper()
+
+
+def is_list(model: type[BaseModel], key: str) -> bool:
+    return get_origin(model.model_fields[key].annotation) in (tuple, list)
+
+
+def suggestion(word: str, known: Iterable[str], label: str, prefix: str = "") -> str:
+    """A hint for a word that is not in a closed set."""
+    known = list(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {prefix}{close[0]}?" if close else f"{label}: {', '.join(known)}"
+
+
+def _sources(model: type[BaseModel], given: Mapping[str, _Given]) -> Mapping[str, str]:
+    return {key: given[key].source if key in given else DEFAULT for key in model.model_fields}
+
+
+def _from_file(
+    crawler: str, model: type[BaseModel], path: Path, sections: Iterable[str]
+) -> dict[str, _Given]:
+    if not path.exists():
+        return {}
+
+    # Slow to import: only who has a file pays.
+    read_yaml = load("trawlnet.cli.common.yaml_text:read_yaml")
+    document = _mapping(read_yaml(path), path, "the file")
+    _refuse_unknown(document, sections, path, "")
+    section = _mapping(document.get(crawler), path, crawler)
+    _refuse_unknown(section, model.model_fields, path, f"{crawler}.")
+    source = shown(path)
+    # A key that is left empty (`relay:`) is as good as not there.
+    return {
+        key: _Given(value, source, f"{source}: {crawler}.{key}")
+        for key, value in section.items()
+        if value is not None
+    }
+
+
+def _mapping(value: Any, path: Path, name: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UsageTrouble(
+            f"{shown(path)}: {name} must be keys with values, got {quoted(value)}",
+            "write keys as `workers: 50`, indented under their section",
+        )
+    return {str(key): item for key, item in value.items()}
+
+
+def _refuse_unknown(given: Iterable[str], known: Iterable[str], path: Path, under: str) -> None:
+    known = list(known)
+    for key in given:
+        if key not in known:
+            raise UsageTrouble(
+                f"{shown(path)}: unknown key {under}{key}",
+                suggestion(key, known, "known keys", under),
+            )
+
+
+def _from_variables(
+    crawler: str, model: type[BaseModel], environ: Mapping[str, str]
+) -> dict[str, _Given]:
+    keys = {variable_of(crawler, key): key for key in model.model_fields}
+    # Variables that others use for the same thing count, too; ours come after them and win.
+    keys |= {key.upper(): key for key in model.model_fields if key.startswith(_SHARED)}
+    keys |= {f"TRAWLNET_{key}".upper(): key for key in _FOR_ALL if key in model.model_fields}
+    # Secrets are better kept in files than in variables, which every child process can read.
+    files = {f"{name}_FILE": key for name, key in keys.items() if f"{name}_FILE" not in keys}
+    others = [variable_of(crawler, flag) for flag in (*PLAIN_FLAGS, *_OWN_FLAGS.get(crawler, ()))]
+    stem = variable_of(crawler, "")
+    given: dict[str, _Given] = {}
+    # What is meant for this crawler wins over what is for all, and a value over a file with one.
+    for name in sorted(environ, key=lambda name: (name.startswith(stem), name not in files, name)):
+        if key := keys.get(name) or files.get(name):
+            text = environ[name] if name in keys else _read_secret(name, environ[name])
+            value = [one for one in text.split(",") if one] if is_list(model, key) else text
+            given[key] = _Given(value, name, name)
+        elif name.startswith(stem) and name not in others:
+            words = [known.removeprefix(stem) for known in keys if known.startswith(stem)]
+            hint = suggestion(name.removeprefix(stem), words, f"known after {stem}", stem)
+            raise UsageTrouble(f"unknown variable {name}", hint)
+    return given
+
+
+def _read_secret(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        words = getattr(error, "strerror", None) or "not a text"
+        hint = "it names a file whose text is the value"
+        raise UsageTrouble(f"{variable}: {path}: {words}", hint) from None
+
+
+def _wrong_value(
+    error: ErrorDetails, given: Mapping[str, _Given], crawler: str, model: type[BaseModel]
+) -> UsageTrouble:
+    key, *inner = (str(part) for part in error["loc"] or ("",))
+    source = given[key].path if key in given else f"{crawler}.{key}"
+    where = ".".join([source, *inner])
+    if error["type"] == "extra_forbidden":
+        known = keys_under(model, [key, *inner[:-1]])
+        return UsageTrouble(f"{where}: no such key", suggestion(inner[-1], known, "known keys"))
+    return UsageTrouble(
+        f"{where}: expected {expected(error)}, got {quoted(error['input'], where)}",
+        f"see every key with: trawlnet {crawler} crawl --help",
+    )
+
+
+def first_of(error: ValidationError) -> ErrorDetails:
+    """The mistake to tell of: a misspelt key may leave another missing, and says more."""
+    found = error.errors()
+    return next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+
+
+def keys_under(model: type[BaseModel], path: list[str]) -> list[str]:
+    """The keys of a section within a section; numbers of list items are passed over."""
+    for key in path:
+        if key in model.model_fields:
+            annotation = model.model_fields[key].annotation
+            kinds = [annotation, *get_args(annotation)]
+            model = next(
+                (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), model
+            )
+    return list(model.model_fields)
+
+
+def _refuse_a_switch(model: type[BaseModel], key: str, given: _Given) -> None:
+    """YAML reads `yes` as true, and pydantic true as 1: `workers: yes` is neither."""
+    if isinstance(given.value, bool) and model.model_fields[key].annotation is not bool:
+        raise UsageTrouble(
+            f"{given.path}: expected a value, got {given.value}",
+            "put text that YAML would read as true or false in quotes",
+        )
+
+
+def expected(error: ErrorDetails) -> str:
+    context = error.get("ctx", {})
+    match error["type"].split("_"):
+        case ["int", *_]:
+            return "a whole number"
+        case ["float", *_] | ["finite", *_]:
+            return "a number"
+        case ["bool", *_]:
+            return "true or false"
+        case ["string", *_]:
+            return "text"
+        case ["tuple" | "list", *_]:
+            return "a list"
+        case ["greater", "than", "equal"]:
+            return f"at least {context['ge']}"
+        case ["greater", "than"]:
+            return f"more than {context['gt']}"
+        case ["less", "than", "equal"]:
+            return f"at most {context['le']}"
+        case ["model" | "dict", *_]:
+            return "keys with values"
+        case ["missing"]:
+            return "this key to be given"
+        case ["value", "error"]:
+            return str(context["error"])
+        case _:
+            return error["msg"].removeprefix("Input should be ")
+
+
+def quoted(value: Any, name: str = "") -> str:
+    """What was given, short enough for one line, without what may be secret."""
+    text = repr(redacted(value, name))
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,1 @@
+"""Running a crawl from a command: its parts, signals, what is shown, how it ended."""

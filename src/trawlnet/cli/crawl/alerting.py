@@ -1,0 +1,49 @@
+"""Alerts of a crawl: where they go, and who looks for them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.engine.ports import Clock, Counts
+from trawlnet.observe.alerts.rules import BEGAN, ENDED, FAILED
+from trawlnet.observe.alerts.sender import Alerts, BadWebhook, check_webhook, open_alerts
+from trawlnet.observe.alerts.shapes import Alert, Level, Webhook
+
+
+def refuse_bad_webhook(webhook: Webhook) -> None:
+    """Without naming it: whoever reads our output may not post to it."""
+    try:
+        check_webhook(webhook)
+    except BadWebhook:
+        hint = "write it like https://host/path, in TRAWLNET_WEBHOOK or a file of its own"
+        raise UsageTrouble("the webhook is not a URL", hint) from None
+
+
+@asynccontextmanager
+async def telling(crawler: str, webhook: Webhook, clock: Clock) -> AsyncIterator[Alerts]:
+    """Where alerts go while the crawl inside runs; its failure is one of them."""
+    alerts = open_alerts(webhook, clock)
+    try:
+        yield alerts
+    except Exception as error:
+        # What an error says may name hosts and passwords; the log has it.
+        text = f"{type(error).__name__}; the log says more, and a crawl can always go on"
+        alerts.tell(Alert(crawler, FAILED, text, clock.now(), Level.ERROR))
+        raise
+    finally:
+        await alerts.close()
+
+
+def begun(crawler: str, counts: Counts, now: float) -> Alert:
+    done = sum(counts.settled.values())
+    text = f"goes on after {done:,} keys" if done else "from the beginning"
+    fields = {"open tasks": f"{counts.open:,}"} if counts.open else {}
+    return Alert(crawler, BEGAN, text, now, fields=fields)
+
+
+def ended(crawler: str, text: str, given_up: int, now: float) -> Alert:
+    fields = {"given up on": f"{given_up:,}"} if given_up else {}
+    level = Level.WARNING if given_up else Level.INFO
+    return Alert(crawler, ENDED, text, now, level, fields)

@@ -1,0 +1,89 @@
+"""How a crawl ended: its exit code, and the last words about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.output import emit, listed, mute_stdout, say
+from trawlnet.cli.common.workspace import Workspace, shown
+from trawlnet.cli.crawl.status import status_row
+from trawlnet.engine.control import Control, Ending
+from trawlnet.engine.ports import Counts
+from trawlnet.observe.terminal.render import duration
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """All that there is to say about a crawl on one machine."""
+
+    workspace: Workspace
+    ending: Ending
+    counts: Counts  # Over all runs.
+    control: Control  # Of this run.
+    seconds: float
+    left_out: Mapping[str, int] = field(default_factory=dict)  # Links by why, over all runs.
+    left_out_words: Sequence[str] = ()  # The same for people.
+    verb: str = "crawl"  # What goes on with it.
+
+    @property
+    def code(self) -> Exit:
+        match self.ending:
+            case Ending.DRAINED:
+                return Exit.INTERRUPTED
+            case Ending.LIMIT:
+                return Exit.LIMIT
+            case _:
+                return Exit.GIVEN_UP if given_up_on(self.counts) else Exit.DONE
+
+    @property
+    def story(self) -> str:
+        settled = self.control.figures.settled
+        came_of_it = listed(settled) if any(settled.values()) else "nothing new"
+        return f"{_ENDINGS[self.ending]} after {duration(self.seconds)}: {came_of_it}"
+
+
+_ENDINGS = {
+    Ending.DONE: "done",
+    Ending.LIMIT: "stopped at a limit",
+    Ending.DRAINED: "interrupted, saved,",
+}
+
+
+def given_up_on(counts: Counts) -> int:
+    """Keys without an answer that nobody will ask for again until somebody says so."""
+    return counts.blocked + sum(
+        count for reason, count in counts.settled.items() if not reason.answer
+    )
+
+
+def sum_up(ended: Ended) -> None:
+    """For people: the story, and what to type next."""
+    say(ended.story)
+    what, where = ended.workspace.crawler, shown(ended.workspace.path)
+    left = ended.counts.open - ended.counts.blocked
+    if left and ended.ending is not Ending.DONE:
+        again = f"trawlnet {what} {ended.verb} -w {where}, with the same flags"
+        say(f"hint: {left:,} tasks left; continue: {again}")
+    if given_up := given_up_on(ended.counts):
+        verb = f"trawlnet {what} failures -w {where}"
+        say(f"hint: {given_up:,} tasks were given up; list them: {verb}")
+    if ended.left_out_words:
+        say(f"left out: {', '.join(ended.left_out_words)}")
+
+
+def emit_summary(ended: Ended) -> None:
+    """For programs: one object."""
+    control, crawler = ended.control, ended.workspace.crawler
+    row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}
+    row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
+    row |= {"left_out": ended.left_out} if ended.left_out else {}
+    row |= {
+        "fed": control.figures.fed,
+        "run": {"attempts": control.figures.tally, "settled": control.figures.settled},
+    }
+    try:
+        emit(row | status_row(crawler, ended.counts))
+    except BrokenPipeError:
+        mute_stdout()  # How the crawl went does not depend on who was listening.

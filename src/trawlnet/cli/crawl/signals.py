@@ -1,0 +1,136 @@
+"""Ctrl-C and SIGTERM, in three steps that are the same for every verb that runs for long.
+
+The first one lets the verb finish what it is at, the second stops it now with its state saved, and
+the third kills the process: the system does that, whatever the process is busy with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import signal
+import socket
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from uvicorn import Server
+
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.output import say
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def interruptible(
+    on_first: Callable[[], str], on_second: Callable[[], object] | None = None
+) -> Iterator[None]:
+    """Inside an event loop. `on_first` says what is being finished; without `on_second` the task
+    that is here is cancelled."""
+    steps = _Steps(on_first, on_second or _cancelling())
+    for number in _STOPPING:
+        signal.signal(number, steps.count)
+    atexit.unregister(_ignore_late_ones)
+    atexit.register(_ignore_late_ones)
+    try:
+        yield
+    finally:
+        # How it ended is told whole, however late a signal comes; the third one still kills.
+        steps.is_over = True
+
+
+@contextmanager
+def stop_event(finishing: str) -> Iterator[asyncio.Event]:
+    """For work that looks at an event between two steps: the first signal sets it."""
+    stop = asyncio.Event()
+
+    def first() -> str:
+        stop.set()
+        return finishing
+
+    with interruptible(first):
+        yield stop
+
+
+async def serve_until_signal(server: Server, sockets: list[socket.socket]) -> None:
+    """The first signal lets it answer what is under way, the second closes what is open."""
+
+    def first() -> str:
+        server.should_exit = True
+        return "answering what is under way"
+
+    def second() -> None:
+        server.force_exit = True
+
+    with interruptible(first, second):
+        await server.serve(sockets)
+
+
+def until_signal(work: Coroutine[Any, Any, int]) -> int:
+    """The exit code of work that is given up at the first signal, and saves by itself."""
+    return asyncio.run(_watched(work))
+
+
+async def _watched(work: Coroutine[Any, Any, int]) -> int:
+    working, is_told = asyncio.ensure_future(work), False
+
+    def first() -> str:
+        nonlocal is_told
+        is_told = True
+        working.cancel()
+        return "saving what was stored"
+
+    with interruptible(first, working.cancel):
+        try:
+            return await working
+        except asyncio.CancelledError:
+            if not is_told:
+                raise
+            return Exit.INTERRUPTED
+
+
+class _Steps:
+    """Counts in the signal handler itself: a loop that is busy must not keep the third one out."""
+
+    def __init__(self, on_first: Callable[[], str], on_second: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_first = on_first
+        self._on_second = on_second
+        self._count = 0
+        self.is_over = False
+
+    def count(self, number: int, frame: object) -> None:
+        self._count += 1
+        if self._count == 2:
+            for one in _STOPPING:
+                signal.signal(one, signal.SIG_DFL)
+        if not self.is_over:
+            self._loop.call_soon_threadsafe(self._first if self._count == 1 else self._second)
+
+    def _first(self) -> None:
+        finishing = self._on_first()
+        say(f"Interrupted: {finishing}. Press Ctrl-C again to stop immediately; nothing is lost.")
+
+    def _second(self) -> None:
+        say("Stopping: unfinished tasks are repeated next time. Ctrl-C again kills the process.")
+        self._on_second()
+
+
+def _ignore_late_ones() -> None:
+    """The interpreter gives handlers back while it ends, and a signal that comes then would change
+    the exit code of a verb that is done. By now no thread is waited for any more."""
+    for number in _STOPPING:
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _cancelling() -> Callable[[], object]:
+    running = asyncio.current_task()
+    assert running is not None, "it runs in an event loop"
+    return running.cancel
+
+
+def tasks(count: int) -> str:
+    """`12 tasks`."""
+    return f"{count:,} task{'' if count == 1 else 's'}"

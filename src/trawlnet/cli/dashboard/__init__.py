@@ -1,0 +1,1 @@
+"""`trawlnet dashboard`: a page about the crawls of a workspace."""

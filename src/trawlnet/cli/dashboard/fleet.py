@@ -1,0 +1,291 @@
+"""A crawl by many processes, as the dashboard sees it: all of it is in Redis."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from trawlnet.cli.crawl.status import status_row
+from trawlnet.engine.partition import Moves, bucket_of, owners
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
+from trawlnet.fleet.telling import unpacked
+from trawlnet.observe.dashboard.place import (
+    Deed,
+    Exhibit,
+    Look,
+    Order,
+    Standing,
+    Told,
+    Unreadable,
+)
+from trawlnet.observe.dashboard.words import UNKNOWN, lasting
+from trawlnet.observe.history import TIERS, Sample, samples_of
+from trawlnet.observe.lane_table import LaneRow, LaneTable
+from trawlnet.observe.lanes import shown
+from trawlnet.observe.terminal.render import size
+from trawlnet.stores.errors import StoreError
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Heard, Plan, Word
+from trawlnet.stores.redis.work.store import RedisStore
+
+_MARKS = 60  # Looks, about one a second: what the speed is taken over.
+_FEW = 20  # Lines of the manifest.
+_SILENT = 0.5  # Part of the time that a shard stands: it should have been heard of long before.
+_COMMANDED = 20.0  # Seconds after a sample within which somebody is taken to command the fleet.
+_REST = 5.0  # Seconds that a server which does not answer is not asked again.
+_LANES_EVERY = 2.0  # Seconds: shards tell no more often.
+
+
+async def fleet_at(url: str) -> str:
+    """Of which crawler a fleet has begun there; empty for none."""
+    keys = await FleetKeys.open(url)
+    try:
+        plan = await keys.plan()
+    finally:
+        await keys.close()
+    return (plan.crawler or "repos") if plan.version else ""
+
+
+class FleetPlace:
+    """Connects when it is first looked at; a server that goes away is waited for."""
+
+    def __init__(self, url: str, crawler: str, clock: Clock) -> None:
+        self.crawler = crawler
+        self.can = frozenset(Deed)
+        self._clock = clock
+        self._trouble = ""
+        self._silent_until = 0.0
+        self._url = url
+        self._keys: FleetKeys | None = None
+        self._store: RedisStore | None = None
+        self._past: deque[tuple[float, int, int]] = deque(maxlen=_MARKS)  # When, done, open.
+        self._lanes = LaneTable()
+        self._lanes_until = 0.0
+
+    async def look(self, now: float) -> Look:
+        async with self._connected() as (keys, store):
+            await keys.window.watch()
+            plan, heard, counts = await keys.plan(), await keys.heard(), await store.counts()
+            sampled = await _last_sample(keys)
+            at_work = [one.row for one in heard.values() if one.stands > 0.0]
+            if now >= self._lanes_until:
+                self._lanes = await _lanes(keys, plan, heard)
+                self._lanes_until = now + _LANES_EVERY
+            paused = (await keys.window.wishes()).paused
+        # Whoever commands the fleet takes samples: shards may only be about to begin.
+        commanded = sampled is not None and now - sampled < _COMMANDED
+        standing = standing_of(plan, bool(at_work), commanded, paused)
+        figures = figures_of(counts, at_work)
+        self._past.append((now, int(figures["done"]), counts.open - counts.blocked))
+        rate, eta = speed_and_eta(self._past)
+        return Look(
+            crawler=self.crawler,
+            now=now,
+            standing=standing,
+            who=f"{len(at_work)} of {plan.shards} shards at work",
+            as_of=now if standing.at_work else sampled,
+            counts=status_row(self.crawler, counts),
+            figures=figures | {"rate": rate},
+            lanes=self._lanes,
+            yields=yields_of(at_work),
+            eta=eta,
+            deeds=_DEEDS.get(standing, ()),
+        )
+
+    async def told(self) -> Told:
+        async with self._connected() as (keys, _):
+            plan, heard = await keys.plan(), await keys.heard()
+            lines = await keys.window.newest_lines(_FEW)
+            waiting = await keys.window.parts()
+        facts = {"word": str(plan.word), "shards": plan.shards, "run": plan.run}
+        facts["parts to be composed"] = waiting
+        exhibits = [_shards(plan, heard)]
+        if lines:
+            exhibits.append(_composed(self.crawler, lines))
+        return Told(facts, exhibits, keeps=1.0, leads=True)
+
+    async def history(self, since: float, most: int) -> Sequence[Sample]:
+        async with self._connected() as (keys, _):
+            return await read_fleet_history(keys.window, since, most)
+
+    async def obey(self, order: Order) -> str:
+        try:
+            async with self._connected() as (keys, store):
+                return await _obey(keys, store, order)
+        except Unreadable as error:
+            return f"Nothing was done: {error}."
+
+    def sweep(self) -> None:
+        """Orders to a fleet leave nothing behind."""
+
+    async def close(self) -> None:
+        for one in (self._keys, self._store):
+            if one is not None:
+                await one.close()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[tuple[FleetKeys, RedisStore]]:
+        """Raises Unreadable with what is the matter."""
+        if self._clock.now() < self._silent_until:
+            raise Unreadable(self._trouble)
+        try:
+            if self._keys is None:
+                self._keys = await FleetKeys.open(self._url)
+            if self._store is None:
+                self._store = await RedisStore.open(self._url)
+            yield self._keys, self._store
+        except StoreError as error:
+            # Each question would wait for it anew, and whoever looks for all of them.
+            self._trouble, self._silent_until = error.message, self._clock.now() + _REST
+            raise Unreadable(error.message) from error
+
+
+_DEEDS = {
+    Standing.RUNNING: (Deed.PAUSE, Deed.DRAIN, Deed.STOP),
+    Standing.PAUSED: (Deed.RESUME, Deed.DRAIN, Deed.STOP),
+    Standing.DRAINING: (Deed.STOP,),
+}
+
+
+def standing_of(plan: Plan, at_work: bool, commanded: bool, paused: bool) -> Standing:
+    if plan.version == 0:
+        return Standing.NEVER
+    if plan.word in (Word.DONE, Word.LIMIT):
+        return Standing.ENDED
+    if plan.word is not Word.RUN:
+        return Standing.DRAINING if at_work else Standing.ENDED
+    if not at_work and not commanded:
+        return Standing.CUT_SHORT
+    return Standing.PAUSED if paused else Standing.RUNNING
+
+
+def speed_and_eta(past: Sequence[tuple[float, int, int]]) -> tuple[float, float | None]:
+    """Keys a second, and seconds until none is open: None while there is no end in sight."""
+    (begun, done_then, open_then), (now, done, left) = past[0], past[-1]
+    seconds = now - begun
+    if seconds <= 0.0:
+        return 0.0, None
+    drain = (open_then - left) / seconds
+    eta = 0.0 if left <= 0 else left / drain if drain > 0.0 else None
+    return round(max(0, done - done_then) / seconds, 2), eta
+
+
+async def _last_sample(keys: FleetKeys) -> float | None:
+    found = list(samples_of(await keys.window.remembered(TIERS[0].name, 1)))
+    return found[-1].at if found else None
+
+
+async def _lanes(keys: FleetKeys, plan: Plan, heard: Mapping[int, Heard]) -> LaneTable:
+    """Of all shards that stand: what a dead one said of its lanes is another's now."""
+    packed = await keys.window.lanes()
+    standing = [n for n in packed if n in heard and heard[n].stands > 0.0]
+    tables = {shard: unpacked(packed[shard]) for shard in standing}
+    return LaneTable(
+        merged({shard: table.rows for shard, table in tables.items()}, plan.shards, plan.moved),
+        sum(table.left_out for table in tables.values()),
+        max((table.at for table in tables.values()), default=0.0),
+    )
+
+
+def merged(
+    tables: Mapping[int, Sequence[LaneRow]], shards: int, moved: Moves = ()
+) -> list[LaneRow]:
+    """A lane that several know of, such as one that has moved, is as its owner says."""
+    found: dict[str, LaneRow] = {}
+    owner = owners(shards, moved)
+    for shard, rows in tables.items():
+        for row in rows:
+            if row.lane not in found or owner[bucket_of(row.lane)] == shard:
+                found[row.lane] = row
+    return list(found.values())
+
+
+async def _obey(keys: FleetKeys, store: RedisStore, order: Order) -> str:
+    match order.deed:
+        case Deed.PAUSE:
+            await keys.window.wish(paused=True)
+            return "Paused: what is in flight is finished, nothing new is asked for."
+        case Deed.RESUME:
+            await keys.window.wish(paused=False)
+            return "Resumed."
+        case Deed.RETRY:
+            count = await store.retry(order.reason)
+            return f"{count:,} put back; the shards that own their hosts try them again."
+        case Deed.DRAIN | Deed.STOP:
+            if (await keys.plan()).word not in (Word.RUN, Word.DRAIN):
+                return "Nothing was done: the fleet is not at work."
+            # One that waits would never finish what it has begun.
+            await keys.window.wish(paused=False)
+            await keys.change(word=order.deed.value)
+            return f"The fleet is told to {order.deed}."
+
+
+def _shards(plan: Plan, heard: Mapping[int, Heard]) -> Exhibit:
+    # After a change of plan one more may still be finishing.
+    rows = [shard_row(n, heard.get(n)) for n in sorted({*range(plan.shards), *heard})]
+    well = sum(row[1] in _WELL for row in rows)
+    return Exhibit(
+        "Shards of the fleet",
+        ("", "state", "where", "pid", "tries/s", "in flight", "memory", "heard of"),
+        rows,
+        note=f"{well} of {plan.shards} are well; the word is {plan.word}.",
+    )
+
+
+_WELL = frozenset(("reading", "working", "paused", "draining"))
+
+
+def shard_row(shard: int, heard: Heard | None) -> Sequence[object]:
+    if heard is None:
+        return (_name(shard), "not begun", *([UNKNOWN] * 6))
+    row, age = heard.row, max(0.0, heard.row.get("stands", 0.0) - heard.stands)
+    state = state_of(heard)
+    rate = f"{row['rate']:g}" if state in _WELL else UNKNOWN
+    busy = str(row["in_flight"]) if state in _WELL else UNKNOWN
+    where, memory = shown(str(row["node"])), size(int(row.get("memory", 0)))
+    return (_name(shard), state, where, str(row["pid"]), rate, busy, memory, _ago(age))
+
+
+def _name(shard: int) -> str:
+    return f"shard\N{NO-BREAK SPACE}{shard}"
+
+
+def state_of(heard: Heard) -> str:
+    """In one word: whether it is heard of, else what it does."""
+    row = heard.row
+    if heard.stands <= 0.0:
+        return "gone"
+    if heard.stands < _SILENT * row.get("stands", 0.0):
+        return "silent"
+    if row["draining"]:
+        return "draining"
+    if row.get("paused"):
+        return "paused"
+    return "working" if row["dry"] else "reading"
+
+
+_LONG_AGO = 86_400.0  # Seconds; a term that was given up stands no time at all.
+
+
+def _ago(age: float) -> str:
+    return "long ago" if age > _LONG_AGO else f"{lasting(age)} ago"
+
+
+def _composed(crawler: str, lines: Sequence[bytes]) -> Exhibit:
+    file, what = ("segment", "repos") if crawler == "repos" else ("log", "captures")
+    rows = [_line(json.loads(line), file, what) for line in reversed(lines)]
+    note = f"The newest {_FEW} lines of the manifest."
+    heads = (file, what, "parts", "made by")
+    return Exhibit("Archive", heads, rows, note=note)
+
+
+def _line(line: Mapping[str, Any], file: str, what: str) -> Sequence[object]:
+    parts = [str(part) for part in line.get("parts", ())]
+    # A part is named after the term of ownership in which it was put.
+    makers = sorted({part.partition("-")[0].lstrip("s0") or "0" for part in parts})
+    shards = f"shards {', '.join(makers)}" if len(makers) > 1 else f"shard {makers[0]}"
+    name, results = shown(str(line.get(file, ""))), int(line.get(what, 0))
+    return (name, results, len(parts), shown(shards) if parts else UNKNOWN)

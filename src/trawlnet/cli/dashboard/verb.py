@@ -1,0 +1,203 @@
+"""`trawlnet dashboard`: a page about the crawls of a workspace, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+
+from trawlnet.cli.common.errors import Exit, UsageTrouble, explain
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import emit, say
+from trawlnet.cli.common.verb import READS, Verb
+from trawlnet.cli.common.workspace import find
+from trawlnet.cli.crawl.signals import serve_until_signal
+from trawlnet.cli.dashboard.fleet import FleetPlace
+from trawlnet.cli.dashboard.places import fleets_of, places_of
+from trawlnet.cli.pds.serve import listen_on, registry_app, url_of
+from trawlnet.crawlers.pds.site.server import server_for
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redact
+from trawlnet.observe.dashboard.app import Site, closed, make_app
+from trawlnet.observe.dashboard.board import Board
+from trawlnet.observe.dashboard.door import Keys, is_loopback
+from trawlnet.observe.logs.writer import logging_to
+
+TOKEN = "TRAWLNET_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable.
+_SHORTEST_TOKEN = 16  # Characters.
+_SWEEP_EVERY = 1.0
+
+Host = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="TRAWLNET_DASHBOARD_HOST",
+        show_envvar=False,
+        help="Address to listen on; any but loopback needs a token.",
+    ),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=65535,
+        envvar="TRAWLNET_DASHBOARD_PORT",
+        show_envvar=False,
+        help="Port to listen on; 0 picks a free one.",
+    ),
+]
+Token = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT",
+        envvar=TOKEN,
+        show_envvar=False,
+        show_default=False,
+        help="Token that opens the dashboard; better given as " + TOKEN + ".",
+    ),
+]
+Store = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        envvar="TRAWLNET_DASHBOARD_STORE",
+        show_envvar=False,
+        show_default=False,
+        help="Redis of a fleet, as redis://HOST:PORT/0; needs no workspace.",
+    ),
+]
+WhilePid = Annotated[int, typer.Option(metavar="PID", hidden=True, help="End with this parent.")]
+
+
+def dashboard(
+    workspace: Folder,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    token: Token = "",
+    store: Store = "",
+    json: Json = False,
+    while_pid: WhilePid = 0,
+) -> int:
+    """Serve a web page about the crawls of a workspace, running or not.
+
+    It runs beside them, until SIGTERM. Without viewers it costs a crawl nothing.
+    """
+    if not store:
+        find(workspace, "repos")
+    if not token and not is_loopback(host):
+        raise UsageTrouble(
+            f"--host {host}: others can reach this address, and there is no token",
+            f"make one: export {TOKEN}=$(openssl rand -hex 16); or leave --host out",
+        )
+    if token and len(token) < _SHORTEST_TOKEN:
+        raise UsageTrouble(
+            f"the token has {len(token)} characters",
+            f"use {_SHORTEST_TOKEN} or more, such as from: openssl rand -hex 16",
+        )
+    keys = Keys(host, token, secrets.token_bytes(32))
+    fleets = fleets_of(workspace, store)
+    if not fleets:
+        places_of(workspace, SystemClock())  # Where there is nothing to show, that is said now.
+    subject = _Subject(workspace, fleets)
+    return _run(subject, (host, port), keys, json, while_pid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What the page is about."""
+
+    path: Path
+    fleets: Mapping[str, str]  # Crawler -> address of its Redis.
+
+    @property
+    def name(self) -> str:
+        if self.path.is_dir() or not self.fleets:
+            return self.path.resolve().name
+        return redact(next(iter(self.fleets.values())))
+
+
+def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:
+    name = f"dashboard-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}"
+    logs = subject.path / "logs"
+    with (
+        listen_on(*at) as sock,
+        logging_to(logs, name, say) if subject.path.is_dir() else nullcontext(),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        if as_json:
+            emit({"url": url_of(sock)})
+        say(f"dashboard on {url_of(sock)}")
+        runner.run(_serve(subject, sock, keys, parent))
+    return Exit.DONE
+
+
+async def _serve(subject: _Subject, sock: socket.socket, keys: Keys, parent: int) -> None:
+    clock = SystemClock()
+    fleets = [FleetPlace(url, crawler, clock) for crawler, url in subject.fleets.items()]
+    board = Board(lambda: places_of(subject.path, clock, fleets), clock)
+    async with _inner(subject.path, board.places) as inner:
+        site = Site(board, keys, subject.name, lambda: server.should_exit, inner)
+        server = server_for(make_app(site))
+        sweeping = asyncio.create_task(_sweep(board, server, parent))
+        try:
+            await serve_until_signal(server, [sock])
+        finally:
+            sweeping.cancel()
+            await asyncio.gather(sweeping, return_exceptions=True)
+            _sweep_once(board)
+            for fleet in fleets:
+                await fleet.close()
+    say("dashboard stopped")
+
+
+async def _sweep(board: Board, server: Any, parent: int) -> None:
+    """Whoever drained a crawl need not clean up after it; and a child ends with its parent, also
+    one that was killed."""
+    while True:
+        _sweep_once(board)
+        if parent and os.getppid() != parent:
+            server.should_exit = True
+        await asyncio.sleep(_SWEEP_EVERY)
+
+
+def _sweep_once(board: Board) -> None:
+    for place in board.places.values():
+        place.sweep()
+
+
+@asynccontextmanager
+async def _inner(path: Path, places: Collection[str]) -> AsyncIterator[Mapping[str, Any]]:
+    """The page of the registry is a part of this one where there is a registry."""
+    async with AsyncExitStack() as stack:
+        inner: dict[str, Any] = {}
+        if "pds" in places:
+            inner["/registry"] = await stack.enter_async_context(_registry(path))
+        yield inner
+
+
+@asynccontextmanager
+async def _registry(path: Path) -> AsyncIterator[Any]:
+    """If it cannot be served, a page that says why: the crawl can be watched all the same."""
+    async with AsyncExitStack() as stack:
+        try:
+            app = await stack.enter_async_context(registry_app(path))
+        except Exception as error:
+            told = explain(error)
+            if told is None:
+                raise
+            app = closed("The registry is closed", f"{told.message}; {told.hint}.")
+        yield app
+
+
+DASHBOARD = Verb(dashboard, "dashboard -w ./net --port 8080", READS)

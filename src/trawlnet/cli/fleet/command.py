@@ -1,0 +1,261 @@
+"""What commands that run a fleet share: its job, its log, signals, progress, how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.output import emit, listed, say
+from trawlnet.cli.common.workspace import Workspace, shown
+from trawlnet.cli.crawl.alerting import begun as alert_of_beginning
+from trawlnet.cli.crawl.alerting import ended as alert_of_end
+from trawlnet.cli.crawl.alerting import telling
+from trawlnet.cli.crawl.ending import given_up_on
+from trawlnet.cli.crawl.signals import interruptible
+from trawlnet.cli.crawl.status import status_row
+from trawlnet.cli.fleet.show import fleet_line, fleet_row
+from trawlnet.engine.ports import Clock, Counts
+from trawlnet.fleet.ray import ray_runtime
+from trawlnet.fleet.shard import ShardJob
+from trawlnet.fleet.supervise import Command, Composing, Runtime, Seen, begin, supervise
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redacted
+from trawlnet.observe.alerts.shapes import Webhook, WebhookShape
+from trawlnet.observe.logs.writer import logging_to
+from trawlnet.observe.terminal.render import duration
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.work.store import RedisStore
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S")
+
+_SHOW_EVERY = 5.0  # Seconds.
+
+
+class FleetConfig(Protocol):
+    """The keys that every config with a fleet has."""
+
+    @property
+    def fleet(self) -> str: ...
+
+    @property
+    def webhook(self) -> str: ...
+
+    @property
+    def webhook_shape(self) -> WebhookShape: ...
+
+
+def webhook_of(config: FleetConfig) -> Webhook:
+    return Webhook(config.webhook, config.webhook_shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A fleet that is about to begin."""
+
+    workspace: Workspace
+    address: str  # Of Ray, or `local`.
+    headline: str
+    job: ShardJob
+
+
+def job_of(config: BaseModel, workspace: Workspace, stands: float, **more: Any) -> ShardJob:
+    """What each process is given; `more` are the fields that only some crawlers need."""
+    fields: dict[str, Any] = {"store": "", "s3": {}, "manners_gap": 0.0} | more
+    return ShardJob(
+        shard=0,
+        crawler=workspace.crawler,
+        # Only the command sends alerts: the processes need no secret for that.
+        config=config.model_dump(mode="json", exclude={"webhook"}),
+        stands=stands,
+        scratch=str((workspace.state / "fleet").resolve()),
+        **fields,
+    )
+
+
+def run_with_ray(
+    start: Start, config: BaseModel, crawl: Callable[[Runtime], Coroutine[Any, Any, int]]
+) -> int:
+    """Run the crawl's command while Ray runs its processes; returns the exit code."""
+    crawler = start.workspace.crawler
+    name = f"{crawler}-fleet-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    with logging_to(start.workspace.logs, name, say) as log_file:
+        say(f"{start.headline}; log in {shown(log_file)}")
+        shown_config = redacted(config.model_dump(mode="json", exclude={"seeds"}))
+        log.info("fleet began", extra={"config": json.dumps(shown_config)})
+        with ray_runtime(start.address, start.job) as runtime:
+            return asyncio.run(crawl(runtime))
+
+
+@asynccontextmanager
+async def servers(redis: str) -> AsyncIterator[tuple[FleetKeys, RedisStore]]:
+    keys = await FleetKeys.open(redis)
+    try:
+        store = await RedisStore.open(redis)
+        try:
+            yield keys, store
+        finally:
+            await store.close()
+    finally:
+        await keys.close()
+
+
+@contextmanager
+def steered_by_signals(
+    change: Callable[[Word], Coroutine[Any, Any, Any]],
+    on_second: Callable[[], object] | None = None,
+) -> Iterator[None]:
+    """The first signal drains the fleet, the second stops it; nothing is lost either way."""
+    loop = asyncio.get_running_loop()
+    changes: set[asyncio.Task[Any]] = set()
+
+    def to(word: Word) -> None:
+        changes.add(loop.create_task(change(word)))
+
+    def first() -> str:
+        to(Word.DRAIN)
+        return "the fleet finishes its tasks in flight"
+
+    with interruptible(first, on_second or (lambda: to(Word.STOP))):
+        yield
+
+
+class Show(Generic[S]):
+    """Progress every few seconds: a line, or an object."""
+
+    def __init__(
+        self, as_json: bool, row: Callable[[S], Mapping[str, Any]], line: Callable[[S], str]
+    ) -> None:
+        self._as_json = as_json
+        self._row = row
+        self._line = line
+        self._clock = SystemClock()
+        self._next = 0.0
+
+    def look_at(self, seen: S) -> None:
+        if self._clock.now() < self._next:
+            return
+        self._next = self._clock.now() + _SHOW_EVERY
+        if self._as_json:
+            emit({"event": "progress", **self._row(seen)})
+        else:
+            say(self._line(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What differs between the crawlers whose lanes are shared by shards."""
+
+    composer: Composing
+    reached: Callable[[Seen], Awaitable[bool]]  # Whether a limit of the whole crawl is reached.
+    begin: Mapping[str, Any] = field(default_factory=dict)  # More arguments of `begin`.
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """A crawl whose lanes are shared by shards."""
+
+    crawler: str
+    redis: str
+    count: int
+    stands: float
+    webhook: Webhook
+    open: Callable[[FleetKeys, RedisStore, Clock], Awaitable[Opened]]
+    counted: str  # What a line of the manifest counts: repos, captures.
+    files: str  # What a line of the manifest stands for: segments, logs.
+
+
+async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> int:
+    """Watch over the shards until the crawl ends; returns the exit code."""
+    clock, show = SystemClock(), Show(as_json, fleet_row, fleet_line)
+    begun, crawler = clock.now(), shards.crawler
+    async with (
+        telling(crawler, shards.webhook, clock) as alerts,
+        servers(shards.redis) as (keys, store),
+    ):
+        alerts.tell(alert_of_beginning(crawler, await store.counts(), begun))
+        opened = await shards.open(keys, store, clock)
+        command = Command(
+            keys,
+            store,
+            opened.composer,
+            runtime,
+            clock,
+            shards.stands,
+            show.look_at,
+            opened.reached,
+        )
+        _say_scaled(await begin(keys, shards.count, crawler, **opened.begin), shards.count)
+        with steered_by_signals(lambda word: keys.change(word=word)):
+            word = await supervise(command)
+        ended = Ended(crawler, word, await store.counts(), clock.now() - begun)
+        lines = await keys.manifest()
+        lost = given_up_on(ended.counts)
+        alerts.tell(alert_of_end(crawler, ended.story, lost, clock.now()))
+    count = sum(line[shards.counted] for line in lines)
+    archive = {shards.files: len(lines), shards.counted: count}
+    words = f"the manifest lists {count:,} {shards.counted} in {len(lines):,} {shards.files}"
+    _sum_up(ended, archive, words, as_json)
+    return ended.code
+
+
+def _say_scaled(plan: Plan, asked: int) -> None:
+    if plan.shards != asked:
+        say(f"the fleet was scaled to {plan.shards} shards and keeps them")
+        say(f"hint: change it with: trawlnet fleet scale {asked}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a fleet ended."""
+
+    crawler: str
+    word: Word
+    counts: Counts
+    seconds: float
+
+    @property
+    def code(self) -> Exit:
+        if self.word is Word.LIMIT:
+            return Exit.LIMIT
+        if self.word is not Word.DONE:
+            return Exit.INTERRUPTED
+        return Exit.GIVEN_UP if given_up_on(self.counts) else Exit.DONE
+
+    @property
+    def story(self) -> str:
+        settled = listed(self.counts.settled)
+        return f"{_ENDINGS[self.word]} after {duration(self.seconds)}: {settled}"
+
+
+def _sum_up(ended: Ended, archive: Mapping[str, int], words: str, as_json: bool) -> None:
+    """`archive` are figures of the manifest, `words` the same in words."""
+    if not as_json:
+        say(ended.story)
+        say(words)
+        if given_up := given_up_on(ended.counts):
+            verb = f"trawlnet {ended.crawler} failures --store redis://HOST:PORT/DB"
+            say(f"hint: {given_up:,} tasks were given up; list them: {verb}")
+        return
+    row: dict[str, Any] = {"event": "summary", "ending": ended.word, "exit_code": int(ended.code)}
+    row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
+    emit(row | {"archive": archive} | status_row(ended.crawler, ended.counts))
+
+
+_ENDINGS = {
+    Word.DONE: "done",
+    Word.LIMIT: "stopped at a limit, saved,",
+    Word.DRAIN: "interrupted, saved,",
+    Word.STOP: "stopped, saved,",
+    Word.RUN: "left",
+}

@@ -1,0 +1,214 @@
+"""`trawlnet fleet plan`: how long, how many shards, which hosts are the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trawlnet.cli.common.errors import CliError, UsageTrouble
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import emit, say, size
+from trawlnet.cli.common.verb import READS, Verb
+from trawlnet.cli.fleet.host_sizes import registered_hosts
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.fleet.plan import Assumptions, Forecast, Host, forecast, read_hosts, slowest
+
+Hosts = Annotated[
+    Path | None,
+    typer.Option(
+        "--hosts", metavar="FILE", show_default=False, help="File with lines of HOST,REPOS."
+    ),
+]
+FromRegistry = Annotated[
+    bool,
+    typer.Option("--from-registry", help="Use the account counts of the PDS registry."),
+]
+Shards = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--shards",
+        metavar="N",
+        min=1,
+        max=512,
+        help="Number of shards; may be repeated [1 2 4 8 16 32].",
+    ),
+]
+Rate = Annotated[
+    float,
+    typer.Option("--rps", metavar="X", min=0.001, help="Requests per second to a large host."),
+]
+Workers = Annotated[
+    int, typer.Option("--workers", metavar="N", min=1, help="Workers of one shard.")
+]
+Latency = Annotated[
+    float,
+    typer.Option("--latency", metavar="X", min=0.001, help="Seconds to fetch one repository."),
+]
+Wire = Annotated[
+    int, typer.Option("--wire-bytes", metavar="N", min=1, help="Bytes of a repository as fetched.")
+]
+Stored = Annotated[
+    int,
+    typer.Option("--stored-bytes", metavar="N", min=1, help="Bytes of a repository as archived."),
+]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", metavar="FILE", help="Save a plot as .png or .svg.")
+]
+
+_USUAL = (1, 2, 4, 8, 16, 32)
+_FLOOR_HOSTS = 10
+_HINT = "write one host per line: pds.example,1200"
+_HELPS = 0.95  # A further step that leaves more than this part of the time is no help.
+
+
+def plan(
+    *,
+    workspace: Folder,
+    hosts: Hosts = None,
+    from_registry: FromRegistry = False,
+    shards: Shards = None,
+    rps: Rate = 10.0,
+    workers: Workers = 50,
+    latency: Latency = 0.5,
+    wire_bytes: Wire = 200_000,
+    stored_bytes: Stored = 40_000,
+    plot: Plot = None,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Estimate how long a crawl takes with N shards, its traffic and its storage.
+
+    The estimate is a schedule in virtual time, from the sizes of the hosts; no request is sent.
+    """
+    if (hosts is None) is not from_registry:
+        raise UsageTrouble(
+            "a plan needs the sizes of hosts from exactly one source",
+            "name it: --hosts FILE or --from-registry",
+        )
+    found = _read(hosts) if hosts else registered_hosts(workspace, flags)
+    given = replace(
+        Assumptions(),
+        large_rps=rps,
+        workers=workers,
+        latency=latency,
+        wire_bytes=wire_bytes,
+        stored_bytes=stored_bytes,
+    )
+    forecasts = [forecast(found, count, given) for count in shards or _USUAL]
+    floor = slowest(found, given, _FLOOR_HOSTS)
+    if json:
+        emit(_row(found, forecasts, floor, given))
+    else:
+        print(_text(found, forecasts, floor, given))
+    if plot is not None:
+        _draw(forecasts, plot)
+        say(f"saved {plot}")
+    return 0
+
+
+def _read(path: Path) -> list[Host]:
+    try:
+        with path.open(encoding="utf-8") as lines:
+            found = read_hosts(lines)
+    except ValueError as error:
+        raise UsageTrouble(f"{path}, {error}", _HINT) from None
+    if not found:
+        raise UsageTrouble(f"{path} names no host", _HINT)
+    return found
+
+
+def _row(
+    hosts: Sequence[Host],
+    forecasts: Sequence[Forecast],
+    floor: Sequence[tuple[Host, float]],
+    given: Assumptions,
+) -> dict[str, Any]:
+    repos = sum(host.repos for host in hosts)
+    return {
+        "hosts": len(hosts),
+        "repos": repos,
+        "storage_bytes": repos * given.stored_bytes,
+        "wire_bytes": repos * given.wire_bytes,
+        "enough_shards": enough(forecasts),
+        "floor": [
+            {"host": host.name, "repos": host.repos, "seconds": round(seconds)}
+            for host, seconds in floor
+        ],
+        "plans": [
+            {
+                "shards": one.shards,
+                "seconds": round(one.seconds),
+                "bytes_per_day": round(one.repos_per_day * given.wire_bytes),
+            }
+            for one in forecasts
+        ],
+    }
+
+
+def enough(forecasts: Sequence[Forecast]) -> int:
+    """The number of shards after which more do not help, as far as was looked."""
+    best = min(one.seconds for one in forecasts)
+    return next(one.shards for one in forecasts if one.seconds * _HELPS <= best)
+
+
+def _text(
+    hosts: Sequence[Host],
+    forecasts: Sequence[Forecast],
+    floor: Sequence[tuple[Host, float]],
+    given: Assumptions,
+) -> str:
+    repos = sum(host.repos for host in hosts)
+    lines = [
+        f"{repos:,} repos on {len(hosts):,} hosts: {size(repos * given.wire_bytes)} to fetch, "
+        f"{size(repos * given.stored_bytes)} to keep",
+        "",
+        f"{'shards':>6}  {'takes':>10}  {'repos/s':>8}  {'fetched a day':>13}",
+    ]
+    for one in forecasts:
+        lines.append(
+            f"{one.shards:>6}  {_span(one.seconds):>10}  {one.repos_per_day / 86_400:>8,.0f}  "
+            f"{size(int(one.repos_per_day * given.wire_bytes)):>13}"
+        )
+    lines += ["", f"more than {enough(forecasts)} shards help little; these hosts take longest:"]
+    for host, seconds in floor:
+        lines.append(f"  {host.name:<40} {host.repos:>12,} repos  {_span(seconds):>10}")
+    return "\n".join(lines)
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= unit:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def _draw(forecasts: Sequence[Forecast], path: Path) -> None:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise CliError("a picture needs matplotlib", "pip install 'trawlnet[plot]'") from error
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for one in forecasts:
+        days = [0.0, *(at / 86_400 for at, _ in one.curve)]
+        done = [0.0, *(done / 1e6 for _, done in one.curve)]
+        axes.plot(days, done, label=f"{one.shards} shards")
+    axes.set_xscale("symlog", linthresh=0.5)
+    axes.set_xlabel("days")
+    axes.set_ylabel("million repositories archived")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+PLAN = Verb(
+    plan,
+    "fleet plan --hosts sizes.csv --shards 8",
+    READS,
+    config=PdsConfig,
+    keys=("registry",),
+)

@@ -1,0 +1,1 @@
+"""`trawlnet ids`: an API of sequential ids, kept up with."""

@@ -1,0 +1,163 @@
+"""`trawlnet ids`: an API of sequential ids, kept up with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from trawlnet.cli.common.workspace import Workspace, holder
+from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.ids.alerts import OWN_ALERTS
+from trawlnet.crawlers.ids.api.presets import api_of
+from trawlnet.crawlers.ids.build import open_parts, server_of
+from trawlnet.crawlers.ids.config import IdsConfig, limits, manners
+from trawlnet.crawlers.ids.controller import ledger_row
+from trawlnet.crawlers.ids.ledger.notes import read_now
+from trawlnet.crawlers.ids.ledger.open_ledger import (
+    check_shareable,
+    is_begun,
+    ledger_to_write,
+    looked_at,
+)
+from trawlnet.crawlers.ids.storing.backlog import STORE_NOW, backlog_row, read_backlog
+from trawlnet.crawlers.ids.storing.locations import KEYS, queue_place
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redact
+from trawlnet.observe.alerts.shapes import Webhook
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.queues.queue import open_queue
+from trawlnet.stores.memory import MemoryStore
+from trawlnet.stores.open import erase_store
+
+
+def _plan(config: IdsConfig) -> Plan:
+    return Plan(
+        config.first_workers,
+        manners(config),
+        limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+        OWN_ALERTS,
+    )
+
+
+def _open(
+    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts[Any]]:
+    if not config.redis_address:
+        return open_parts(config, workspace, clock, metrics)
+    from trawlnet.cli.ids.standby import open_in_turn
+
+    return open_in_turn(config, workspace, clock, metrics)
+
+
+@asynccontextmanager
+async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
+    # Looking at a crawl that never began must not begin one; who has no lock only looks.
+    begun = is_begun(config, state)
+    if begun and holder(Workspace(state.parents[1], state.name)) == os.getpid():
+        async with _alone(config) as token:
+            ledger = await ledger_to_write(config, state, token=token)
+            try:
+                yield ledger
+            finally:
+                await ledger.close()
+        return
+    async with looked_at(config, state) as seen:
+        yield seen or MemoryStore()
+
+
+@asynccontextmanager
+async def _alone(config: IdsConfig) -> AsyncIterator[str]:
+    """The token under which the ledger may be written to; none is needed in a workspace."""
+    if not config.redis_address:
+        yield ""
+        return
+    from trawlnet.cli.ids.standby import instead_of_a_crawl
+
+    async with instead_of_a_crawl(config) as token:
+        yield token
+
+
+def _ready(config: IdsConfig, workspace: Path) -> None:
+    server_of(config)
+    check_shareable(config)
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
+
+
+async def _forget(config: IdsConfig) -> None:
+    """What was published to a server is its consumers'."""
+    if not config.redis_address:
+        return
+
+    async with _alone(config):
+        await erase_store(config.redis_address, prefix=KEYS)
+
+
+def _remote(config: IdsConfig) -> str:
+    if not config.redis_address:
+        return ""
+    return f"the keys ids:* in {redact(config.redis_address)}"
+
+
+_UNKNOWN = {"lag_p20_s": None, "newest_id_age_s": None, "key_refused": False, "workers": 0}
+
+
+async def _backlog(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
+    """What is published and not stored yet; a queue on a server is looked at by `ids store`."""
+    depth = None
+    if not config.queue:
+        queue = await open_queue(queue_place(config, workspace), api_of(config).queue)
+        try:
+            depth = await queue.depth()
+        finally:
+            await queue.close()
+    found = read_backlog(Workspace(workspace, "ids").state / STORE_NOW)
+    return backlog_row(found, depth, SystemClock().now())
+
+
+async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
+    if config.redis_address:
+        from trawlnet.cli.ids.standby import shared_facts
+
+        return await shared_facts(config, Workspace(workspace, "ids").state)
+    place = Workspace(workspace, "ids")
+    found = read_now(place.state)
+    row: dict[str, Any] = {**_UNKNOWN, "watermark": None, **found}
+    row |= await _backlog(config, workspace)
+    if holder(place) is not None:
+        return row
+    # The figures of a crawl that has ended are old: what stands is in the ledger.
+    async with looked_at(config, place.state) as ledger:
+        row |= _UNKNOWN
+        row.pop("decision", None)
+        return row | ledger_row(ledger) if ledger is not None else row
+
+
+IDS = Crawler(
+    name="ids",
+    config=IdsConfig,
+    plan=_plan,
+    open=_open,
+    ledger=_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=(
+        "spool/instance_store",
+        "spool/items",
+        "logs/missed.log",
+    ),
+    public_key=lambda key: key,
+    example="--base-url https://www.bungie.net --target 15000000000 --contact you@example.org",
+    located_by=("redis_address", "store"),
+    live=frozenset(("max_rps",)),
+    ready=_ready,
+    facts=_facts,
+    fleet="trawlnet.cli.ids.fleet:run_pair",
+)

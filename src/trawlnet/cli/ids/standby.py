@@ -1,0 +1,82 @@
+"""A ledger in Redis: who is active, who stands by, and taking turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from trawlnet.cli.common.errors import Interrupted, InUse
+from trawlnet.cli.common.output import say
+from trawlnet.crawlers.ids.build import open_parts
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.controller import ledger_row
+from trawlnet.crawlers.ids.ledger.notes import NOW_NOTE
+from trawlnet.crawlers.ids.ledger.open_ledger import check_shareable, looked_at
+from trawlnet.crawlers.ids.storing.locations import KEYS
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.ids import office_of, with_term
+from trawlnet.fleet.standby import Dismissed, holders, in_office
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics.crawl import Metrics
+
+_SHOWN = ("node", "pid", "token", "rate", "in_flight")
+
+
+@asynccontextmanager
+async def open_in_turn(
+    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Parts[Any]]:
+    """The parts of a crawl, as soon as nobody else is at it."""
+    check_shareable(config)
+    try:
+        async with in_office(office_of(config), clock, _say_waiting) as term:
+            say(f"no other process crawls these ids: this one is active, as {term.tenure.token}")
+            async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
+                yield with_term(parts, term)
+    except Dismissed as told:
+        raise Interrupted(told.message, told.hint) from None
+
+
+def _say_waiting(active: Mapping[str, Any]) -> None:
+    say(f"standing by: {active['node']} pid {active['pid']} is active, as {active['token']}")
+
+
+@asynccontextmanager
+async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
+    """To change what only the active process may, if there is none. Raises InUse."""
+    found = await holders(config.redis_address, KEYS)
+    for one in (found.active, *found.standbys):
+        if one is not None:
+            who = f"{one['node']} pid {one['pid']}"
+            raise InUse(
+                f"{who} {'crawls' if one is found.active else 'stands by to crawl'} these ids",
+                "end it first: trawlnet fleet drain --ids --store redis://HOST:PORT/0",
+            )
+    async with in_office(office_of(config), SystemClock()) as term:
+        yield term.tenure.token
+
+
+async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:
+    """For `status`: what the ledger has, who is active and who would be next."""
+    found = await holders(config.redis_address, KEYS)
+    row: dict[str, Any] = {"lag_p20_s": None, "newest_id_age_s": None, "watermark": None}
+    async with looked_at(config, state) as ledger:
+        if ledger is not None:
+            row |= _figures(await ledger.noted(NOW_NOTE), active=found.active is not None)
+            row |= ledger_row(ledger)
+    row["active"] = {name: found.active[name] for name in _SHOWN} if found.active else None
+    row["standby"] = [{"node": one["node"], "pid": one["pid"]} for one in found.standbys]
+    return row
+
+
+def _figures(noted: Any, *, active: bool) -> dict[str, Any]:
+    """What the active process has left; of one that has ended nothing counts but its ledger."""
+    if not active or not isinstance(noted, dict):
+        return {}
+    age = noted.get("newest_id_age_s")
+    if age is not None:
+        noted["newest_id_age_s"] = round(age + max(0.0, SystemClock().now() - noted["at"]), 1)
+    return {name: value for name, value in noted.items() if name != "at"}

@@ -1,0 +1,170 @@
+"""The worlds of `ids simulate`: traffic of a scenario, and what it answers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.crawlers.ids.model import Answer, Ask, Verdict
+from trawlnet.sim.ids.model import Gap, State, Traffic
+from trawlnet.sim.ids.scenarios import scenario
+
+_HOUR = 3600.0
+_SETTLED = 1800.0  # When trouble begins, in every scenario that has some ...
+_EARLIER = 900.0  # ... and when the crawl does: a quarter of an hour is enough to find its pace.
+_LEAP = re.compile(r"(gap|pause|maintenance):(\d+)([kKmM]?)")
+_MANY = {"": 1, "k": 1000, "m": 1_000_000}
+_BURST = 1.5  # Seconds' worth of requests that a throttling server lets through at once.
+_SERVICE_DRAWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One scenario: its traffic, when the crawl begins, ends and dies, and since when it counts."""
+
+    name: str
+    traffic: Traffic
+    start: float
+    end: float
+    since: float  # Catching up is counted from here.
+    crash_at: float | None = None
+
+    @property
+    def first(self) -> int:
+        """Where the crawl begins: at the newest id of its start, except after a backlog."""
+        if self.name == "backlog":
+            return self.traffic.first_id
+        return self.traffic.head(self.start) + 1
+
+
+NAMES = (
+    "steady",
+    "backlog",
+    "gap:N",
+    "pause",
+    "pause:N",
+    "maintenance:N",
+    "leaps",
+    "outage",
+    "stall",
+    "throttle",
+    "embargo",
+    "crash",
+)
+_HOURS = {
+    "steady": 1.5,
+    "backlog": 0.75,
+    "gap": 0.8,
+    "pause": 1.25,
+    "maintenance": 1.25,
+    "leaps": 1.0,
+    "outage": 0.85,
+    "stall": 0.7,
+    "throttle": 1.45,
+    "embargo": 1.15,
+    "crash": 0.5,
+}
+
+
+def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Trial:
+    """The scenario of this name, as `ids simulate` runs it."""
+    kind = name.split(":")[0]
+    length = (hours or _HOURS.get(kind, 1.0)) * _HOUR
+    plain = scenario("steady", seed, rate)
+    start, end = _EARLIER, _EARLIER + length
+    match kind:
+        case "steady":
+            return Trial(name, plain, 0.0, length, 0.0)
+        case "backlog":
+            return Trial(name, plain, 2 * _HOUR, 2 * _HOUR + length, 2 * _HOUR)
+        case "gap" | "pause" | "maintenance" if leap := _LEAP.fullmatch(name):
+            size = int(leap[2]) * _MANY[leap[3].lower()]
+            calm = plain if kind == "gap" else scenario(kind, seed, rate)
+            at = max((pause.end for pause in calm.pauses), default=_SETTLED)
+            traffic = replace(calm, gaps=(Gap(at, size),))
+            return Trial(name, traffic, start, end, opened_at(traffic))
+        case "leaps":
+            traffic = scenario("leaps", seed, rate)
+            return Trial(name, traffic, start, end, opened_at(traffic))
+        case "pause" if name == kind:
+            traffic = scenario("pause", seed, rate)
+            return Trial(name, traffic, start, end, traffic.pauses[0].end)
+        case "outage":
+            traffic = scenario("outage", seed, rate)
+            return Trial(name, traffic, start, end, traffic.outages[0].end)
+        case "stall":
+            traffic = scenario("stall", seed, rate)
+            return Trial(name, traffic, start, end, traffic.stalls[0].end)
+        case "throttle":
+            traffic = scenario("throttle", seed, rate)
+            return Trial(name, traffic, start, end, traffic.caps[0].span.end)
+        case "embargo":
+            return Trial(name, scenario("embargo", seed, rate), start, end, start)
+        case "crash":
+            return Trial(name, plain, start, end, _SETTLED, crash_at=_SETTLED)
+    raise UsageTrouble(
+        f"--scenario: no {name!r}; there are {', '.join(NAMES)}",
+        "trawlnet ids simulate --scenario gap:1m",
+    )
+
+
+def opened_at(traffic: Traffic) -> float:
+    """When the first id behind the last gap is there to be fetched."""
+    _, behind = traffic.gap_ranges()[-1]
+    shown = (traffic.visible_at(i) for i in range(behind, behind + 100))
+    return min(at for at in shown if at is not None)
+
+
+class World:
+    """Answers as the simulated server does, without the bytes."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._tokens = 0.0
+        self._filled_at = 0.0
+        self._blemished: set[int] = set()
+        # Times are drawn once, and then dealt out: they are most of the cost of an answer.
+        self._times = [traffic.service_time(k, 0) for k in range(_SERVICE_DRAWS)]
+        self._dealt = 0
+
+    def reply(self, ask: Ask, at: float) -> Answer:
+        self._dealt = (self._dealt + 1) % _SERVICE_DRAWS
+        took = self._times[self._dealt]
+        traffic, i = self._traffic, ask.id
+        if traffic.outages and traffic.disabled(at):
+            return Answer(ask, Verdict.DISABLED, took)
+        if traffic.caps and not self._admits(at):
+            return Answer(ask, Verdict.THROTTLED, took)
+        state, born = traffic.seen(i, at)
+        if state is State.EMBARGOED:
+            return Answer(ask, Verdict.EMBARGOED, took)
+        if state is not State.VISIBLE:
+            return Answer(ask, Verdict.NOT_FOUND, took)
+        verdict = self._visible(i)
+        happened = traffic.completed_at(i, born) if verdict in _TIMED else None
+        return Answer(ask, verdict, took, happened)
+
+    def _visible(self, i: int) -> Verdict:
+        blemish = self._traffic.blemish(i)
+        if blemish is not None and i not in self._blemished:
+            self._blemished.add(i)
+            return _BLEMISHES[int(blemish * len(_BLEMISHES))]
+        return Verdict.STORED if self._traffic.is_raid(i) else Verdict.FILTERED
+
+    def _admits(self, at: float) -> bool:
+        cap = self._traffic.cap_at(at)
+        if cap == float("inf"):
+            self._tokens, self._filled_at = 0.0, at
+            return True
+        self._tokens = min(cap * _BURST, self._tokens + (at - self._filled_at) * cap)
+        self._filled_at = at
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+
+_TIMED = (Verdict.STORED, Verdict.FILTERED)
+# What is wrong with the first answer for a blemished id, in the shares of the simulated server.
+_BLEMISHES = (*(Verdict.MALFORMED,) * 5, *(Verdict.THROTTLED,) * 2, *(Verdict.FAILED,) * 3)

@@ -1,0 +1,1 @@
+"""`trawlnet pds`: every PDS, when it was last scanned, and what it holds."""

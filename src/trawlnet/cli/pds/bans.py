@@ -1,0 +1,184 @@
+"""`trawlnet pds remove`, `ban`, `unban`, `bans`: leaving servers alone that want to be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from trawlnet.cli.common.errors import Exit, UsageTrouble
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import emit, iso, say
+from trawlnet.cli.common.sections import load_section
+from trawlnet.cli.common.verb import WRITES, Verb
+from trawlnet.cli.common.workspace import Workspace, create
+from trawlnet.crawlers.pds.build import opened_registry
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.lanes import shown as harmless
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.scanned.scanned import Scanned
+from trawlnet.webpage.domain import is_address
+from trawlnet.webpage.origin import canonical_origin
+
+_KEYS = ("registry",)
+_CHARS = 200  # Of a name, or of a reason, that are shown.
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL|DOMAIN",
+        help="URL of a PDS, or a domain with its subdomains.",
+        show_default=False,
+    ),
+]
+Why = Annotated[
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", show_envvar=False, help="Reason, shown by `pds bans`."
+    ),
+]
+Erase = Annotated[
+    bool,
+    typer.Option(
+        "--erase",
+        show_envvar=False,
+        help="Erase its records instead of marking them as deleted.",
+    ),
+]
+
+
+def remove(
+    *,
+    url: Url,
+    workspace: Folder,
+    erase: Erase = False,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Delete a PDS from the registry, with its scan progress and its records.
+
+    Discovery can add it again; `ban` prevents that.
+    """
+
+    async def act() -> list[str]:
+        async with _opened(workspace, flags) as (registry, scanned):
+            known = await registry.remove(url)
+            if known is not None:
+                await scanned.remove(known, _now(), erase=erase)
+            return [known] if known else []
+
+    urls = asyncio.run(act())
+    _tell(urls, json)
+    return Exit.DONE if urls else Exit.ERROR
+
+
+def ban(
+    *,
+    name: Name,
+    workspace: Folder,
+    reason: Why = "",
+    erase: Erase = False,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Remove a PDS or a whole domain, and never contact or register it again."""
+    host = host_of(name)
+
+    async def act() -> list[str]:
+        async with _opened(workspace, flags) as (registry, scanned):
+            urls = await registry.bans.add(host, reason[:_CHARS], _now())
+            for url in urls:
+                await scanned.remove(url, _now(), erase=erase)
+            return urls
+
+    _tell(asyncio.run(act()), json, banned=host)
+    return Exit.DONE
+
+
+def unban(*, name: Name, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """Allow a PDS or a domain to be registered again."""
+    host = host_of(name)
+
+    async def act() -> bool:
+        async with _opened(workspace, flags) as (registry, _):
+            return await registry.bans.lift(host)
+
+    lifted = asyncio.run(act())
+    if json:
+        emit({"name": host, "unbanned": lifted})
+    else:
+        say(f"{'no longer banned' if lifted else 'not banned'}: {host}")
+    return Exit.DONE if lifted else Exit.ERROR
+
+
+def bans(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """List bans and their reasons."""
+
+    async def act() -> int:
+        async with _opened(workspace, flags) as (registry, _):
+            for one in await registry.bans.all():
+                row = {"name": one.name, "reason": one.reason, "banned_at": iso(one.banned_at)}
+                if json:
+                    emit(row)
+                else:
+                    print(f"{one.name}  {iso(one.banned_at)}  {harmless(one.reason, _CHARS)}")
+        return Exit.DONE
+
+    return asyncio.run(act())
+
+
+def host_of(text: str) -> str:
+    """The host of a URL, or a domain. Raises UsageTrouble."""
+    origin = canonical_origin(text, allow_private=True)
+    host = urlsplit(origin.url).hostname or ""
+    if "." not in host and ":" not in host:
+        raise UsageTrouble(f"{text!r} is no host and no domain", "write it like pds.example")
+    return host
+
+
+def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
+    if as_json:
+        emit({"removed": list(urls)} | ({"banned": banned} if banned else {}))
+        return
+    for url in urls:
+        say(f"removed: {url}")
+    if banned:
+        say(f"banned: {banned}{'' if is_address(banned) else ', and its subdomains'}")
+    elif not urls:
+        say("not in the registry")
+    else:
+        say("hint: discovery can add it again; to prevent that: trawlnet pds ban")
+
+
+@asynccontextmanager
+async def _opened(path: Path, flags: Mapping[str, Any]) -> AsyncIterator[tuple[Registry, Scanned]]:
+    config = load_section(Workspace(path, "pds"), PdsConfig, flags).config
+    create(path, "pds")
+    # A PDS that is in the registry is found by its spelling, wherever it is.
+    anywhere = config.model_copy(update={"allow_private_hosts": True})
+    async with opened_registry(anywhere, path) as registry:
+        scanned = Scanned(registry.db)
+        await scanned.migrate()
+        yield registry, scanned
+
+
+def _now() -> float:
+    return SystemClock().now()
+
+
+REMOVE, BAN, UNBAN, BANS = (
+    Verb(verb, f"pds {verb.__name__} -w ./net {rest}", WRITES, "pds", PdsConfig, _KEYS)
+    for verb, rest in (
+        (remove, "https://pds.example"),
+        (ban, "pds.example --reason 'asked by mail'"),
+        (unban, "pds.example"),
+        (bans, "--json"),
+    )
+)

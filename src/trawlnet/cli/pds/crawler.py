@@ -1,0 +1,135 @@
+"""`trawlnet pds`: every PDS, when it was last scanned, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from trawlnet.cli.common.output import say
+from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.pds.build import open_parts, opened_registry, registry_place, state_folder
+from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
+from trawlnet.crawlers.pds.figures import by_process
+from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.crawlers.pds.scanning.presence import release_dead
+from trawlnet.crawlers.pds.schedule import RegistryStore
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.net.clock import SystemClock
+from trawlnet.net.redact import redact
+from trawlnet.observe.alerts.shapes import Webhook
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.stores.memory import MemoryStore
+from trawlnet.tables.registry.report import held_records
+from trawlnet.tables.scanned.scanned import Scanned
+
+
+def _plan(config: PdsConfig) -> Plan:
+    return Plan(
+        config.concurrency,
+        manners(config),
+        limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+    )
+
+
+@asynccontextmanager
+async def _open(
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AsyncIterator[Parts[Any]]:
+    async with open_parts(config, workspace, clock, metrics) as parts:
+        yield parts
+    for glob in await _unmatched(config, workspace, clock):
+        say(f"hint: nothing that was scanned so far fits --collections {glob}")
+
+
+async def _unmatched(config: PdsConfig, workspace: Path, clock: Clock) -> Sequence[str]:
+    """Globs that no record fits; none before a scan has come to its end."""
+    async with opened_registry(config, workspace) as registry:
+        if not (await registry.stats(clock.now())).attempts.get(Reason.OK):
+            return ()
+        return Routes(config.collections).unmatched(await held_records(registry.db))
+
+
+@asynccontextmanager
+async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
+    workspace = state.parents[1]
+    # Looking at a registry that never was must not make one.
+    place = registry_place(config, workspace)
+    if isinstance(place, Path) and not place.exists():
+        yield MemoryStore()
+        return
+    async with opened_registry(config, workspace) as registry:
+        yield RegistryStore(registry, SystemClock())
+
+
+def _ready(config: PdsConfig, workspace: Path) -> None:
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
+    if config.once and config.discovers:
+        say("discovering PDSes first; scans begin after that")
+
+
+def _remote(config: PdsConfig) -> str:
+    if "://" not in config.registry:
+        return ""
+    return f"the registry and all records in {redact(config.registry)}"
+
+
+async def _forget(config: PdsConfig) -> None:
+    if config.registry:
+        async with opened_registry(config, Path()) as registry:
+            scanned = Scanned(registry.db)
+            await scanned.migrate()
+            await scanned.forget()
+            await registry.forget()
+
+
+async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
+    place = registry_place(config, workspace)
+    if isinstance(place, Path) and not place.exists():
+        return {}
+    clock = SystemClock()
+    async with opened_registry(config, workspace) as registry:
+        now = clock.now()
+        # Who was killed here scans nothing, whatever the row still says.
+        await release_dead(registry, state_folder(workspace), now)
+        await registry.tidy(now)
+        stats, claims = await registry.stats(now), await registry.claims(now)
+    return {
+        "total": stats.total,
+        "due": stats.due,
+        "active": stats.active,
+        "with_chive_records": stats.with_chive_records,
+        "unreachable": stats.unreachable,
+        "chive_records": stats.chive_records,
+        "indexed_records": stats.indexed_records,
+        "by_status": {str(name): count for name, count in stats.by_status.items()},
+        "by_source": {str(name): count for name, count in stats.by_source.items()},
+        "failures": {str(name): count for name, count in stats.failures.items()},
+        "scanning": by_process(claims),
+        "collections_without_records": list(await _unmatched(config, workspace, clock)),
+    }
+
+
+PDS = Crawler(
+    name="pds",
+    config=PdsConfig,
+    plan=_plan,
+    open=_open,
+    ledger=_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=(),
+    public_key=str,
+    example="--relay wss://relay.example --contact you@example.org",
+    located_by=("registry",),
+    live=frozenset(("concurrency", "requests_per_minute")),
+    ready=_ready,
+    facts=_facts,
+    fleet="trawlnet.cli.pds.fleet:run_nodes",
+)

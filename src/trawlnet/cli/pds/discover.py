@@ -1,0 +1,176 @@
+"""`trawlnet pds discover` and `register`: how PDSes come into the registry."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import at_once_and_then, emit, listed, say
+from trawlnet.cli.common.sections import load_section
+from trawlnet.cli.common.verb import RUNS, WRITES, Verb
+from trawlnet.cli.common.workspace import Workspace, create
+from trawlnet.cli.crawl.signals import until_signal
+from trawlnet.cli.repos.plc import wait_line
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.pds.build import open_kit, opened_registry
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.discovery.cycle import discover as discover_all
+from trawlnet.crawlers.pds.discovery.cycle import wanted
+from trawlnet.crawlers.pds.discovery.finding import Tally
+from trawlnet.crawlers.pds.site.examine import Finding, examine
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.tables.registry.registry import Registered, Source, Verdict
+from trawlnet.webpage.origin import Refusal
+
+_CLICKHOUSE = tuple(name for name in PdsConfig.model_fields if name.startswith("clickhouse_"))
+_DISCOVER = (
+    *("plc", "plc_url", "relay", "dids", "mentions", "registry", "domain_budget", "plc_rps"),
+    *_CLICKHOUSE,
+    *("allow_private_hosts", "contact"),
+)
+# What only a network of one's own would have.
+_PRIVATE = (Refusal.ADDRESS, Refusal.PRIVATE, Refusal.EXAMPLE)
+_REGISTER = ("registry", "domain_budget", "allow_private_hosts", "contact")
+
+NoAsk = Annotated[
+    bool,
+    typer.Option("--no-ask", show_envvar=False, help="Do not check first whether it is a PDS."),
+]
+Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_default=False)]
+
+
+def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
+    """Find PDSes in every configured source.
+
+    The PLC directory's export is read on from where the last run stopped; a mirror that
+    `repos plc` has left in the workspace is read instead.
+    """
+    config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
+    if not config.discovers:
+        raise NotReady(
+            "no source to look for PDSes in",
+            "name one: --plc, --relay wss://relay.example, --dids FILE or --mentions",
+        )
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
+    create(workspace, "pds")
+    return until_signal(_discover(config, workspace, json))
+
+
+async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
+    clock = SystemClock()
+    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        finder = replace(kit.finder, on_wait=at_once_and_then(clock, wait_line))
+        tallies = await discover_all(finder, wanted(config, path))
+    if as_json:
+        emit({str(source): tally.row() for source, tally in tallies.items()})
+    for source, tally in tallies.items():
+        if not as_json:
+            say(f"{source}: {_told(tally)}")
+        if tally.error:
+            say(f"{source}: incomplete: {tally.error}")
+    failed = [tally for tally in tallies.values() if tally.error]
+    if not failed:
+        return Exit.DONE
+    return Exit.UNREACHABLE if len(failed) == len(tallies) else Exit.GIVEN_UP
+
+
+def _told(tally: Tally) -> str:
+    words = f"{tally.found:,} found, {tally.new:,} new, {tally.known:,} known"
+    if tally.revived:
+        words += f" ({tally.revived:,} due again)"
+    if tally.refused:
+        words += f", {tally.refused.total():,} refused ({listed(tally.refused)})"
+    if tally.unresolved:
+        words += f"; DIDs that lead nowhere: {listed(tally.unresolved)}"
+    return words
+
+
+def register(
+    *,
+    url: Url,
+    workspace: Folder,
+    no_ask: NoAsk = False,
+    json: Json = False,
+    flags: Mapping[str, Any],
+) -> int:
+    """Add one PDS to the registry, after checking that it is one.
+
+    A known PDS that scans gave up becomes due again.
+    """
+    config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
+    create(workspace, "pds")
+    done = asyncio.run(_register(config, workspace, url, ask=not no_ask))
+    if json:
+        row = {"pds_url": done.url or url, "registered": done.reason == ""}
+        emit(row | {"result": done.verdict, "reason": done.reason})
+    else:
+        why = f": {done.reason}" if done.reason else ""
+        say(f"{done.verdict}{why}: {done.url or url}")
+        if done.reason in _PRIVATE:
+            say("hint: open private names and addresses: --allow-private-hosts")
+        elif done.reason == "banned":
+            say("hint: see trawlnet pds bans, and trawlnet pds unban")
+        elif done.reason in _SPELLINGS:
+            say(f"{_SPELLINGS[done.reason]}\nhint: write it like https://pds.example")
+        elif done.reason in _FINDINGS:
+            say(f"{_FINDINGS[done.reason]}\nhint: to register it without this check: --no-ask")
+    return Exit.ERROR if done.reason else Exit.DONE
+
+
+async def _register(config: PdsConfig, path: Path, url: str, *, ask: bool) -> Registered:
+    async with opened_registry(config, path) as registry:
+        unknown = await registry.unknown(url) if ask else ""
+        if unknown and (finding := await _finding(config, path, unknown)):
+            return Registered(Verdict.REFUSED, unknown, finding)
+        return await registry.register(url, Source.USER, now=SystemClock().now())
+
+
+async def _finding(config: PdsConfig, path: Path, url: str) -> str:
+    """Why a host is not taken for a PDS; empty if it is one."""
+    clock = SystemClock()
+    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+        finding = await examine(kit.http, kit.gate, clock, url)
+    return "" if finding is Finding.PDS else str(finding)
+
+
+_SPELLINGS = {
+    "empty": "no URL is given",
+    "too_long": "no URL is that long",
+    "not_a_url": "it is not the URL of a server",
+    "scheme": "a PDS is asked by https",
+    "port": "a PDS is asked at port 443",
+    "host": "the DNS has no such names",
+    "userinfo": "it has a user name before its host",
+    "example": "names of that kind are for examples",
+    "tunnel": "it is a tunnel to somebody's own machine, and soon gone",
+}
+_FINDINGS = {
+    "forbidden": "it is at an address that is not connected to",
+    "silent": "no connection to it, or no answer",
+    "unwell": "it does not answer describeServer as a PDS does",
+    "stranger": "there is a server, but it does not describe itself as a PDS",
+    "relay": "it is a relay, not a PDS",
+    "busy": "it asked us to come back later",
+}
+
+
+DISCOVER = Verb(
+    discover,
+    "pds discover -w ./net --relay wss://relay.example --contact you@example.org",
+    RUNS,
+    "pds",
+    PdsConfig,
+    _DISCOVER,
+)
+REGISTER = Verb(
+    register, "pds register -w ./net https://pds.example", WRITES, "pds", PdsConfig, _REGISTER
+)

@@ -1,0 +1,1 @@
+"""`trawlnet repos`: every ATProto repository of every PDS, archived."""

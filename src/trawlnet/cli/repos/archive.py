@@ -1,0 +1,261 @@
+"""The verbs that read archives: inspect, tally, verify, cat, compact. They need no workspace."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.compact import compact as act
+from trawlnet.archive.compact import plan_compaction
+from trawlnet.archive.format.rca import RcaError
+from trawlnet.archive.lookup import look_up, records
+from trawlnet.archive.reader import MANIFEST, Damage, find_segments
+from trawlnet.archive.tally import inspect as look
+from trawlnet.archive.tally import open_all
+from trawlnet.archive.tally import tally as count
+from trawlnet.archive.verify import verify_segment
+from trawlnet.cli.common.archive_location import parse_place, place_shown, reading, total_size
+from trawlnet.cli.common.bar import progress_bar
+from trawlnet.cli.common.errors import CliError, Exit
+from trawlnet.cli.common.flags import Json
+from trawlnet.cli.common.output import emit, say
+from trawlnet.cli.common.verb import PLAIN, Verb
+from trawlnet.cli.repos.archive_tables import (
+    collection_rows,
+    collection_table,
+    inspection,
+    size_shown,
+)
+from trawlnet.net.clock import SystemClock
+from trawlnet.observe.logs.writer import warnings_to
+
+Where = Annotated[
+    Any,
+    typer.Argument(
+        metavar="DIR",
+        show_default=False,
+        parser=parse_place,
+        help="Folder of segments, one segment, or s3://BUCKET/FOLDER.",
+    ),
+]
+OneFile = Annotated[
+    Any,
+    typer.Argument(
+        metavar="FILE", show_default=False, parser=parse_place, help="A segment (.rca)."
+    ),
+]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", show_default=False, help="Folder of segments.")
+]
+Did = Annotated[
+    str, typer.Option("--did", metavar="DID", show_envvar=False, help="DID of the repository.")
+]
+Glob = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        metavar="GLOB",
+        show_envvar=False,
+        help="Only these collections, like app.bsky.feed.*",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", show_envvar=False, help="Show what would be removed, and remove nothing."
+    ),
+]
+
+
+def inspect(file: OneFile, json: Json = False) -> int:
+    """Show the header, the index and the contents of one segment; unpacks every record.
+
+    Damage is named as file@offset, on stderr; the exit code is then 1.
+    """
+    with reading(file, "name one segment, such as archive/segment_0001.rca"):
+        try:
+            with progress_bar("unpacking", total_size(file)) as progress:
+                segment, counts = look(file, progress)
+        except RcaError as error:
+            raise CliError(f"{file}@{error.offset}: {error.what}", _TRY_VERIFY) from None
+        about = inspection(segment, counts)
+    if json:
+        emit(about | {"collections": collection_rows(counts, unpacked=True)} | _damage(counts))
+    else:
+        for name, value in about.items():
+            print(f"{name.replace('_', ' '):<14} {_plain(name, value)}")
+        print("\n" + collection_table(counts, unpacked=True))
+        say("block checksums and records are not checked here: trawlnet repos verify does")
+    return _tell_damage(counts.damage, json)
+
+
+def tally(place: Where, json: Json = False) -> int:
+    """Count repositories and records by collection, without unpacking records.
+
+    Each repository counts once, with its latest block, unless a tombstone covers it. Headers,
+    footers and indexes are checked. The numbers are those of each block's table of contents, which
+    must add up but are not compared with the data: only verify reads those.
+    """
+    with reading(place), progress_bar("counting", total_size(place)) as progress:
+        counts = count(place, progress)
+    fields = ("segments", "unfinalised", "bytes", "repos", "records", "superseded", "tombstoned")
+    row = {name: getattr(counts, name) for name in (*fields, "torn")}
+    if json:
+        emit(row | {"collections": collection_rows(counts)} | _damage(counts))
+    else:
+        print(collection_table(counts))
+        print(
+            f"\n{counts.repos:,} repos with {counts.records:,} records in {counts.segments:,} "
+            f"segments, {size_shown(counts.bytes)}; "
+            f"{counts.superseded:,} blocks superseded, {counts.tombstoned:,} tombstoned"
+        )
+    return _tell_damage(counts.damage, json)
+
+
+def verify(place: Where, json: Json = False) -> int:
+    """Check every byte of an archive: checksums, compression, records, order, index.
+
+    Damage is named as file@offset, on stdout; the exit code is then 1.
+    """
+    names = ("segments", "unfinalised", "bytes", "blocks", "records", "torn", "damaged")
+    total: dict[str, int] = dict.fromkeys(names, 0)
+    with reading(place), progress_bar("verifying", total_size(place)) as progress:
+        for path in find_segments(place):
+            verdict = verify_segment(path, progress)
+            total["segments"] += 1
+            total["unfinalised"] += not verdict.finalised
+            total["damaged"] += len(verdict.damage) + verdict.untold
+            for name in ("bytes", "blocks", "records", "torn"):
+                total[name] += getattr(verdict, name)
+            for damage in verdict.damage:
+                emit(_row(damage)) if json else print(damage, flush=True)
+            if verdict.untold:
+                say(f"{path}: {verdict.untold:,} more")
+            if verdict.sound and not verdict.finalised:
+                say(f"{path}: unfinalised, {verdict.torn:,} bytes torn; a crawl continues in it")
+        census = take_census(open_all(find_segments(place), []), load_tombstones(place))
+    for name in ("superseded", "tombstoned"):
+        total[name] = sum(map(len, getattr(census, name).values()))
+    if json:
+        emit(total)
+    else:
+        state = f"{total['damaged']:,} damaged places" if total["damaged"] else "sound"
+        say(
+            f"{total['segments']:,} segments, {size_shown(total['bytes'])}, "
+            f"{total['blocks']:,} blocks ({total['superseded']:,} superseded, "
+            f"{total['tombstoned']:,} tombstoned), {total['records']:,} records: {state}"
+        )
+    return 1 if total["damaged"] else 0
+
+
+def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> int:
+    """Print the records of one repository, one JSON object per line."""
+    with reading(place):
+        found = look_up(place, did)
+        for damage in found.damage:
+            say(str(damage))
+        if found.damage and (found.block is None or found.segment is None):
+            raise CliError(
+                f"{did} cannot be read from {place_shown(place)}: it may be in what is damaged",
+                _TRY_VERIFY,
+            )
+        if found.block is None or found.segment is None:
+            raise CliError(
+                f"{did} is not in {place_shown(place)}", "see what is: trawlnet repos tally"
+            )
+        if found.tombstone is not None:
+            raise CliError(
+                f"{did} is gone: {found.tombstone.reason}",
+                "its block stays in the segment until: trawlnet repos compact",
+            )
+        broken = bool(found.damage)
+        for one in records(found.segment, found.block, lambda name: fnmatchcase(name, collection)):
+            if isinstance(one, Damage):
+                say(str(one))
+                broken = True
+                continue
+            # Stored JSON goes out as it is, but a line must stay a line.
+            value = orjson.Fragment(one.json) if b"\n" not in one.json else orjson.loads(one.json)
+            row = {"did": did, "collection": one.collection, "rkey": one.rkey, "value": value}
+            sys.stdout.buffer.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+    return 1 if broken else 0
+
+
+def _refuse_of_fleet(folder: Path) -> None:
+    # A URL that was taken for a path has lost one of its slashes.
+    if str(folder).startswith("s3:/") or (folder / MANIFEST).is_dir():
+        raise CliError(
+            "this is the archive of a fleet, which holds each repository once: nothing to drop",
+            "an archive that grows by `repos crawl --update` is one of a single machine",
+        )
+
+
+def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
+    """Remove blocks that later ones replace or that tombstones cover.
+
+    Each segment is written anew and then swapped in; a kill at any instant loses nothing.
+    """
+    _refuse_of_fleet(folder)
+    with warnings_to(say), reading(folder):
+        if dry_run:
+            done = plan_compaction(folder)
+        else:
+            with progress_bar("compacting", total_size(folder)) as progress:
+                done = act(folder, SystemClock().now, progress)
+    if json:
+        row: dict[str, Any] = asdict(done) | _damage(done)
+        emit(row | {"dry_run": dry_run})
+    else:
+        say(
+            f"{'would drop' if dry_run else 'dropped'} {done.superseded:,} superseded and "
+            f"{done.tombstoned:,} tombstoned blocks, {size_shown(done.freed)}: {done.rewritten:,} "
+            f"of {done.segments:,} segments rewritten, {done.removed:,} removed"
+        )
+    return _tell_damage(done.damage, json)
+
+
+_TRY_VERIFY = "see all that is wrong: trawlnet repos verify"
+
+
+def _damage(counts: Any) -> dict[str, Any]:
+    return {"damage": [_row(damage) for damage in counts.damage]}
+
+
+def _row(damage: Damage) -> dict[str, Any]:
+    return {"file": str(damage.path), "offset": damage.offset, "what": damage.what}
+
+
+def _tell_damage(damage: list[Damage], as_json: bool) -> int:
+    if not as_json:
+        for one in damage:
+            say(f"damaged: {one}")
+    return 1 if damage else 0
+
+
+def _plain(name: str, value: Any) -> str:
+    if name in ("bytes", "torn"):
+        return size_shown(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+_NEEDS_NO_WORKSPACE = (*PLAIN, Exit.UNREACHABLE)
+INSPECT, TALLY, VERIFY, CAT = (
+    Verb(verb, f"repos {example}", _NEEDS_NO_WORKSPACE, "repos")
+    for verb, example in (
+        (inspect, "inspect ./net/archive/segment_0001.rca"),
+        (tally, "tally ./net/archive"),
+        (verify, "verify ./net/archive"),
+        (cat, "cat ./net/archive --did did:plc:ewvi7nxzyoun6zhxrhs64oiz"),
+    )
+)
+COMPACT = Verb(compact, "repos compact ./net/archive --dry-run", (*PLAIN, Exit.IN_USE), "repos")

@@ -1,0 +1,53 @@
+"""`trawlnet repos`: every ATProto repository of every PDS, archived."""
+
+from __future__ import annotations
+
+from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.crawlers.repos.build import open_ledger, open_parts
+from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
+from trawlnet.crawlers.repos.facts import facts_about
+from trawlnet.crawlers.repos.settings import check_crawl
+from trawlnet.crawlers.repos.work import did_of
+from trawlnet.net.redact import redact
+from trawlnet.observe.alerts.shapes import Webhook
+from trawlnet.stores.open import erase_store
+
+
+def _plan(config: ReposConfig) -> Plan:
+    return Plan(
+        config.workers,
+        manners(config),
+        limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+    )
+
+
+async def _forget(config: ReposConfig) -> None:
+    if config.redis_address:
+        await erase_store(config.redis_address)
+
+
+def _remote(config: ReposConfig) -> str:
+    if not config.redis_address:
+        return ""
+    return f"the keys crawler:* in {redact(config.redis_address)}"
+
+
+REPOS = Crawler(
+    name="repos",
+    config=ReposConfig,
+    plan=_plan,
+    open=open_parts,
+    ledger=open_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=("archive",),
+    public_key=did_of,
+    example="--contact you@example.org",
+    located_by=("redis_address", "store"),
+    live=frozenset(("workers", "default_pds_rps", "min_pds_rps", "halve_after", "block_after")),
+    ready=check_crawl,
+    facts=facts_about,
+    fleet="trawlnet.cli.repos.fleet:run_fleet",
+)

@@ -1,0 +1,71 @@
+"""`repos crawl --fleet`: the hosts are shared by shards, which archive into one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from trawlnet.cli.common.workspace import Workspace
+from trawlnet.cli.crawl.alerting import refuse_bad_webhook
+from trawlnet.cli.fleet.command import (
+    Opened,
+    Shards,
+    Start,
+    crawl_with_shards,
+    job_of,
+    run_with_ray,
+    webhook_of,
+)
+from trawlnet.crawlers.repos.accounts.expected import expected
+from trawlnet.crawlers.repos.accounts.recheck import reopen
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.settings import given_by
+from trawlnet.crawlers.repos.shared import check_shareable
+from trawlnet.engine.ports import Clock
+from trawlnet.fleet.compose import Composer
+from trawlnet.fleet.limits import RunLimits
+from trawlnet.storage.objects import check_archive, open_objects
+from trawlnet.storage.s3 import s3_options
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.work.store import RedisStore
+
+
+def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
+    """Start or continue a crawl that many shards share; returns the exit code."""
+    check_shareable(config)
+    given_by(config)  # What is wrong with the config is said here, not by every shard.
+    refuse_bad_webhook(webhook_of(config))
+    s3 = s3_options(os.environ)
+    check_archive(config.archive, s3)
+    job = job_of(
+        config,
+        workspace,
+        config.shard_timeout,
+        store=config.redis_address,
+        s3=s3,
+        manners_gap=1.0 / min(config.min_pds_rps, config.small_pds_rps),
+    )
+    start = Start(workspace, config.fleet, f"a fleet crawls into {config.archive}", job)
+    shards = shards_of(config, workspace, s3)
+    return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
+
+
+def shards_of(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> Shards:
+    async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> Opened:
+        if (await keys.plan()).word is Word.DONE:
+            await reopen(store, clock.now() - config.recheck_inactive)
+        composer = Composer(keys, open_objects(config.archive, s3), clock, config.segment_size)
+        limits = RunLimits(clock, config.max_seconds, config.max_tasks)
+        loads = await expected(config, workspace.path)
+        return Opened(composer, limits.reached, {"expected": loads})
+
+    return Shards(
+        "repos",
+        config.redis_address,
+        config.shards,
+        config.shard_timeout,
+        webhook_of(config),
+        open,
+        counted="repos",
+        files="segments",
+    )

@@ -1,0 +1,121 @@
+"""`trawlnet repos plc`: mirror the PLC directory into the tables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import at_once_and_then, emit, listed, now_and_then, say
+from trawlnet.cli.common.sections import load_section
+from trawlnet.cli.common.verb import RUNS, Verb
+from trawlnet.cli.common.workspace import Workspace, create, shown
+from trawlnet.cli.crawl.signals import stop_event
+from trawlnet.crawlers.atproto.mirror import PlcMirror
+from trawlnet.crawlers.atproto.reader import Tally, Wait
+from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.directory import directory_url, open_directory
+from trawlnet.crawlers.tables_place import TABLES, tables_place
+from trawlnet.net.clock import SystemClock
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.plc import mirror_counts, refusals
+from trawlnet.tables.clickhouse.ports import Tables
+
+CLICKHOUSE = (
+    "clickhouse_address",
+    "clickhouse_username",
+    "clickhouse_password",
+    "clickhouse_database",
+)
+_KEYS = ("plc_url", "plc_rps", *CLICKHOUSE, "allow_private_hosts", "contact")
+
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", show_envvar=False, help="Keep running, and mirror new operations until stopped."
+    ),
+]
+
+
+def plc(
+    *, workspace: Folder, follow: Follow = False, json: Json = False, flags: Mapping[str, Any]
+) -> int:
+    """Mirror the PLC directory: every operation, and the current state of each DID.
+
+    Continues where it stopped; ends when the directory has told everything.
+    """
+    config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
+    agent_for(config.contact, allow_private=config.allow_private_hosts)
+    directory_url(config)
+    create(workspace, "repos")
+    return asyncio.run(_mirror(config, workspace, follow, json))
+
+
+async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) -> int:
+    clock = SystemClock()
+    async with (
+        open_directory(config, clock) as directory,
+        opened(tables_place(config, path)) as tables,
+    ):
+        with stop_event("storing what has come") as stop:
+            say(f"mirroring {directory.url} into {_where(config, path)}")
+            directory = replace(directory, on_wait=at_once_and_then(clock, wait_line))
+            mirror = PlcMirror(directory, tables, stop, follow=follow)
+            await mirror.run(now_and_then(clock, _line))
+        code = Exit.INTERRUPTED if stop.is_set() else Exit.DONE
+        await _sum_up(mirror, tables, code, as_json)
+    if code is Exit.INTERRUPTED:
+        say(f"hint: continue: trawlnet repos plc -w {shown(path)}")
+    return code
+
+
+def wait_line(wait: Wait) -> str:
+    what = "operations" if wait.was_answered else "answer"
+    return f"no {what} from {wait.url}: {wait.why}; asking again in {wait.seconds:.0f} s"
+
+
+def _where(config: ReposConfig, path: Path) -> str:
+    return config.clickhouse_address or shown(path / TABLES)
+
+
+def _line(tally: Tally, seconds: float) -> str:
+    return (
+        f"plc: {tally.operations:,} operations, {tally.operations / seconds:,.0f}/s, "
+        f"{tally.form} {tally.position}{', up to date' if tally.caught_up else ''}"
+    )
+
+
+async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) -> None:
+    tally, counts, refused = mirror.tally, await mirror_counts(tables), await refusals(tables)
+    if as_json:
+        run = {"pages": tally.pages, "operations": tally.operations, "retries": tally.retries}
+        run |= {name: getattr(tally, name) for name in ("malformed", "orphans", "crowded")}
+        row = {"event": "summary", "exit_code": int(code), "up_to_date": tally.caught_up}
+        row |= {"form": str(tally.form), "position": tally.position, "run": run}
+        emit(row | {**counts, "refused": refused})
+        return
+    say(
+        f"{'up to date' if tally.caught_up else 'stopped, saved'}: "
+        f"{counts['operations']:,} operations ({tally.operations:,} in this run) of "
+        f"{counts['dids']:,} DIDs; {counts['with_pds']:,} on {counts['pds']:,} PDS hosts, "
+        f"{counts['tombstoned']:,} tombstoned"
+    )
+    if refused:
+        say(f"endpoints not used: {listed(refused)}")
+    if tally.malformed:
+        say(f"{tally.malformed:,} lines of the export were malformed and skipped")
+    if tally.crowded:
+        say(
+            f"{tally.crowded:,} timestamps had more operations than one export page "
+            "returns; some may be missing"
+        )
+
+
+PLC = Verb(plc, "repos plc -w ./net --contact you@example.org", RUNS, "repos", ReposConfig, _KEYS)

@@ -1,0 +1,1 @@
+"""`trawlnet web`: sites, page by page, as politely as they ask for."""

@@ -1,0 +1,120 @@
+"""`trawlnet web`: sites, page by page, as politely as they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trawlnet.captures.role import count_pages
+from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
+from trawlnet.crawlers.web.build import (
+    open_ledger,
+    redis_url,
+    unread_bytes,
+)
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.plan import engine_limits, manners_of
+from trawlnet.crawlers.web.visiting.site import agent_of
+from trawlnet.crawlers.web.work import url_of_key
+from trawlnet.engine.crawl import Parts
+from trawlnet.engine.ports import Clock
+from trawlnet.net.redact import redact
+from trawlnet.observe.alerts.shapes import Webhook
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.stores.open import erase_store
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How a run reports what it does."""
+
+    as_json: bool
+    dashboard: str  # Where to serve one, as HOST:PORT; empty for nowhere.
+
+
+def _plan(config: WebConfig) -> Plan:
+    return Plan(
+        config.limits.global_concurrency,
+        manners_of(config),
+        engine_limits(config),
+        config.metrics_address,
+        Webhook(config.webhook, config.webhook_shape),
+    )
+
+
+def _open(
+    config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+) -> AbstractAsyncContextManager[Parts[Any]]:
+    raise AssertionError("crawl and scrape bring their own")
+
+
+def _ready(config: WebConfig, workspace: Path) -> None:
+    agent_of(config)
+
+
+async def _forget(config: WebConfig) -> None:
+    if config.redis_address:
+        await erase_store(redis_url(config))
+
+
+def _remote(config: WebConfig) -> str:
+    if not config.redis_address:
+        return ""
+    return f"the keys crawler:* in {redact(config.redis_address)}"
+
+
+async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
+    if config.archive and config.redis_address:
+        return await _archived(config)
+    segments = [*(workspace / config.spool.discoveries_dir).glob("discoveries-*.jsonl")]
+    facts = {
+        "spool_files": len(segments),
+        "spool_bytes": sum(one.stat().st_size for one in segments),
+        "spool_unread_bytes": unread_bytes(config, workspace),
+        "left_out": read_left_out(workspace),
+    }
+    return {"pages": count_pages(workspace), **facts}
+
+
+async def _archived(config: WebConfig) -> Mapping[str, Any]:
+    from trawlnet.stores.redis.fleet.shards import FleetKeys
+
+    keys = await FleetKeys.open(redis_url(config))
+    try:
+        lines = await keys.manifest()
+    finally:
+        await keys.close()
+    return {"logs": len(lines), "captures": sum(line["captures"] for line in lines)}
+
+
+WEB = Crawler(
+    name="web",
+    config=WebConfig,
+    plan=_plan,
+    open=_open,
+    ledger=open_ledger,
+    remote=_remote,
+    forget=_forget,
+    outputs=(
+        "store/html",
+        "warc",
+        "spool/discoveries",
+        "state/spool_bookmark.json*",
+        "logs/pages-*.csv",
+        "logs/edges*.csv",
+        "logs/*_metrics*.csv",
+    ),
+    public_key=url_of_key,
+    example="https://example.org/",
+    located_by=("redis_address",),
+    spellings={"redis_address": "--store"},
+    live=frozenset(("limits",)),
+    ready=_ready,
+    facts=_facts,
+    left_out=read_left_out,
+    tell_left_out=worth_telling,
+)

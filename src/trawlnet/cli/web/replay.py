@@ -1,0 +1,138 @@
+"""`trawlnet web replay`: what follows from captures, made again from them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trawlnet.captures.replay import Replayed
+from trawlnet.captures.replay import replay as replay_captures
+from trawlnet.captures.replay_shared import replay_archive
+from trawlnet.captures.shared_archive import MANIFEST
+from trawlnet.cli.common.errors import CliError, UsageTrouble
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import emit, say
+from trawlnet.cli.common.verb import WRITES, Verb
+from trawlnet.cli.common.workspace import find, locked, shown
+from trawlnet.cli.web.flags import load_web
+from trawlnet.crawlers.web.build import ask_again
+from trawlnet.storage.objects import Objects, open_objects
+from trawlnet.storage.s3 import SCHEME, s3_options
+
+Unchecked = Annotated[
+    bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
+]
+Archive = Annotated[
+    str,
+    typer.Option(
+        "--archive",
+        metavar="PLACE",
+        show_default=False,
+        allow_from_autoenv=False,  # What a crawl writes to need not be what is read.
+        show_envvar=False,
+        help="The archive of a fleet: s3://BUCKET/FOLDER, or a folder.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        show_default=False,
+        allow_from_autoenv=False,
+        show_envvar=False,
+        help="With --archive: folder for pages.csv, edges.csv and index.cdxj.",
+    ),
+]
+
+
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        show_envvar=False,
+        help="Put an apostrophe before cells that a spreadsheet would run as a formula.",
+    ),
+]
+
+
+def replay(
+    workspace: Folder,
+    archive: Archive = "",
+    output: Output = None,
+    no_check: Unchecked = False,
+    spreadsheet_safe: SpreadsheetSafe = False,
+    json: Json = False,
+) -> int:
+    """Rebuild the page index and a pages CSV from the capture log and the stored bodies.
+
+    With --archive: the tables of what a fleet has captured, as far as its manifest lists it.
+    """
+    if bool(archive) is not (output is not None):
+        raise UsageTrouble(
+            "--archive and -o go together", "trawlnet web replay --archive PLACE -o DIR"
+        )
+    if output is None:
+        told = _replay_workspace(workspace, not no_check, spreadsheet_safe)
+    else:
+        told = _replay_archive(archive, output, not no_check, spreadsheet_safe)
+    for damage in told.damage:
+        say(f"{damage.path}: {damage.what}")
+    if json:
+        emit({"captures": told.captures, "pages": told.pages, "damaged": told.damaged})
+    else:
+        say(f"{told.captures:,} captures of {told.pages:,} pages; {told.damaged:,} bodies damaged")
+    if told.damaged:
+        raise CliError(f"{told.damaged:,} stored bodies are damaged", _remedy(workspace, told))
+    return 0
+
+
+def _remedy(workspace: Path, told: Replayed) -> str:
+    if not told.lost:
+        return "restore them from a copy: they are no page's latest content, or lie in an archive"
+
+    # What is asked for twice is one page; of each the last line counts.
+    lines = {line.url: line for line in told.lost}.values()
+    asyncio.run(ask_again(load_web(workspace, {}).config, workspace, list(lines)))
+    return (
+        f"{len(lines):,} pages are in the discovery spool now; "
+        f"fetch them again: trawlnet web scrape -w {shown(workspace)}"
+    )
+
+
+def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: bool) -> Replayed:
+    place = find(workspace, "web")
+    run = f"replay-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    is_safe = spreadsheet_safe or load_web(workspace, {}).config.metrics.spreadsheet_safe
+    with locked(place):
+        return replay_captures(workspace, run, check_bodies=check_bodies, spreadsheet_safe=is_safe)
+
+
+def _replay_archive(
+    archive: str, output: Path, check_bodies: bool, spreadsheet_safe: bool
+) -> Replayed:
+    objects = archived_at(archive)
+    return replay_archive(
+        objects, output, check_bodies=check_bodies, spreadsheet_safe=spreadsheet_safe
+    )
+
+
+def archived_at(place: str) -> Objects:
+    """An archive that is there; looking for one makes none."""
+    if place.startswith(SCHEME) or Path(place).is_dir():
+        objects = open_objects(place, s3_options(os.environ))
+        if objects.sizes(MANIFEST):
+            return objects
+    raise CliError(
+        f"no captures of a fleet are listed in {place}",
+        "name what the crawl was given as --archive; the manifest begins when it ends, or before",
+    )
+
+
+REPLAY = Verb(replay, "web replay --archive s3://bucket/site -o ./tables", WRITES, "web")

@@ -1,0 +1,348 @@
+"""The adaptive law: how far, how fast, how many at once and what again are four questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, Pace, Sent
+from trawlnet.crawlers.ids.adaptive.concurrency import Concurrency
+from trawlnet.crawlers.ids.adaptive.embargo import Embargo
+from trawlnet.crawlers.ids.adaptive.gap_search import probe_says
+from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.adaptive.outage import Outage
+from trawlnet.crawlers.ids.adaptive.speed import Speed
+from trawlnet.crawlers.ids.adaptive.stall_detector import Lookout
+from trawlnet.crawlers.ids.adaptive.survey import survey_rate
+from trawlnet.crawlers.ids.adaptive.walk import Walk
+from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.retries import (
+    AFTER_ERROR,
+    AFTER_THROTTLE,
+    ENOUGH_FOR_OLD,
+    Tries,
+    Waiting,
+    jittered,
+    waits,
+)
+
+_LEAST_WAKE = 0.05  # Seconds between two looks at the head: several ids leave together.
+_REPORT_EVERY = 10.0
+
+
+class AdaptivePilot:
+    """Begins at `first`, or goes on at `beyond` and asks again for the `pending` ranges."""
+
+    def __init__(
+        self,
+        controls: Controls,
+        first: int,
+        pending: Iterable[tuple[int, int]] = (),
+        beyond: int | None = None,
+        embargoed: Iterable[int] = (),
+        unsurveyed: Iterable[tuple[int, int, int]] = (),
+    ) -> None:
+        cursor = first if beyond is None else max(first, beyond)
+        self._controls = controls
+        self._head = Head(controls.freshness)
+        self._speed = Speed(controls, self._head)
+        self._ceiling = Ceiling(controls.max_rps)
+        self._pace = Pace(controls.max_rps)
+        self._crew = Concurrency(controls)
+        self._walk = Walk(cursor, controls.step, pending)
+        self._waiting = Waiting()
+        self._waits = waits(controls.patience)
+        self._lookout = Lookout(self._head, self._walk, unsurveyed)
+        self._outage = Outage()
+        self._embargo = Embargo(embargoed)
+        self._settled = 0
+        self._sent = Sent()
+        self._report_at = float("-inf")
+        self._said = ""
+
+    @property
+    def workers(self) -> int:
+        return self._crew.size
+
+    @property
+    def crew(self) -> int:
+        return self._crew.size
+
+    @property
+    def unsurveyed_from(self) -> int | None:
+        return self._lookout.crossings.ground.lowest
+
+    # --- What to ask for ---
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]:
+        count = min(room, self._pace.ready(now))
+        if count <= 0 or now < self._ceiling.held_until:
+            return ()
+        made = self._canary(now) if self._outage.on else self._gather(now, count)
+        self._pace.spend(len(made))
+        self._embargo.sent(len(made))
+        self._sent.more(len(made))
+        return made
+
+    def _canary(self, now: float) -> list[Ask]:
+        if not self._outage.take_canary(now):
+            return []
+        i = next(self._waiting.take(float("inf")), None)
+        if i is None:
+            i = self._walk.next_new()
+        return [Ask(i, Purpose.CANARY, self._waiting.tries(i).total)]
+
+    def _gather(self, now: float, count: int) -> list[Ask]:
+        """What matters most first; the order is the whole of the priorities."""
+        made = [self._retry(i) for i in self._embargo.take_share(now, count)]
+        probes = self._lookout.probes(now, count - len(made))
+        made.extend(self._lookout.crossings.ask(i) for i in probes)
+        if self._waiting.next_at() <= now:
+            self._again(now, count, made)
+        if len(made) < count and self._walk.behind:
+            made.extend(self._retry(i) for i in self._walk.old(count - len(made)))
+        if self._lookout.stalled:
+            made.extend(self._retry(i) for i in self._lookout.sentinels(now, count - len(made)))
+        elif len(made) < count:
+            fresh = self._walk.new(count - len(made), self._head.newest(now))
+            made.extend(Ask(i, Purpose.FIRST) for i in fresh)
+        if len(made) < count and len(self._embargo):
+            made.extend(self._retry(i) for i in self._embargo.take(now, count - len(made)))
+        return made
+
+    def _again(self, now: float, count: int, made: list[Ask]) -> None:
+        if len(made) >= count:
+            return
+        for i in self._waiting.take(now):
+            if not self._lookout.holds(i):
+                made.append(self._retry(i))
+                if len(made) >= count:
+                    return
+
+    def _retry(self, i: int) -> Ask:
+        return Ask(i, Purpose.RETRY, self._waiting.tries(i).total)
+
+    def wake_at(self, now: float) -> float:
+        if self._outage.on:
+            return max(self._outage.canary_at, self._pace.next_at(now), self._ceiling.held_until)
+        at = min(self._waiting.next_at(), self._lookout.next_at(now), self._embargo.next_at(now))
+        if self._walk.behind:
+            at = now
+        elif not self._lookout.stalled:
+            at = min(at, max(self._head.due(self._walk.cursor), now + _LEAST_WAKE))
+        return max(at, self._pace.next_at(now), self._ceiling.held_until)
+
+    def recall(self, seen: Sequence[tuple[int, float]]) -> None:
+        """The ids that the crawl before this one saw last, with their times: without them, one
+        that starts at the edge of a gap would never know how far to look."""
+        for i, happened_at in seen:
+            self._head.saw(i, happened_at, happened_at)
+            self._lookout.highest = max(self._lookout.highest, i)
+        self._head.refresh()
+
+    def anchor_wanted(self) -> bool:
+        """Whether an id that is known to exist, the higher the better, would help now."""
+        return self._lookout.anchor_wanted()
+
+    def anchored(self, now: float, newest: int) -> None:
+        self._lookout.anchored(now, newest)
+
+    # --- What was answered ---
+
+    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+        ask, verdict = answer.ask, answer.verdict
+        self._crew.took(answer.took)
+        if verdict is Verdict.DISABLED:
+            self._outage.disabled(now)
+            return self._put_back(now, ask, now)
+        if verdict is Verdict.THROTTLED:
+            # Nothing but refusals is an outage, whatever the API calls it; and if this was the
+            # canary there must be another.
+            self._outage.failed(now)
+            return self._throttled(now, answer)
+        if verdict is Verdict.FAILED:
+            self._outage.failed(now)
+            if self._outage.on:
+                return self._put_back(now, ask, now)  # No id is to blame for it.
+        else:
+            self._outage.answered(now - answer.took)
+        if ask.purpose.looks:
+            return self._probed(now, answer)
+        if ask.purpose is Purpose.FIRST:
+            self._learn(now, answer)
+        elif (left := self._walk.walked(ask.id, missing=verdict is Verdict.NOT_FOUND)) is not None:
+            self._lookout.crossings.cross(*left)
+        if verdict.exists:
+            return self._exists(now, answer)
+        if verdict is Verdict.NOT_FOUND:
+            return self._not_found(now, ask.id)
+        return self._went_wrong(now, ask.id)
+
+    def _learn(self, now: float, answer: Answer) -> None:
+        """First asks tell where the head is; retries are too few and too old for that."""
+        missing = answer.verdict is Verdict.NOT_FOUND
+        self._lookout.first_ask(now, missing=missing)
+        if self._head.rate is None or self._lookout.stalled:
+            return
+        if not self._head.timed or self._speed.at_head(now, self._walk.cursor):
+            self._head.first_ask(now, early=missing)
+
+    def _exists(self, now: float, answer: Answer) -> Sequence[Entry]:
+        i = answer.ask.id
+        self._waiting.forget(i)
+        self._lookout.exists(now, i, answer.happened_at)
+        self._free(now)
+        if answer.verdict in _SEEN:
+            self._head.saw(i, now, answer.happened_at)
+        if answer.verdict is Verdict.EMBARGOED:
+            again = i in self._embargo
+            self._embargo.hold(now, i)
+            return () if again else (Entry(i, i + 1, Mark.EMBARGOED),)
+        if i in self._embargo:
+            self._embargo.let_go(i)
+        self._settled += 1
+        return self._entries(i, Mark.DONE)
+
+    def _entries(self, i: int, mark: Mark) -> Sequence[Entry]:
+        entry = Entry(i, i + 1, mark)
+        if self._controls.step == 1:
+            return (entry,)
+        return (entry, Entry(i + 1, i + self._controls.step, Mark.GAP, "left out on purpose"))
+
+    def _not_found(self, now: float, i: int) -> Sequence[Entry]:
+        if i in self._embargo:
+            self._embargo.again(i)
+            return ()
+        tries = self._waiting.tries(i)
+        if self._lookout.missing(now, i):
+            self._free(now)
+            return ()
+        if self._never_comes(now, i, tries):
+            self._waiting.forget(i)
+            return self._entries(i, Mark.HOLE)
+        nth = min(tries.not_found, len(self._waits) - 1)
+        wait = jittered(self._waits[nth], i, tries.total)
+        self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
+        return ()
+
+    def _never_comes(self, now: float, i: int, tries: Tries) -> bool:
+        """Later ids must be there, and still be coming: otherwise it may, however long it takes."""
+        if i >= self._lookout.highest or self._lookout.stalled:
+            return False
+        if tries.not_found >= len(self._waits):
+            return True
+        # In a backlog it has had all the time that it would be given at the head.
+        out = self._head.out_since(i)
+        old = out is not None and out + self._controls.patience < now
+        return old and tries.not_found + 1 >= ENOUGH_FOR_OLD
+
+    def _went_wrong(self, now: float, i: int) -> Sequence[Entry]:
+        if i in self._embargo:
+            self._embargo.again(i)
+            return ()
+        self._lookout.untold(now, i)
+        self._free(now)
+        tries = self._waiting.tries(i)
+        if tries.errors >= len(AFTER_ERROR):
+            self._waiting.forget(i)
+            return (Entry(i, i + 1, Mark.MISSED, "errors used up its tries"),)
+        wait = jittered(AFTER_ERROR[tries.errors], i, tries.total)
+        self._waiting.put(i, now + wait, Tries(tries.not_found, tries.errors + 1))
+        return ()
+
+    def _throttled(self, now: float, answer: Answer) -> Sequence[Entry]:
+        sent = now - answer.took
+        rate = self._sent.rate(now, self._pace.rate)
+        if self._ceiling.refused(now, sent=sent, rate=rate, wait=answer.wait):
+            self._pace.retune(now, min(self._pace.rate, self._ceiling.value(now)))
+        return self._put_back(now, answer.ask, now + jittered(AFTER_THROTTLE, answer.ask.id, 0))
+
+    def _put_back(self, now: float, ask: Ask, due: float) -> Sequence[Entry]:
+        """The answer says nothing about the id: ask again, and count no try."""
+        i = ask.id
+        if ask.purpose.looks:
+            self._lookout.probed(now, i, None, None)
+        elif i in self._embargo:
+            self._embargo.again(i)
+        else:
+            self._lookout.untold(now, i)
+            self._free(now)
+            self._waiting.put(i, due, self._waiting.tries(i))
+        return ()
+
+    def _probed(self, now: float, answer: Answer) -> Sequence[Entry]:
+        i, verdict = answer.ask.id, answer.verdict
+        fetched = verdict.exists and self._walk.fetched_ahead(i)
+        self._lookout.probed(now, i, probe_says(verdict), answer.happened_at)
+        self._free(now)
+        entries = self._lookout.crossings.entries()
+        if fetched and verdict is Verdict.EMBARGOED:
+            self._embargo.hold(now, i)
+            entries.append(Entry(i, i + 1, Mark.EMBARGOED))
+        elif fetched:
+            self._settled += 1
+            entries.append(Entry(i, i + 1, Mark.DONE))
+        return entries
+
+    def _free(self, now: float) -> None:
+        """What was held back during a stall may be asked for again."""
+        if self._lookout.freed:
+            for i in self._lookout.freed:
+                self._waiting.put(i, now, self._waiting.tries(i))
+            self._lookout.freed.clear()
+        if self._lookout.over:
+            self._lookout.over = False
+            self._waiting.hurry(now)
+
+    def allow(self, now: float, max_rps: float) -> None:
+        self._ceiling.allow(max_rps)
+        self._speed.allow(max_rps)
+
+    # --- Once a second ---
+
+    def decide(self, now: float) -> Decision | None:
+        self._head.refresh()
+        wanted = self._speed.wanted(
+            now,
+            self._walk.cursor,
+            stalled=self._lookout.stalled,
+            embargoed=len(self._embargo),
+        )
+        ground = self._lookout.crossings.ground
+        if ground:
+            wanted += survey_rate(wanted)
+        rate = min(wanted, self._ceiling.value(now))
+        ground.retune(now, survey_rate(rate))
+        self._pace.retune(now, rate)
+        self._sent.tick(now)
+        state = self._state(now)
+        if state != self._said:
+            self._crew.forget()
+        measured = self._crew.measure(now, self._settled)
+        frozen = measured is not None and state in _PREDICTABLE and self._crew.judge(now)
+        changed = state in _PREDICTABLE and self._crew.fit(now, rate)
+        predicted = self._predicted(state, rate)
+        self._crew.predict(now, predicted, self._settled)
+        if not (changed or frozen or state != self._said or now >= self._report_at):
+            return None
+        self._said, self._report_at = state, now + _REPORT_EVERY
+        why = f"{state}; prediction was off, crew kept" if frozen else state
+        return Decision(now, "adaptive", self._crew.size, rate, predicted, measured, why)
+
+    def _state(self, now: float) -> str:
+        if self._outage.on:
+            return "outage: one canary at a time"
+        if self._lookout.stalled:
+            return "nothing new: a stall or a gap"
+        if self._head.rate is None:
+            return "starting"
+        return "at the head" if self._speed.at_head(now, self._walk.cursor) else "catching up"
+
+    def _predicted(self, state: str, rate: float) -> float:
+        if state == "at the head":
+            return min(rate, self._head.rate or rate)
+        return rate if state in _PREDICTABLE else 0.0
+
+
+_SEEN = (Verdict.STORED, Verdict.FILTERED)
+_PREDICTABLE = ("at the head", "catching up")

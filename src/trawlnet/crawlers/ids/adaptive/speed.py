@@ -1,0 +1,54 @@
+"""How many requests a second are wanted, before the ceiling has its say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.controls import Controls
+
+_AHEAD = 1.15  # The rate is this much more than ids come at ...
+_SPARE = 5.0  # ... and so many more ...
+_CATCH_UP = 15.0  # ... and what is left behind is to be made up in so many seconds.
+_BLIND = 4.0  # Requests a second for each worker, while nothing is known of the ids.
+_STALLED, _STALLED_LEAST = 2.0, 10.0  # Times the rate of ids, and more: for probes and sentinels.
+_EMBARGO = 600.0  # Seconds over which embargoed ids are spread once they open.
+_GROWTH = 1.15  # A second, for ids without times, as long as too few asks come early.
+_AT_HEAD = 2.0  # Closer to the head than so many seconds' worth of ids counts as being there.
+
+
+class Speed:
+    def __init__(self, controls: Controls, head: Head) -> None:
+        self._controls = controls
+        self._head = head
+        self._untimed = 2.0 * controls.workers
+
+    def allow(self, max_rps: float) -> None:
+        self._controls = replace(self._controls, max_rps=max_rps)
+        self._untimed = min(self._untimed, max_rps)
+
+    def wanted(self, now: float, cursor: int, *, stalled: bool, embargoed: int) -> float:
+        """To be called once a second."""
+        come = self._head.rate
+        if come is None:
+            return _BLIND * self._controls.workers
+        if stalled:
+            return _STALLED * come + _STALLED_LEAST
+        if not self._head.timed:
+            return self._by_early_asks(come)
+        left = max(0.0, self._head.newest(now) - cursor)
+        return _AHEAD * come + left / _CATCH_UP + _SPARE + embargoed / _EMBARGO
+
+    def at_head(self, now: float, cursor: int) -> bool:
+        near = _AT_HEAD * (self._head.rate or 0.0) + 1.0
+        return self._head.newest(now) - cursor < near
+
+    def _by_early_asks(self, come: float) -> float:
+        """Without times only early asks tell how close the head is."""
+        share = self._head.early_share()
+        if share is not None:
+            over = share - self._controls.freshness
+            change = _GROWTH if over <= 0.0 else max(0.5, 1.0 - 2.0 * over)
+            rate = max(change * self._untimed, _SPARE, 0.5 * come)
+            self._untimed = min(rate, self._controls.max_rps)
+        return self._untimed

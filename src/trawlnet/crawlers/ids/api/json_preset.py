@@ -1,0 +1,94 @@
+"""The preset `json`: an API that answers 404, or null, or a JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.ids.api.api import Api, Reading, parse_json
+from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.net.client.answer import Response
+
+PATH = "/v0/item/{id}.json"
+ANCHOR = "/v0/maxitem.json"
+TIME = "time"
+
+_STATUSES = {
+    404: Verdict.NOT_FOUND,
+    410: Verdict.NOT_FOUND,
+    401: Verdict.EMBARGOED,
+    403: Verdict.THROTTLED,
+    429: Verdict.THROTTLED,
+}
+_KEY_REFUSED = "key_refused"
+_OUTAGE = 503  # Without a time to come back at: the whole API is away.
+_LONGEST_TIME = 1e11  # Unix seconds; beyond it is some other unit.
+
+
+@dataclass(frozen=True, slots=True)
+class PlainReader:
+    time_key: str
+    wanted: Sequence[tuple[str, str]]  # Keep what has one of these; empty: keep everything.
+    keyed: bool = False  # We send a key: a 401 is about it, not about the id.
+
+    def __call__(self, number: int, response: Response) -> Reading:
+        if response.status == 401 and self.keyed:
+            return _no(Verdict.DISABLED, _KEY_REFUSED, response)
+        if response.status != 200:
+            return _refusal(response)
+        try:
+            item = parse_json(response.body)
+        except ValueError as error:
+            return _no(Verdict.MALFORMED, "malformed", response, str(error)[:100])
+        if item is None:
+            return Reading(Verdict.NOT_FOUND, "not_found")
+        if not isinstance(item, dict):
+            return _no(Verdict.MALFORMED, "malformed", response, "not an object")
+        return self._item(number, item)
+
+    def _item(self, number: int, item: Mapping[str, Any]) -> Reading:
+        told = item.get(self.time_key)
+        usable = isinstance(told, int | float) and 0 < told < _LONGEST_TIME
+        when = float(told) if usable and told is not None else None
+        if self.wanted and not any(str(item.get(key)) == value for key, value in self.wanted):
+            return Reading(Verdict.FILTERED, "filtered", happened_at=when)
+        message = {"id": number, "item": item}
+        return Reading(Verdict.STORED, "stored", happened_at=when, message=message)
+
+
+def _refusal(response: Response) -> Reading:
+    status = response.status
+    if status == _OUTAGE:
+        verdict = Verdict.DISABLED if response.wait is None else Verdict.THROTTLED
+    else:
+        verdict = _STATUSES.get(status, Verdict.FAILED)
+    return _no(verdict, str(verdict), response)
+
+
+def _no(verdict: Verdict, word: str, response: Response, detail: str = "") -> Reading:
+    told = f"HTTP {response.status}" + (f", {detail}" if detail else "")
+    return Reading(verdict, word, wait=response.wait, detail=told)
+
+
+def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> Api:
+    """Raises NotReady."""
+    pairs = [_pair(text) for text in wanted]
+    return Api(
+        name="json",
+        path=PATH,
+        read=PlainReader(time_key or TIME, pairs, keyed),
+        queue="items",
+        anchor=ANCHOR,
+        key_header="Authorization",
+        words=frozenset(map(str, Verdict)) | {_KEY_REFUSED},
+        key_words=frozenset((_KEY_REFUSED,)),
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise NotReady(f"{text!r} says nothing about items", "write it like --wanted type=story")
+    return key, value

@@ -1,0 +1,139 @@
+"""The preset `pgcr`: carnage reports of Destiny 2, by the platform's own codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from trawlnet.crawlers.ids.api.api import Api, Reading, parse_json
+from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.pgcr.processor import Malformed, is_raid, store_message
+from trawlnet.net.client.answer import Response
+
+PATH = "/Platform/Destiny2/Stats/PostGameCarnageReport/{id}/"
+
+# The platform's codes, with its names for them. The same code comes with different statuses, so
+# the code is decided on first.
+_CODES: Mapping[int, tuple[str, Verdict]] = {
+    3: ("UnhandledException", Verdict.FAILED),
+    5: ("SystemDisabled", Verdict.DISABLED),
+    12: ("InsufficientPrivileges", Verdict.EMBARGOED),
+    31: ("ThrottleLimitExceeded", Verdict.THROTTLED),
+    35: ("ThrottleLimitExceededMinutes", Verdict.THROTTLED),
+    36: ("ThrottleLimitExceededMomentarily", Verdict.THROTTLED),
+    37: ("ThrottleLimitExceededSeconds", Verdict.THROTTLED),
+    51: ("PerEndpointRequestThrottleExceeded", Verdict.THROTTLED),
+    54: ("PerApplicationThrottleExceeded", Verdict.THROTTLED),
+    55: ("PerApplicationAnonymousThrottleExceeded", Verdict.THROTTLED),
+    56: ("PerApplicationAuthenticatedThrottleExceeded", Verdict.THROTTLED),
+    57: ("PerUserThrottleExceeded", Verdict.THROTTLED),
+    1618: ("DestinyUnexpectedError", Verdict.FAILED),
+    1626: ("DestinyInternalError", Verdict.FAILED),
+    1643: ("DestinyServiceFailure", Verdict.FAILED),
+    1653: ("DestinyPGCRNotFound", Verdict.NOT_FOUND),
+    1672: ("DestinyThrottledByGameServer", Verdict.THROTTLED),
+    # Trouble with our key: for us the whole API is switched off, and no id is to blame.
+    2101: ("ApiInvalidOrExpiredKey", Verdict.DISABLED),
+    2102: ("ApiKeyMissingFromRequest", Verdict.DISABLED),
+    2103: ("ApplicationDisabled", Verdict.DISABLED),
+    2107: ("OriginHeaderDoesNotMatchKey", Verdict.DISABLED),
+}
+_KEY_CODES = (2101, 2102, 2103, 2107)
+_SUCCESS = 1
+# Where there is no code that we know.
+_STATUSES = {403: Verdict.THROTTLED, 429: Verdict.THROTTLED, 503: Verdict.THROTTLED}
+_SPOILT, _PAGE, _OTHER, _RAID, _NO_RAID = "Malformed", "ProxyPage", "Other", "Success", "NonRaid"
+_RETRY, _MALFORMED_RETRY = "retry", "malformed_retry"
+_LONGEST_THROTTLE = 600.0  # Seconds; no answer can silence us for longer.
+
+
+def read(number: int, response: Response) -> Reading:
+    body = response.body
+    if body.lstrip()[:1] == b"<":
+        # A page of the proxy in front of the API: asked for otherwise, it may let us through.
+        verdict = _STATUSES.get(response.status, Verdict.FAILED)
+        return _trouble(verdict, _PAGE, response, again=_RETRY)
+    try:
+        envelope = parse_json(body)
+    except ValueError as error:
+        return _spoilt(response, f"not JSON: {error}"[:100])
+    if not isinstance(envelope, dict):
+        return _spoilt(response, "no envelope")
+    code = envelope.get("ErrorCode")
+    if code == _SUCCESS and response.status == 200:
+        return _report(number, envelope, response)
+    name, verdict = _CODES.get(
+        code if isinstance(code, int) else 0,
+        (_OTHER, _STATUSES.get(response.status, Verdict.FAILED)),
+    )
+    told = _throttle_seconds(envelope) if verdict is Verdict.THROTTLED else None
+    detail = f"code {code!r}"[:40]
+    return _trouble(verdict, name, response, wait=told, detail=detail)
+
+
+def _report(number: int, envelope: Mapping[str, Any], response: Response) -> Reading:
+    raw = envelope.get("Response")
+    if not isinstance(raw, dict):
+        return _spoilt(response, "a success without a report")
+    try:
+        ended = _ended(raw)
+        if not is_raid(raw):
+            return Reading(Verdict.FILTERED, _NO_RAID, happened_at=ended)
+        message = store_message(raw)
+    except Malformed as error:
+        return _spoilt(response, str(error)[:100])
+    if message["instance"].get("instance_id") not in (number, str(number)):
+        return _spoilt(response, "the report of another id")
+    return Reading(Verdict.STORED, _RAID, happened_at=ended, message=message)
+
+
+def _ended(raw: Mapping[str, Any]) -> float:
+    """When the activity ended. Raises Malformed."""
+    try:
+        began = datetime.fromisoformat(raw["period"]).timestamp()
+        values = raw["entries"][0]["values"] if raw.get("entries") else {}
+        duration = float(values["activityDurationSeconds"]["basic"]["value"]) if values else 0.0
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise Malformed(f"its time cannot be told: {type(error).__name__}") from error
+    return began + duration
+
+
+def _throttle_seconds(envelope: Mapping[str, Any]) -> float | None:
+    told = envelope.get("ThrottleSeconds")
+    usable = isinstance(told, int | float) and not isinstance(told, bool) and told > 0
+    return min(float(told), _LONGEST_THROTTLE) if usable and told is not None else None
+
+
+def _spoilt(response: Response, detail: str) -> Reading:
+    verdict = _STATUSES.get(response.status, Verdict.MALFORMED)
+    if response.status >= 500 and verdict is Verdict.MALFORMED:
+        verdict = Verdict.FAILED
+    return _trouble(verdict, _SPOILT, response, detail=detail, again=_MALFORMED_RETRY)
+
+
+def _trouble(
+    verdict: Verdict,
+    word: str,
+    response: Response,
+    *,
+    wait: float | None = None,
+    detail: str = "",
+    again: str = "",
+) -> Reading:
+    told = f"HTTP {response.status}" + (f", {detail}" if detail else "")
+    return Reading(verdict, word, wait=wait or response.wait, detail=told, again=again)
+
+
+PGCR = Api(
+    name="pgcr",
+    path=PATH,
+    read=read,
+    queue="instance_store",
+    key_header="X-API-Key",
+    key_variable="BUNGIE_API_KEY",
+    words=frozenset(
+        {name for name, _ in _CODES.values()} | {_SPOILT, _PAGE, _OTHER, _RAID, _NO_RAID}
+    ),
+    key_words=frozenset(_CODES[code][0] for code in _KEY_CODES),
+)

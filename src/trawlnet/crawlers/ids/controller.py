@@ -1,0 +1,180 @@
+"""The helm: once a second the pilot decides, the crew is resized, and figures are left to read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from trawlnet.crawlers.ids.alerts import Figures, Watchman
+from trawlnet.crawlers.ids.api.api import Reading
+from trawlnet.crawlers.ids.ledger.askers import Askers
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.ledger.notes import DecisionFile, Head
+from trawlnet.crawlers.ids.model import Answer, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.start import Scout
+from trawlnet.engine.control import Control
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.alerts.sender import Alerts
+from trawlnet.observe.alerts.shapes import Alert
+from trawlnet.observe.metrics.ids import Asked, IdsMeter
+
+log = logging.getLogger(__name__)
+
+_TURN_EVERY = 1.0
+_ANCHOR_EVERY = 10.0
+_MINUTE = 60.0
+# What the history of a crawl keeps.
+_WATCHED = (
+    "lag_p20_s",
+    "newest_id_age_s",
+    "fraction_404",
+    "error_fraction",
+    "ids_per_s",
+    "watermark",
+)
+
+
+@runtime_checkable
+class Anchored(Protocol):
+    """A pilot that can use the newest id, where an API tells it."""
+
+    def anchor_wanted(self) -> bool: ...
+
+    def anchored(self, now: float, newest: int) -> None: ...
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """A pilot that knows sooner where the head is when it is told what was seen last."""
+
+    def recall(self, seen: Sequence[tuple[int, float]]) -> None: ...
+
+
+@dataclass(slots=True)
+class Helm:
+    ledger: IdsLedger
+    askers: Askers
+    meter: IdsMeter
+    alerts: Alerts
+    watchman: Watchman
+    decisions: DecisionFile
+    keep_figures: Callable[[Mapping[str, Any]], None]  # Of now, for others to read.
+    head: Head
+    scout: Scout
+    clock: Clock
+    last: Decision | None = None
+
+    def recall(self) -> None:
+        """Tell the pilot what the crawl before this one saw last."""
+        if isinstance(self.askers.pilot, Recalling):
+            self.askers.pilot.recall(self.head.before)
+
+    async def steer(self, control: Control) -> None:
+        """Runs beside the crawl."""
+        self.askers.wake = lambda: control.wake(self.ledger.lane)
+        while True:
+            self.turn(control)
+            await self.clock.sleep(_TURN_EVERY)
+
+    def turn(self, control: Control) -> None:
+        now = self.clock.now()
+        decision = self.askers.pilot.decide(now)
+        if decision is not None:
+            self.last = decision
+            log.info("decision", extra=asdict(decision))
+            self.decisions.keep(decision)
+        if control.workers != self.askers.pilot.workers:
+            control.workers = self.askers.pilot.workers
+        self._tell(self.watchman.looked(now, self.figures(now)))
+        self.leave_figures(now)
+
+    async def look_for_anchor(self, control: Control) -> None:
+        """Runs beside the crawl, for an API that tells its newest id: a gap is crossed with it."""
+        while True:
+            await self.clock.sleep(_ANCHOR_EVERY)
+            pilot = self.askers.pilot
+            if isinstance(pilot, Anchored) and pilot.anchor_wanted():
+                newest = await self.scout.anchor()
+                if newest is not None:
+                    pilot.anchored(self.clock.now(), newest)
+                    control.wake(self.ledger.lane)
+
+    def watch(self, answer: Answer, reading: Reading, entries: Sequence[Entry], now: float) -> None:
+        """Every answer, as it comes."""
+        lag = None if answer.happened_at is None else now - answer.happened_at
+        if answer.verdict.exists:
+            self.head.reached(now if answer.happened_at is None else answer.happened_at)
+        if answer.happened_at is not None and answer.ask.purpose is Purpose.FIRST:
+            self.head.saw(answer.ask.id, answer.happened_at)
+        self.meter.answered(
+            Asked(
+                answer.verdict,
+                reading.word,
+                answer.ask.purpose,
+                answer.ask.attempt,
+                answer.took,
+                lag,
+            ),
+            now,
+        )
+        refused = reading.word in self.scout.api.key_words
+        self._tell(self.watchman.saw(now, answer, entries, key_refused=refused))
+
+    def figures(self, now: float) -> Figures:
+        recent = self.meter.fractions(now, _MINUTE)
+        return Figures(
+            self.meter.lag_p20(now),
+            recent["fraction_404"],
+            recent["error_fraction"],
+            int(recent["requests"]),
+            self.askers.pilot.crew,
+            self.ledger.watermark,
+            self.head.age(now),
+        )
+
+    def leave_figures(self, now: float) -> None:
+        row = self._row(now, self.figures(now))
+        self.meter.figures |= {name: row[name] for name in _WATCHED if row[name] is not None}
+        try:
+            self.keep_figures(row)
+            self.head.keep()
+        except OSError as error:
+            log.warning("figures not written", extra={"error": str(error)})
+
+    def _row(self, now: float, figures: Figures) -> Mapping[str, Any]:
+        lag, newest = figures.lag_p20, figures.newest_age
+        row: dict[str, Any] = {
+            "lag_p20_s": None if lag is None else round(lag, 1),
+            "newest_id_age_s": None if newest is None else round(newest, 1),
+            "key_refused": self.watchman.key_refused,
+            "workers": figures.workers,
+            "fraction_404": round(figures.fraction_404, 4),
+            "error_fraction": round(figures.error_fraction, 4),
+            "ids_per_s": round(self.meter.fractions(now, _MINUTE)["rate"], 2),
+            "published": self.meter.yields["stored"],
+            "waits_for_room": self.askers.waiting,
+        }
+        row |= {str(verdict): self.meter.verdicts[verdict] for verdict in Verdict}
+        row["decision"] = asdict(self.last) if self.last else None
+        return row | ledger_row(self.ledger)
+
+    def _tell(self, alerts: list[Alert]) -> None:
+        for alert in alerts:
+            self.alerts.tell(alert)
+
+
+def ledger_row(ledger: IdsLedger) -> dict[str, Any]:
+    """What the ledger alone can tell."""
+    return {
+        "first": ledger.first,
+        "watermark": ledger.watermark,
+        "beyond": ledger.beyond,
+        "done": ledger.lengths[Mark.DONE],
+        "holes": ledger.lengths[Mark.HOLE],
+        "in_gaps": ledger.lengths[Mark.GAP],
+        "unsurveyed": ledger.lengths[Mark.UNSURVEYED],
+        "withheld": ledger.lengths[Mark.EMBARGOED],
+        "missed": ledger.lengths[Mark.MISSED],
+    }

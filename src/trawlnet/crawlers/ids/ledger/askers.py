@@ -1,0 +1,106 @@
+"""Who says what is asked next: the pilot, and the second chances beside it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trawlnet.crawlers.ids.ledger.second_chances import SecondChances
+from trawlnet.crawlers.ids.model import Answer, Ask, Entry, Pilot, Purpose, Verdict
+
+_PILOT, _SECOND = "pilot", "second"
+
+
+class Asker(Protocol):
+    """The part of a pilot that asks; second chances have it, too."""
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]: ...
+
+    def answered(self, now: float, answer: Answer) -> Sequence[Entry]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request on its way, and which asker wants to hear of it."""
+
+    number: int  # Of all requests of this process: one id may be asked for again and again.
+    by: str
+    ask: Ask
+
+    def payload(self) -> list[Any]:
+        """As plain data, for a task."""
+        ask = self.ask
+        return [self.number, self.by, ask.id, str(ask.purpose), ask.attempt]
+
+    @classmethod
+    def of(cls, payload: Sequence[Any]) -> Asked:
+        number, by, id_, purpose, attempt = payload
+        return cls(number, by, Ask(id_, Purpose(purpose), attempt))
+
+
+class Askers:
+    """An answer is told to its asker at once; what that writes into the ledger comes later, when
+    the item is published."""
+
+    def __init__(self, pilot: Pilot, second: SecondChances) -> None:
+        self.pilot = pilot
+        self.second = second
+        self.wake: Callable[[], None] = lambda: None  # There may be something to ask now.
+        self.waiting = False  # For room: nothing is asked meanwhile.
+        self._by: dict[str, Asker] = {_PILOT: pilot, _SECOND: second}
+        self._numbers = 0
+        self._out: set[int] = set()  # Numbers of what was asked and is not answered.
+        self._returned: deque[Asked] = deque()
+
+    def asks(self, now: float, room: int) -> list[Asked]:
+        if self.waiting:
+            return []
+        asked: list[Asked] = []
+        while self._returned and len(asked) < room:
+            again = self._returned.popleft()
+            if again.number in self._out:
+                asked.append(again)
+        for by, asker in self._by.items():
+            if len(asked) < room:
+                asked += [self._new(by, ask) for ask in asker.asks(now, room - len(asked))]
+        return asked
+
+    def wake_at(self, now: float) -> float:
+        if self.waiting:
+            return math.inf
+        if self._returned:
+            return now
+        return min(self.pilot.wake_at(now), self.second.wake_at(now))
+
+    def answered(self, now: float, asked: Asked, answer: Answer) -> Sequence[Entry]:
+        """An asker hears of each request once, however often it was sent."""
+        if asked.number not in self._out:
+            return ()
+        self._out.discard(asked.number)
+        self.second.heard(now, answer.verdict)
+        entries = self._by[asked.by].answered(now, answer)
+        self.second.noted(now, entries)
+        self.wake()
+        return entries
+
+    def allow(self, now: float, max_rps: float) -> None:
+        """The budget is another one from now on."""
+        self.pilot.allow(now, max_rps)
+        self.second.allow(max_rps)
+
+    def returned(self, asked: Asked) -> None:
+        """It is to be sent again: its lane was parked before its turn came, or whoever had it
+        said nothing for too long."""
+        self._returned.append(asked)
+
+    def broke(self, now: float, asked: Asked) -> Sequence[Entry]:
+        """Our own code broke over it: that costs the id a try, like any other failure."""
+        return self.answered(now, asked, Answer(asked.ask, Verdict.FAILED, 0.0))
+
+    def _new(self, by: str, ask: Ask) -> Asked:
+        self._numbers += 1
+        self._out.add(self._numbers)
+        return Asked(self._numbers, by, ask)

@@ -1,0 +1,83 @@
+"""The ledger where it is kept: in the workspace, or in Redis for whoever is active."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.storing.locations import KEYS
+from trawlnet.stores.errors import StoreError
+
+if TYPE_CHECKING:
+    from trawlnet.stores.redis.spans import SpanKeys
+
+_LEDGER = "ledger"
+
+
+async def ledger_to_write(
+    config: IdsConfig, state: Path, lane: str = "", token: str = ""
+) -> IdsLedger:
+    """For the one process that may; in Redis it is known by its token."""
+    if not config.redis_address:
+        return await IdsLedger.open(state / _LEDGER, lane)
+    ledger = await IdsLedger.over(partial(_keys, config, lane, token), lane)
+    if ledger.first is None and _file_of(state).exists():
+        await ledger.close()
+        raise NotReady(
+            "this workspace has a ledger of its own, and the one in Redis is empty",
+            "name another workspace with -w to begin anew, or go on without --store",
+        )
+    return ledger
+
+
+def is_begun(config: IdsConfig, state: Path) -> bool:
+    """False: there is no ledger. On a server it must be asked for."""
+    return bool(config.redis_address) or _file_of(state).exists()
+
+
+@asynccontextmanager
+async def looked_at(config: IdsConfig, state: Path) -> AsyncIterator[IdsLedger | None]:
+    """The ledger as it is now, also while a crawl runs; None if there is none."""
+    if not is_begun(config, state):
+        yield None
+        return
+    if config.redis_address:
+        ledger = await IdsLedger.over(partial(_keys, config))
+    else:
+        ledger = await IdsLedger.open(state / _LEDGER, readonly=True)
+    try:
+        yield ledger if ledger.first is not None else None
+    finally:
+        await ledger.close()
+
+
+def check_shareable(config: IdsConfig) -> None:
+    """Raises NotReady for a crawl that nobody could take over."""
+    if config.redis_address and not config.queue:
+        raise NotReady(
+            "a ledger in Redis needs a queue that whoever takes over can reach, too",
+            "name one: --queue amqp://USER:PASSWORD@HOST/",
+        )
+    if config.fleet and not config.redis_address:
+        raise NotReady("a fleet keeps its state in Redis", "name one: --store redis://HOST:PORT/0")
+
+
+def _file_of(state: Path) -> Path:
+    return state / _LEDGER / "data.mdb"
+
+
+def _keys(config: IdsConfig, lane: str = "", token: str = "") -> SpanKeys:
+    try:
+        from trawlnet.stores.redis.spans import SpanKeys  # Not always installed.
+    except ImportError as error:
+        raise StoreError(
+            "a ledger in Redis needs the Redis client, which is not installed",
+            "pip install 'trawlnet[redis]'",
+        ) from error
+    return SpanKeys(config.redis_address, KEYS, lane=lane, token=token)

@@ -1,0 +1,48 @@
+"""Where a crawl of ids stands, read off the spans of its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from trawlnet.crawlers.ids.adaptive.survey import step_asked
+from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of, word_of
+from trawlnet.crawlers.ids.model import Mark
+from trawlnet.stores.spans import Span
+
+# Gaps of ledgers that are older than the survey: only their edges were looked at.
+_NOT_LOOKED_INTO = frozenset(
+    word_of(Mark.GAP, f"skipped by the {who}") for who in ("counter", "gap checker")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a pilot needs to go on."""
+
+    first: int
+    watermark: int  # Everything below it is settled.
+    beyond: int  # Nothing from here on was ever settled.
+    pending: Sequence[tuple[int, int]]  # Ranges between the two that are not.
+    embargoed: Sequence[tuple[int, int]]
+    unsurveyed: Sequence[tuple[int, int, int]] = ()  # Inside gaps; every so many were asked for.
+
+
+def position_of(spans: Iterable[Span], first: int, watermark: int, beyond: int) -> Position:
+    pending: list[tuple[int, int]] = []
+    embargoed: list[tuple[int, int]] = []
+    unsurveyed: list[tuple[int, int, int]] = []
+    reached = watermark
+    for span in spans:
+        mark = mark_of(span.word)
+        if mark is Mark.EMBARGOED:
+            embargoed.append((span.start, span.end))
+        if mark is Mark.UNSURVEYED or span.word in _NOT_LOOKED_INTO:
+            unsurveyed.append((span.start, span.end, step_asked(reason_of(span.word))))
+        if span.end > reached and mark is not Mark.PENDING:
+            if span.start > reached:
+                pending.append((reached, span.start))
+            reached = span.end
+    if beyond > reached:
+        pending.append((reached, beyond))
+    return Position(first, watermark, beyond, pending, embargoed, unsurveyed)

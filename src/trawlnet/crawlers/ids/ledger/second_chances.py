@@ -1,0 +1,93 @@
+"""Second chances: ids that errors have used up are asked for again, some rounds long."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trawlnet.crawlers.ids.ledger.span_codec import Miss
+from trawlnet.crawlers.ids.model import Answer, Ask, Entry, Mark, Purpose, Verdict
+
+SHARE = 0.1  # Of the budget, for ids that were missed before.
+
+
+@dataclass(frozen=True, slots=True)
+class ChancePolicy:
+    per_second: float = 2.0  # Requests; the rest of the budget is the pilot's.
+    after: float = 900.0  # Seconds before the first round; each further one waits twice as long.
+    rounds: int = 5
+    pause: float = 60.0  # When the API is away, or has had enough of us.
+
+
+class SecondChances:
+    """An asker beside the pilot. No I/O and no clock: time is handed in."""
+
+    def __init__(self, policy: ChancePolicy) -> None:
+        self._policy = policy
+        self._heap: list[tuple[float, int, int]] = []  # Due, id, rounds used up.
+        self._out: dict[int, int] = {}  # Asked for now: their rounds.
+        self._next_ask = 0.0
+
+    def allow(self, max_rps: float) -> None:
+        self._policy = replace(self._policy, per_second=SHARE * max_rps)
+
+    def __len__(self) -> int:
+        return len(self._heap) + len(self._out)
+
+    def remember(self, now: float, misses: Mapping[int, Miss]) -> None:
+        """What the ledger holds when a crawl begins."""
+        for number, miss in misses.items():
+            self._plan(number, miss.rounds, miss.at)
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]:
+        asks: list[Ask] = []
+        while len(asks) < room and now >= self.wake_at(now):
+            _, number, rounds = heapq.heappop(self._heap)
+            self._out[number] = rounds
+            self._next_ask = now + 1.0 / self._policy.per_second
+            asks.append(Ask(number, Purpose.OFFLOAD, rounds + 1))
+        return asks
+
+    def wake_at(self, now: float) -> float:
+        return max(self._heap[0][0], self._next_ask) if self._heap else float("inf")
+
+    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+        number = answer.ask.id
+        rounds = self._out.pop(number)
+        match answer.verdict:
+            case Verdict.STORED | Verdict.FILTERED:
+                return [Entry(number, number + 1, Mark.DONE)]
+            case Verdict.EMBARGOED:
+                return [Entry(number, number + 1, Mark.EMBARGOED, "withheld")]
+            case Verdict.NOT_FOUND:
+                return [Entry(number, number + 1, Mark.HOLE, "not found when asked again")]
+            case Verdict.DISABLED | Verdict.THROTTLED:
+                # That says nothing about the id.
+                due = now + max(answer.wait or 0.0, self._policy.pause)
+                heapq.heappush(self._heap, (due, number, rounds))
+                return ()
+            case _:
+                self._plan(number, rounds + 1, now)
+                return [Entry(number, number + 1, Mark.MISSED, AGAIN)]
+
+    def heard(self, now: float, verdict: Verdict) -> None:
+        """Of any answer: while the whole API is away, nobody but the pilot's canary asks."""
+        if verdict is Verdict.DISABLED:
+            self._next_ask = max(self._next_ask, now + self._policy.pause)
+
+    def noted(self, now: float, entries: Sequence[Entry]) -> None:
+        """What the pilot writes into the ledger: there may be something in it for us."""
+        for entry in entries:
+            if entry.mark is Mark.MISSED and entry.reason != AGAIN:
+                for number in range(entry.start, entry.end):
+                    self._plan(number, 0, now)
+
+    def _plan(self, number: int, rounds: int, since: float) -> None:
+        """What has had all its rounds stays missed, until somebody says retry."""
+        if rounds < self._policy.rounds:
+            due = since + self._policy.after * 2.0**rounds
+            heapq.heappush(self._heap, (due, number, rounds))
+
+
+AGAIN = "failed again"

@@ -1,0 +1,43 @@
+"""How a mark with its reason is written down as the word of a span, and what is kept of a miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from trawlnet.crawlers.ids.model import Entry, Mark
+from trawlnet.stores.spans import Span
+
+DONE = str(Mark.DONE)
+_LONGEST = 80  # Characters of a reason.
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """What is known of an id whose tries were used up by errors."""
+
+    rounds: int = 0  # Second chances that it has had.
+    at: float = 0.0
+    attempt: int = 0
+    detail: str = ""
+    reason: str = ""  # Of the last try; empty in ledgers of older versions.
+
+    def packed(self) -> list[Any]:
+        return [self.rounds, self.at, self.attempt, self.detail, self.reason]
+
+
+def word_of(mark: Mark, reason: str) -> str:
+    # Everything that is done is one word: neighbours become one span.
+    return str(mark) if mark is Mark.DONE or not reason else f"{mark} {reason[:_LONGEST]}"
+
+
+def mark_of(word: str) -> Mark:
+    return Mark(word.partition(" ")[0])
+
+
+def reason_of(word: str) -> str:
+    return word.partition(" ")[2]
+
+
+def span_of(entry: Entry) -> Span:
+    return Span(entry.start, entry.end, word_of(entry.mark, entry.reason))

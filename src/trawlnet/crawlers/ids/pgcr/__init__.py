@@ -1,0 +1,1 @@
+"""From a carnage report to a processed instance. Pure."""

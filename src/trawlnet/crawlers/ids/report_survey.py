@@ -1,0 +1,127 @@
+"""Look over what an ids crawl knows, for its report: the ledger, its decisions, its history."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trawlnet.crawlers.ids.config import IdsConfig
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
+from trawlnet.crawlers.ids.ledger.notes import DECISIONS
+from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
+from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
+from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.storing.locations import instances_place
+from trawlnet.engine.ports import Counts
+from trawlnet.observe.history import Sample, read_history
+from trawlnet.observe.live import HISTORY
+from trawlnet.stores.spans import Span
+from trawlnet.tables.instances.report import InstanceFigures, instance_figures
+
+_LARGEST = 25
+_DECISIONS = 2000
+_SAMPLES = 20_000
+_SKIPPED = (Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING, Mark.MISSED)
+
+
+@dataclass(frozen=True, slots=True)
+class IdsFacts:
+    """All that a report tells of a crawl."""
+
+    first: int
+    watermark: int
+    beyond: int
+    counts: Counts
+    marks: Mapping[str, int]  # Ids by what the ledger knows of them.
+    ranges: Mapping[str, int]  # Ranges of ids that were skipped, by the same.
+    largest: Sequence[Span]
+    missed: Mapping[str, int]  # Ids by why.
+    decisions: Sequence[Mapping[str, Any]] = ()
+    history: Sequence[Sample] = ()
+    instances: InstanceFigures | None = None
+    gap_lengths: Counter[int] = field(default_factory=Counter)  # By the power of 2.
+
+
+async def survey_ids(config: IdsConfig, workspace: Path) -> IdsFacts | None:
+    """None for a crawl that never began. May run beside one: nothing is written."""
+    state = workspace / "state" / "ids"
+    async with looked_at(config, state) as ledger:
+        if ledger is None or ledger.first is None:
+            return None
+        skipped = _Skipped()
+        await ledger.show(skipped.add, *_SKIPPED)
+        return IdsFacts(
+            first=ledger.first,
+            watermark=ledger.watermark,
+            beyond=ledger.beyond,
+            counts=await ledger.counts(),
+            marks=_marks(ledger, skipped.pending),
+            ranges=skipped.ranges,
+            largest=skipped.largest,
+            missed=skipped.missed,
+            decisions=read_decisions(state / DECISIONS),
+            history=read_history(state / HISTORY, 0.0, _SAMPLES),
+            instances=await instance_figures(instances_place(config, workspace)),
+            gap_lengths=skipped.gap_lengths,
+        )
+
+
+def read_decisions(path: Path) -> list[Mapping[str, Any]]:
+    """The last ones, oldest first; what was torn by a crash is left out."""
+    try:
+        with path.open("rb") as file:
+            lines = deque(file, _DECISIONS)
+    except FileNotFoundError:
+        return []
+    found: list[Mapping[str, Any]] = []
+    for line in lines:
+        try:
+            decision = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(decision, dict) and isinstance(decision.get("at"), int | float):
+            found.append(decision)
+    return found
+
+
+class _Skipped:
+    """What is told of ids that were not found, from one look at each range of them: a crawl of
+    years has millions."""
+
+    def __init__(self) -> None:
+        self.ranges: Counter[str] = Counter()
+        self.missed: Counter[str] = Counter()
+        self.gap_lengths: Counter[int] = Counter()
+        self.pending = 0  # Ids.
+        self._longest: list[tuple[int, int, Span]] = []  # A heap; of equal ones the first stays.
+
+    def add(self, span: Span) -> None:
+        mark, length = mark_of(span.word), span.end - span.start
+        if mark is Mark.MISSED:
+            self.missed[reason_of(span.word) or str(Mark.MISSED)] += length
+            return
+        self.ranges[str(mark)] += 1
+        if mark is Mark.PENDING:
+            self.pending += length
+        elif mark is Mark.GAP:
+            self.gap_lengths[length.bit_length() - 1] += 1
+        ranked = (length, -span.start, span)
+        if len(self._longest) < _LARGEST:
+            heapq.heappush(self._longest, ranked)
+        else:
+            heapq.heappushpop(self._longest, ranked)
+
+    @property
+    def largest(self) -> Sequence[Span]:
+        return [span for _, _, span in sorted(self._longest, reverse=True)]
+
+
+def _marks(ledger: IdsLedger, pending: int) -> Mapping[str, int]:
+    """What is pending has no length of its own: it is what lies between the others."""
+    marks = {str(mark): ledger.lengths[mark] for mark in Mark if mark is not Mark.PENDING}
+    return {name: n for name, n in {**marks, str(Mark.PENDING): pending}.items() if n}

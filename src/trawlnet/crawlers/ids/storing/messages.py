@@ -1,0 +1,59 @@
+"""What the queues of an ids crawl carry: reports that were processed, and items as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trawlnet.malformed import Malformed
+from trawlnet.queues.queue import encode
+from trawlnet.tables.clickhouse.raw import ITEMS, REPORTS, RawTable
+from trawlnet.tables.instances.instance import MAX_ID, Instance, from_message
+
+
+class Read(NamedTuple):
+    """A message, understood."""
+
+    number: int
+    raw: bytes  # JSON.
+    instance: Instance | None = None  # None: there is nothing to process about it.
+
+
+def read_report(body: Any) -> Read:
+    """A processed instance with its raw report. Raises Malformed."""
+    _require_object(body)
+    instance, raw = from_message(body.get("instance")), body.get("pgcr")
+    if not isinstance(raw, dict):
+        raise Malformed("there is no raw report under pgcr")
+    return Read(instance.instance_id, encode(raw), instance)
+
+
+def read_item(body: Any) -> Read:
+    """An item of a plain API. Raises Malformed."""
+    _require_object(body)
+    number, item = body.get("id"), body.get("item")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_ID:
+        raise Malformed("there is no id")
+    if not isinstance(item, dict):
+        raise Malformed("there is no object under item")
+    return Read(number, encode(item))
+
+
+def _require_object(body: Any) -> None:
+    if not isinstance(body, dict):
+        raise Malformed(f"expected an object, found {type(body).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a queue carries, and where its raw bodies go."""
+
+    queue: str
+    what: str  # Things of this kind, in one word.
+    read: Callable[[Any], Read]
+    table: RawTable
+
+
+REPORT = Kind("instance_store", "instances", read_report, REPORTS)
+ITEM = Kind("items", "items", read_item, ITEMS)

@@ -1,0 +1,38 @@
+"""The sink: what was found is in its queue, for good, before the ledger says so."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trawlnet.engine.task import Task
+from trawlnet.queues.queue import Message, Queue
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An id that exists and is wanted."""
+
+    message: Message
+
+
+class QueueingSink:
+    """Published twice after a crash between the two writes; the key in a message tells."""
+
+    def __init__(
+        self,
+        found: Queue,
+        told: Callable[[int], None],
+        may_put: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._found = found
+        self._told = told  # How many more are published now.
+        self._may_put = may_put  # Raises when another process has taken over.
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        found = [item.message for _, items in batch for item in items]
+        await self._may_put()
+        if found:
+            await self._found.publish(found)
+        self._told(len(found))

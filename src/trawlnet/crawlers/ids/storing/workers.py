@@ -1,0 +1,170 @@
+"""Queue workers: what a crawl has published becomes rows, once each, whatever crashes in between.
+
+A message is acked when both stores have it for good. The raw report goes first: when the process
+dies between the two, the message comes again, the report is found there, and the instance is added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from trawlnet.crawlers.ids.storing.inbox import Inbox
+from trawlnet.crawlers.ids.storing.messages import REPORT, Kind, Read
+from trawlnet.engine.ports import Clock
+from trawlnet.malformed import Malformed
+from trawlnet.queues.queue import Delivery, Queue
+from trawlnet.tables.clickhouse.ports import Tables
+from trawlnet.tables.clickhouse.raw import insert_raw
+from trawlnet.tables.errors import TablesBusy, TablesRefused, TablesUnreachable
+from trawlnet.tables.instances.instances import store_instances
+from trawlnet.tables.relational.database import Relational
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    workers: int = 2  # While one batch is with the one store, the next is with the other.
+    batch: int = 100  # Messages stored together, at most.
+    patience: float = 60.0  # How long a store may be away before the run gives up.
+    first_pause: float = 0.5  # Before the second try; doubles up to the longest.
+    longest_pause: float = 5.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one run has done."""
+
+    stored: int = 0
+    repeated: int = 0  # Were there before.
+    put_aside: int = 0  # Messages that nobody understands; kept among the queue's poison.
+
+
+class Storing:
+    """`await Storing(...).run(queue)`; stopped by its event between two batches."""
+
+    def __init__(
+        self,
+        db: Relational,
+        tables: Tables,
+        clock: Clock,
+        stop: asyncio.Event,
+        limits: StoreLimits | None = None,
+        kind: Kind = REPORT,
+    ) -> None:
+        self._kind = kind
+        self._db = db
+        self._tables = tables
+        self._clock = clock
+        self._stop = stop
+        self._limits = limits or StoreLimits()
+        # Looking which reports are there and adding the others must not interleave.
+        self._raw = asyncio.Lock()
+        self.done = Tally()
+
+    async def run(
+        self, queue: Queue, *, drain: bool, tell: Callable[[Tally], None] = lambda tally: None
+    ) -> None:
+        """Without end, or until the queue is empty. Raises TablesError and SinkError; what was not
+        acked then comes again."""
+        limits = self._limits
+        inbox = Inbox(limits.batch)
+        workers = [self._work(inbox, tell) for _ in range(limits.workers)]
+        async with aclosing(
+            queue.consume(limits.batch * (limits.workers + 1), drain=drain)
+        ) as deliveries:
+
+            async def read() -> None:
+                async for delivery in deliveries:
+                    await inbox.put(delivery)
+                await inbox.close(forget=False)
+
+            async def heed() -> None:
+                await self._stop.wait()
+                await inbox.close(forget=True)
+
+            await _until_done(workers, beside=[read(), heed()])
+
+    async def _work(self, inbox: Inbox, tell: Callable[[Tally], None]) -> None:
+        while batch := await inbox.take(self._limits.batch):
+            await self._settle(batch)
+            tell(self.done)
+
+    async def _settle(self, batch: Sequence[Delivery]) -> None:
+        sound: list[_Parcel] = []
+        for delivery in batch:
+            try:
+                sound.append(_Parcel(delivery, self._kind.read(delivery.body)))
+            except Malformed as error:
+                await self._put_aside(delivery, str(error))
+        if sound:
+            await self._store(sound)
+
+    async def _store(self, parcels: Sequence[_Parcel]) -> None:
+        try:
+            await self._patiently(parcels)
+        except TablesRefused as refused:
+            # Whose fault it is shows when each goes alone.
+            if len(parcels) == 1:
+                await self._put_aside(parcels[0].delivery, refused.message)
+            else:
+                for parcel in parcels:
+                    await self._store([parcel])
+            return
+        # Together: a spool saves its bookmark once for all of them.
+        await asyncio.gather(*(parcel.delivery.ack() for parcel in parcels))
+
+    async def _patiently(self, parcels: Sequence[_Parcel]) -> None:
+        """A store that is away for a moment is waited for."""
+        limits = self._limits
+        pause, end = limits.first_pause, self._clock.now() + limits.patience
+        while True:
+            try:
+                return await self._in_both(parcels)
+            except (TablesUnreachable, TablesBusy) as away:
+                if self._clock.now() + pause > end or self._stop.is_set():
+                    raise
+                told = {"error": away.message, "again_in": pause}
+                log.warning("store away", extra=told)
+            await self._clock.sleep(pause)
+            pause = min(limits.longest_pause, pause * 2)
+
+    async def _in_both(self, parcels: Sequence[_Parcel]) -> None:
+        read = [parcel.read for parcel in parcels]
+        async with self._raw:
+            bodies = {one.number: one.raw for one in read}
+            added = await insert_raw(self._tables, self._kind.table, bodies)
+        instances = [one.instance for one in read if one.instance is not None]
+        if instances:
+            added = (await store_instances(self._db, instances)).new
+        self.done.stored += added
+        self.done.repeated += len(parcels) - added
+
+    async def _put_aside(self, delivery: Delivery, why: str) -> None:
+        log.warning("message put aside", extra={"place": delivery.place, "why": why[:200]})
+        await delivery.put_aside(why)
+        self.done.put_aside += 1
+
+
+class _Parcel(NamedTuple):
+    delivery: Delivery
+    read: Read
+
+
+async def _until_done(
+    workers: Sequence[Coroutine[Any, Any, None]], beside: Sequence[Coroutine[Any, Any, None]]
+) -> None:
+    """Until all workers have ended well, or the first of anybody's troubles."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            companions = [group.create_task(one) for one in beside]
+            await asyncio.gather(*(group.create_task(one) for one in workers))
+            for companion in companions:
+                companion.cancel()
+    except BaseExceptionGroup as troubles:
+        raise troubles.exceptions[0] from None

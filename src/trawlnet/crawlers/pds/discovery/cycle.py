@@ -1,0 +1,83 @@
+"""One cycle of discovery over every source that was configured, now or again and again."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trawlnet.crawlers.atproto.didfile import check_dids, dids_in
+from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.mentions import from_dids, from_records
+from trawlnet.crawlers.pds.discovery.plc import from_plc
+from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
+from trawlnet.crawlers.tables_place import tables_place
+from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.registry.registry import Source
+from trawlnet.webpage.origin import canonical_origin
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where PDSes are to be looked for."""
+
+    directory: str  # Origin of the PLC directory, in any case for looking up DIDs.
+    enumerates_plc: bool
+    mirror: Path | Server
+    relays: Sequence[str] = ()  # Origins.
+    dids: Path | None = None
+    mentions: bool = False  # Of indexed records.
+
+    @property
+    def any(self) -> bool:
+        return bool(self.enumerates_plc or self.relays or self.dids or self.mentions)
+
+    @property
+    def name(self) -> str:
+        """Another for other sources: what was looked for there says nothing about these."""
+        told = f"{self.enumerates_plc and self.directory} {sorted(self.relays)} {self.dids}"
+        if self.mentions:
+            told += " mentions"
+        return f"discovered {zlib.crc32(told.encode()):08x}"
+
+
+def wanted(config: PdsConfig, workspace: Path) -> Wanted:
+    """Raises NotReady for what is written wrongly."""
+    private = config.allow_private_hosts
+    directory = canonical_origin(config.directory, allow_private=private)
+    if not directory.url:
+        raise NotReady(
+            f"{config.directory!r} is not the URL of a PLC directory: {directory.refused}",
+            "write it like --plc-url https://plc.directory",
+        )
+    dids = Path(config.dids) if config.dids else None
+    if dids is not None:
+        check_dids(dids)
+    relays = [relay_url(relay, allow_private=private) for relay in config.relay]
+    mirror = tables_place(config, workspace)  # Where `repos plc` leaves it.
+    return Wanted(directory.url, config.enumerates_plc, mirror, relays, dids, config.mentions)
+
+
+async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:
+    """What each source named, and what became of it. One that fails stops no other."""
+    tallies: dict[Source, Tally] = {}
+    if sources.relays:
+        tally = tallies[Source.RELAY] = Tally()
+        for relay in sources.relays:
+            await from_relay(finder, relay, tally)
+    if sources.dids is not None:
+        tally = tallies[Source.DID] = Tally()
+        await from_dids(finder, dids_in(sources.dids), sources.directory, tally)
+    if sources.mentions:
+        tally = tallies.setdefault(Source.DID, Tally())
+        await from_records(finder, sources.directory, tally)
+    if sources.enumerates_plc:
+        tally = tallies[Source.PLC] = Tally()
+        try:
+            await from_plc(finder, sources.directory, sources.mirror, tally)
+        except (Unanswered, NotReady) as error:
+            tally.error = error.message
+    return tallies

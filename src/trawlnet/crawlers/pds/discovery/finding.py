@@ -1,0 +1,78 @@
+"""Telling the registry of what a source names, and counting truthfully what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trawlnet.crawlers.atproto.reader import Wait, unsaid
+from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.tables.registry.registry import Found, Registry, Verdict
+
+_REMEMBERED = 500_000  # Names; of a source with more, repeats are counted again.
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one source named. Every name found is exactly one of new, known and refused."""
+
+    new: int = 0
+    known: int = 0
+    revived: int = 0  # Of the known ones: due again because they were named.
+    refused: Counter[str] = field(default_factory=Counter)  # By why.
+    unresolved: Counter[str] = field(default_factory=Counter)  # DIDs that lead nowhere, by why.
+    error: str = ""  # Why the source was not read to its end.
+    _seen: set[str] = field(default_factory=set)
+
+    @property
+    def found(self) -> int:
+        return self.new + self.known + self.refused.total()
+
+    def is_first(self, name: str) -> bool:
+        """Whether this source has not named it before."""
+        if name in self._seen:
+            return False
+        if len(self._seen) < _REMEMBERED:
+            self._seen.add(name)
+        return True
+
+    def refuse(self, name: str, why: str) -> None:
+        if self.is_first(name):
+            self.refused[why] += 1
+
+    def row(self) -> Mapping[str, Any]:
+        row: dict[str, Any] = {"found": self.found, "new": self.new, "known": self.known}
+        row |= {"refused": self.refused.total(), "revived": self.revived}
+        row |= {"refused_by": dict(self.refused), "unresolved": dict(self.unresolved)}
+        return row | ({"error": self.error} if self.error else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """What every source needs to ask, and to tell."""
+
+    registry: Registry
+    http: Getter
+    gate: Gate
+    clock: Clock
+    on_wait: Callable[[Wait], None] = unsaid  # For the directory.
+
+    @property
+    def allow_private(self) -> bool:
+        return self.registry.terms.allow_private
+
+    async def tell(self, tally: Tally, founds: Sequence[Found]) -> None:
+        first = [found for found in founds if tally.is_first(found.url)]
+        for registered in await self.registry.register_many(first, self.clock.now()):
+            match registered.verdict:
+                case Verdict.NEW:
+                    tally.new += 1
+                case Verdict.REFUSED:
+                    tally.refused[registered.reason] += 1
+                case verdict:
+                    tally.known += 1
+                    tally.revived += verdict is Verdict.REVIVED

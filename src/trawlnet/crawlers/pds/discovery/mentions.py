@@ -1,0 +1,91 @@
+"""PDSes of accounts that somebody mentioned: each DID is looked up, and remembered for a day."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import islice
+
+from trawlnet.crawlers.atproto.identity import resolve
+from trawlnet.crawlers.pds.discovery.asking import patiently
+from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.rules import RetryPolicy
+from trawlnet.tables.registry.notes import Lookup
+from trawlnet.tables.registry.registry import Found, Source
+from trawlnet.tables.scanned.scanned import Scanned
+
+_AT_ONCE = 10  # DIDs looked up at the same time.
+_PAGE = 500  # Accounts between two notes that they were asked for.
+_MOST_OF_A_ROUND = 50_000  # Three hours at the usual pace of the directory; the rest comes later.
+_ASKED_AGAIN = 30 * 86_400.0  # Seconds until an account that records name is looked up again.
+_BELIEVED = 86_400.0  # Seconds that an answer is good for,
+_RETRIED = 3_600.0  # and that no answer is.
+_POLICY = RetryPolicy(attempts=2, patience=10, base=0.5, cap=60.0)
+_NO_PDS = "no_pds"
+# What a document, or its absence, says about the DID itself; all else may be different soon.
+_ANSWERS = frozenset((str(Reason.NOT_FOUND), str(Reason.REFUSED), _NO_PDS))
+
+
+async def from_dids(finder: Finder, dids: Iterable[str], plc_url: str, tally: Tally) -> None:
+    rest = iter(dids)
+    while batch := list(dict.fromkeys(islice(rest, _AT_ONCE))):
+        known = await _remembered(finder, batch)
+        asked = await _looked_up(finder, [did for did in batch if did not in known], plc_url)
+        await finder.registry.notes.save_lookups(asked)
+        await finder.tell(tally, _founds(known.values(), tally, is_news=False))
+        await finder.tell(tally, _founds(asked, tally, is_news=True))
+
+
+async def from_records(finder: Finder, plc_url: str, tally: Tally) -> None:
+    """Accounts that indexed records name, each looked up once in a while."""
+    tables, after, left = Scanned(finder.registry.db), "", _MOST_OF_A_ROUND
+    await tables.migrate()
+    since = finder.clock.now() - _ASKED_AGAIN
+    while dids := await tables.mentions(after, since, min(left, _PAGE)):
+        await from_dids(finder, dids, plc_url, tally)
+        await tables.note_asked(dids, finder.clock.now())
+        after, left = dids[-1], left - len(dids)
+
+
+async def _remembered(finder: Finder, dids: Sequence[str]) -> dict[str, Lookup]:
+    now = finder.clock.now()
+    lookups = await finder.registry.notes.lookups(dids)
+    return {did: one for did, one in lookups.items() if one.asked_at > now - _lasting(one)}
+
+
+def _lasting(lookup: Lookup) -> float:
+    return _BELIEVED if lookup.pds or lookup.reason in _ANSWERS else _RETRIED
+
+
+async def _looked_up(finder: Finder, dids: Sequence[str], plc_url: str) -> list[Lookup]:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_lookup(finder, did, plc_url)) for did in dids]
+    return [task.result() for task in tasks]
+
+
+async def _lookup(finder: Finder, did: str, plc_url: str) -> Lookup:
+    ask = partial(resolve, finder.http, did, plc_url, allow_private=finder.allow_private)
+    answer = await patiently(ask, did, finder.clock, _POLICY)
+    now = finder.clock.now()
+    if isinstance(answer, Outcome):
+        return Lookup(did, "", str(answer.reason), now)
+    if answer.pds_refused:
+        return Lookup(did, "", f"{_REFUSED}{answer.pds_refused}", now)
+    return Lookup(did, answer.pds, "" if answer.pds else _NO_PDS, now)
+
+
+_REFUSED = "pds:"  # Before the reason for which a document's endpoint is not used.
+
+
+def _founds(lookups: Iterable[Lookup], tally: Tally, *, is_news: bool) -> list[Found]:
+    founds = []
+    for lookup in lookups:
+        if lookup.pds:
+            founds.append(Found(lookup.pds, Source.DID, is_news=is_news))
+        elif lookup.reason.startswith(_REFUSED):
+            tally.refuse(lookup.did, lookup.reason.removeprefix(_REFUSED))
+        else:
+            tally.unresolved[lookup.reason] += 1
+    return founds

@@ -1,0 +1,109 @@
+"""PDSes that the PLC directory names: out of its mirror where there is one, else its export."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trawlnet.crawlers.atproto.export import ExportPage, Form, Place
+from trawlnet.crawlers.atproto.reader import Directory, ExportReader
+from trawlnet.crawlers.atproto.reader import Tally as Reading
+from trawlnet.crawlers.errors import Unanswered
+from trawlnet.crawlers.pds.discovery.asking import patiently
+from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.rules import RetryPolicy
+from trawlnet.tables.clickhouse.plc import OperationRow, endpoints, load_cursor, refused_endpoints
+from trawlnet.tables.clickhouse.ports import Tables
+from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.registry.registry import Found, Source
+
+_LONGEST_ENDPOINT = 600  # Characters that tell one from another.
+_PARKED = RetryPolicy(patience=1000)  # The reader itself decides when to give up.
+
+
+async def from_plc(finder: Finder, url: str, mirror: Path | Server, tally: Tally) -> None:
+    """`mirror` is where `repos plc` would have left one. Raises Unanswered, TablesError."""
+    async with _mirrored(mirror, url) as tables:
+        if tables is not None:
+            await _from_mirror(finder, tables, tally)
+            return
+    await _from_export(finder, url, tally)
+
+
+@asynccontextmanager
+async def _mirrored(where: Path | Server, url: str) -> AsyncIterator[Tables | None]:
+    """None where this directory was not mirrored."""
+    if _is_absent(where):
+        yield None
+        return
+    from trawlnet.tables.clickhouse.open import opened  # Heavy, and not always needed.
+
+    async with opened(where) as tables:
+        cursor = await load_cursor(tables)
+        yield tables if cursor is not None and cursor.source == url else None
+
+
+def _is_absent(where: Path | Server) -> bool:
+    return isinstance(where, Path) and not where.exists()
+
+
+async def _from_mirror(finder: Finder, tables: Tables, tally: Tally) -> None:
+    found = await endpoints(tables)
+    # The mirror is read as a whole each time: that it names a server again is no news.
+    founds = [Found(url, Source.PLC, accounts, is_news=False) for url, accounts in found.items()]
+    await finder.tell(tally, founds)
+    tally.refused.update(await refused_endpoints(tables))
+
+
+async def _from_export(finder: Finder, url: str, tally: Tally) -> None:
+    """From where the last run stopped. What a page names is stored before the place after it."""
+    directory = Directory(
+        url, finder.http, finder.gate, finder.clock, finder.allow_private, finder.on_wait
+    )
+    reader, notes, name = ExportReader(directory, Reading()), finder.registry.notes, f"plc {url}"
+    place = _place(await notes.get(name))
+    while True:
+        page = await patiently(partial(reader.page, place), url, finder.clock, _PARKED)
+        if isinstance(page, Outcome):
+            raise Unanswered(f"{url}: {page.detail}", "run the same command again to go on")
+        await finder.tell(tally, _founds(page, tally))
+        if page.place.position > place.position:
+            await notes.put(name, _note(page.place))
+        place = page.place
+        if page.is_last:
+            return
+
+
+def _founds(page: ExportPage, tally: Tally) -> list[Found]:
+    for row in page.rows:
+        if row.pds_refused:
+            tally.refuse(_endpoint(row), row.pds_refused)
+    origins = dict.fromkeys(row.pds for row in page.rows if row.pds and not row.nullified)
+    return [Found(origin, Source.PLC) for origin in origins]
+
+
+def _endpoint(row: OperationRow) -> str:
+    """As it was written, so that each is counted once."""
+    operation: dict[str, Any] = orjson.loads(row.operation_json)
+    of_pds = operation.get("service")
+    if row.operation_type != "create":
+        services = operation.get("services")
+        of_pds = services.get("atproto_pds") if isinstance(services, dict) else None
+    return str(of_pds)[:_LONGEST_ENDPOINT]
+
+
+def _note(place: Place) -> str:
+    return orjson.dumps({"form": str(place.form), "position": place.position}).decode()
+
+
+def _place(note: str | None) -> Place:
+    if note is None:
+        return Place()
+    saved = orjson.loads(note)
+    return Place(Form(saved["form"]), saved["position"])

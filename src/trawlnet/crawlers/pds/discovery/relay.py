@@ -1,0 +1,104 @@
+"""PDSes that a relay names: listHosts, page by page to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from trawlnet.crawlers.atproto.answers import error_outcome
+from trawlnet.crawlers.atproto.pages import (
+    PAGE_BYTES,
+    Rows,
+    Trail,
+    host_url,
+    page_after,
+    parse_page,
+)
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.pds.discovery.asking import patiently
+from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.net.client.answer import Limits, outcome_of
+from trawlnet.net.trouble import Trouble
+from trawlnet.tables.registry.registry import Found, Source
+from trawlnet.webpage.origin import canonical_origin
+
+_LIMITS = Limits(total=30.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
+_MOST_HOSTS = 200_000  # Of one relay; the network has some 16,000.
+_SCHEMES = {"wss": "https", "ws": "http"}
+
+
+def relay_url(text: str, *, allow_private: bool) -> str:
+    """The origin at which a relay answers questions. Raises NotReady."""
+    scheme, colon, rest = text.partition("://")
+    asked = f"{_SCHEMES.get(scheme.lower(), scheme)}{colon}{rest}"
+    origin = canonical_origin(asked, allow_private=allow_private)
+    if not origin.url:
+        raise NotReady(
+            f"{text!r} is not the URL of a relay: {origin.refused}",
+            "write it like --relay wss://relay.example",
+        )
+    return origin.url
+
+
+async def from_relay(finder: Finder, relay: str, tally: Tally) -> None:
+    """`relay` is an origin. What ends the listing early is noted as an error."""
+    trail, named = Trail(), 0
+    while True:
+        page = await patiently(partial(_ask, finder, relay, trail), relay, finder.clock)
+        if isinstance(page, Outcome):
+            tally.error = f"{relay}: {page.reason}: {page.detail}"
+            return
+        await finder.tell(tally, _founds(page.rows, tally, allow_private=finder.allow_private))
+        named += len(page.rows)
+        after = page_after(trail, page) if page.cursor else None
+        if named > _MOST_HOSTS:
+            after = f"it names more than {_MOST_HOSTS} hosts"
+        if not isinstance(after, Trail):
+            tally.error = f"{relay}: {after}" if after else tally.error
+            return
+        trail = after
+
+
+async def _ask(finder: Finder, relay: str, trail: Trail) -> Rows | Outcome:
+    after = f"&cursor={quote(trail.cursor, safe='')}" if trail.cursor else ""
+    url = f"{relay}/xrpc/com.atproto.sync.listHosts?limit=1000{after}"
+    answer = await finder.http.get(url, limits=_LIMITS)
+    if isinstance(answer, Trouble):
+        return outcome_of(answer)
+    if answer.reason is not Reason.OK:
+        return error_outcome(answer)
+    page = parse_page(answer.body, "hosts")
+    return page or Outcome(Reason.PARSE_ERROR, detail="not a page of hosts")
+
+
+def _founds(rows: Sequence[Any], tally: Tally, *, allow_private: bool) -> list[Found]:
+    founds = []
+    for row in rows:
+        name = row.get("hostname") if isinstance(row, dict) else None
+        if not isinstance(name, str):
+            tally.refused["host"] += 1
+            continue
+        url = host_url(name, allow_private=allow_private)
+        if url is None:
+            tally.refuse(name[:300], "host")
+        elif row.get("status") == "banned":
+            # Its operators know better than we do.
+            tally.refuse(name, "banned")
+        else:
+            founds.append(_found(url, row))
+    return founds
+
+
+def _found(url: str, row: dict[str, Any]) -> Found:
+    accounts, status = row.get("accountCount"), row.get("status")
+    return Found(
+        url,
+        Source.RELAY,
+        accounts=accounts if type(accounts) is int else None,
+        connected=status == "active" if isinstance(status, str) else None,
+        # A relay lists hosts for years after they have gone; one that it hears from is news.
+        is_news=status == "active",
+    )

@@ -1,0 +1,1 @@
+"""Which records are wanted, and what becomes of one: pure, by tables of data."""

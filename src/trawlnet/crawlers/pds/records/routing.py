@@ -1,0 +1,139 @@
+"""Which collections are wanted, and what becomes of one record: pure, and by tables of data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+
+import orjson
+
+from trawlnet.atproto.json_data import data_problem
+from trawlnet.atproto.lexicon.schema import Lexicons, record_problem
+from trawlnet.atproto.syntax import AtUri, is_did, is_nsid
+from trawlnet.crawlers.pds.records.columns import columns_of
+from trawlnet.crawlers.pds.records.legacy import modernised
+from trawlnet.tables.scanned.rows import Record, Scope, Table
+
+PRESET = ("pub.chive.*",)
+OTHER = "other"
+
+_TABLES: Mapping[str, Table] = {
+    "pub.chive.eprint.submission": Table.EPRINTS,
+    "pub.chive.review.comment": Table.REVIEWS,
+    "pub.chive.review.endorsement": Table.ENDORSEMENTS,
+    "pub.chive.eprint.userTag": Table.TAGS,
+    "pub.chive.eprint.tag": Table.TAGS,
+}
+
+
+class Fate(StrEnum):
+    """What became of a record, in the words that users of the tables know."""
+
+    INDEXED = "success"
+    SKIPPED = "skipped"  # Kept, and not indexed until asked for.
+    FAILED = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    fate: Fate
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    globs: Sequence[str] = PRESET
+    lexicons: Lexicons = field(default_factory=dict)
+    index_tags: bool = False
+    takes_mentions: bool = False  # Whether the accounts that records name are kept.
+
+    def wants(self, collection: str) -> bool:
+        return is_nsid(collection) and any(fnmatchcase(collection, glob) for glob in self.globs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every wanted collection whose name is known beforehand."""
+        plain = {glob for glob in self.globs if is_nsid(glob)}
+        known = {name for name, lexicon in self.lexicons.items() if lexicon.is_record}
+        return tuple(sorted(plain | {name for name in known | set(_TABLES) if self.wants(name)}))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Everything that a metric may say of a collection."""
+        return (*self.names, *(glob for glob in self.globs if not is_nsid(glob)), OTHER)
+
+    def label(self, collection: str) -> str:
+        """Its name, or the glob that it fits: strangers name collections, too, and there is no
+        end to those that fit a glob."""
+        if collection in self.names:
+            return collection
+        return next((glob for glob in self.globs if fnmatchcase(collection, glob)), OTHER)
+
+    def unmatched(self, collections: Iterable[str]) -> tuple[str, ...]:
+        """Globs that none of these collections fits."""
+        seen = list(collections)
+        return tuple(
+            glob for glob in self.globs if not any(fnmatchcase(name, glob) for name in seen)
+        )
+
+    @property
+    def scope(self) -> Scope:
+        """Another one with whatever makes a record's fate another, so that all are read again."""
+        schemas = {name: self.lexicons[name].definitions for name in sorted(self.lexicons)}
+        told = orjson.dumps([sorted(self.globs), self.index_tags, schemas])
+        digest = blake2b(told, digest_size=8).hexdigest()
+        return Scope(digest, self.wants, frozenset(self.names))
+
+    def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> Routed:
+        table = _TABLES.get(uri.collection, Table.RECORDS)
+        fate = Fate.INDEXED
+        current = modernised(uri.collection, uri.authority, value)
+        problem = data_problem(value)
+        if table is Table.TAGS and not self.index_tags:
+            fate = Fate.SKIPPED
+        elif not problem and uri.collection in self.lexicons:
+            found = record_problem(self.lexicons, uri.collection, current)
+            problem = str(found) if found else ""
+        if problem:
+            fate, table = Fate.FAILED, Table.INVALID
+        is_indexed, raw = fate is Fate.INDEXED, _raw(value)
+        mentions = dids_in(raw) - {uri.authority} if self.takes_mentions and is_indexed else ()
+        return Routed(
+            fate,
+            Record(
+                table,
+                str(uri),
+                cid,
+                uri.authority,
+                uri.rkey,
+                uri.collection,
+                raw,
+                is_indexed,
+                {"problem": problem} if problem else columns_of(table, current),
+                frozenset(mentions),
+            ),
+        )
+
+
+def dids_in(raw: str) -> frozenset[str]:
+    """The first accounts that a record names, also within at:// URIs."""
+    found = (one.group() for one in _DIDS.finditer(raw))
+    return frozenset(islice((did for did in found if is_did(did)), _MOST_MENTIONS))
+
+
+# Identifiers that the protocol uses; what follows one in a text does not belong to it.
+_DIDS = re.compile(r"\bdid:(?:plc:[a-z2-7]{24}(?![a-z0-9])|web:[a-zA-Z0-9][a-zA-Z0-9.%-]{0,250}\w)")
+_MOST_MENTIONS = 200  # Of one record.
+
+
+def _raw(value: dict[str, Any]) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:
+        return ""  # Nested deeper than can be written, which is what is wrong with it.

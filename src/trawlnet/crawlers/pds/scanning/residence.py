@@ -1,0 +1,62 @@
+"""Whether an account lives where its records are shown: only its own DID document can say."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+
+from trawlnet.crawlers.atproto.identity import Identity
+from trawlnet.crawlers.pds.scanning.asking import Stopped, out_of_time
+from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.state import Scan
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.outcome import Outcome, Reason
+
+_DIRECTORY_PAUSE = 600.0  # Seconds until a scan goes on that could not look people up.
+# Said about the DID itself, and not about how we got on with whoever knows it.
+_ANSWERS = frozenset((Reason.NOT_FOUND, Reason.REFUSED, Reason.PARSE_ERROR))
+
+
+class Residence(StrEnum):
+    HERE = "here"
+    ELSEWHERE = "elsewhere"
+
+
+async def residence_of(scan: Scan, did: str, *, afresh: bool = False) -> Residence | Outcome:
+    """An Outcome where one account's document cannot be had; raises Stopped where nobody's can."""
+    identities = scan.parts.identities
+    was_remembered = identities.remembers(did) and not afresh
+    answer = await _look_up(scan, did, afresh=afresh)
+    if was_remembered and not _is_here(scan, answer):
+        # It may have moved here since.
+        answer = await _look_up(scan, did, afresh=True)
+    if _is_here(scan, answer):
+        return Residence.HERE
+    if isinstance(answer, Identity) or answer.reason in _ANSWERS:
+        return Residence.ELSEWHERE
+    if did.startswith("did:plc:"):
+        wait = max(answer.wait or 0.0, _DIRECTORY_PAUSE)
+        raise Stopped(Verdict.PUT_OFF, Reason.PARKED, f"the directory: {answer.detail}", wait)
+    return answer
+
+
+def _is_here(scan: Scan, answer: Identity | Outcome) -> bool:
+    return isinstance(answer, Identity) and answer.pds == scan.pds
+
+
+async def _look_up(scan: Scan, did: str, *, afresh: bool) -> Identity | Outcome:
+    left = scan.asker.deadline - scan.now
+    if left <= 0.0:
+        raise out_of_time()
+    patience = scan.asker.patience
+    scan.lookups += 1
+    try:
+        async with asyncio.timeout(min(left, patience)):
+            return await scan.parts.identities.ask(did, afresh=afresh)
+    except TimeoutError:
+        if left < patience:
+            raise out_of_time() from None
+        return Outcome(Reason.TIMEOUT, detail="its DID document does not come")
+    except LaneParked as parked:
+        wait = max(parked.until - scan.now, 1.0)
+        return Outcome(Reason.PARKED, wait=wait, detail="asked to wait before")

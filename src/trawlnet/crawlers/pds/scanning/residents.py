@@ -1,0 +1,54 @@
+"""Whether accounts live where a long listing names them: one without an end has to invent them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from trawlnet.crawlers.pds.scanning.asking import Stopped
+from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
+from trawlnet.crawlers.pds.scanning.state import Scan
+from trawlnet.engine.outcome import Reason
+from trawlnet.tables.scanned.rows import Reading
+
+_LOOKED_AT = 100  # Repos of a page, of which some are chosen.
+_ONE_IN = 20
+_MOST = 5  # Lookups for one page: five in a row would be enough.
+_ENOUGH = 5  # Accounts in a row that live elsewhere.
+# A first page is mostly the only one. Where it is this long, reading it costs so many requests that
+# five lookups do not count.
+_LONG = 500
+RARELY = 30 * 86_400.0  # Seconds until somebody who makes accounts up is asked again.
+
+
+async def check_residents(scan: Scan, *, pending: int) -> None:
+    """After a page behind which there are more: look some of its accounts up. Raises Stopped when
+    so many in a row live elsewhere that there is no reason to go on."""
+    if scan.progress.pages < 2 and pending < _LONG and not scan.progress.strangers:
+        return
+    unread = await scan.parts.tables.pending(scan.key, _LOOKED_AT)
+    for reading in chosen(unread, scan.key.lease):
+        residence = await residence_of(scan, reading.did)
+        if residence is Residence.HERE:
+            scan.progress = replace(scan.progress, strangers=0)
+        elif residence is Residence.ELSEWHERE:
+            scan.progress = replace(scan.progress, strangers=scan.progress.strangers + 1)
+        if scan.progress.strangers >= _ENOUGH:
+            scan.progress = replace(scan.progress, is_open=False)
+            raise Stopped(Verdict.FAILED, Reason.LOOP, _told(scan), RARELY)
+
+
+def chosen(readings: Sequence[Reading], salt: str) -> list[Reading]:
+    """Some of those that were never read, in an order that the server cannot foresee."""
+    never = [reading for reading in readings if reading.number == 1]
+    count = min(_MOST, -(-len(never) // _ONE_IN))
+    return sorted(never, key=lambda one: blake2b(f"{salt} {one.did}".encode()).digest())[:count]
+
+
+def _told(scan: Scan) -> str:
+    return (
+        f"its listing goes on after {scan.progress.pages} pages, and none of the last "
+        f"{scan.progress.strangers} accounts that were looked up lives there"
+    )

@@ -1,0 +1,48 @@
+"""What the handlers share: the desk, who may come how often, and figures that are kept a while."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
+from trawlnet.crawlers.pds.site.buckets import Buckets
+from trawlnet.crawlers.pds.site.page import Figures
+from trawlnet.crawlers.pds.site.register import Desk
+
+_FRESH = 5.0  # Seconds that figures may be old: a crowd of readers costs the registry one look.
+
+
+class Meter(Protocol):
+    def answered(self, route: str, status: int) -> None: ...
+
+    def registered(self, result: str) -> None: ...
+
+
+class FigureBoard:
+    """The figures of the page, made when they are asked for and too old."""
+
+    def __init__(self) -> None:
+        self._figures: Figures | None = None
+
+    async def read(self, desk: Desk) -> Figures:
+        now = desk.clock.now()
+        if self._figures is None or not 0.0 <= now - self._figures.now < _FRESH:
+            self._figures = Figures(await desk.books.stats(now), await desk.books.largest(), now)
+        return self._figures
+
+    def wipe(self) -> None:
+        """Something has changed that whoever changed it wants to see."""
+        self._figures = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    desk: Desk
+    auth: ServiceAuth
+    callers: Buckets  # Registrations by address.
+    visitors: Buckets  # All requests by address.
+    meter: Meter
+    scrape: Callable[[], Awaitable[bytes]]  # The metrics as text.
+    board: FigureBoard = field(default_factory=FigureBoard)

@@ -1,0 +1,207 @@
+"""Taking in a PDS that somebody names: which spelling, whether it is one, and what is said back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from trawlnet.crawlers.atproto.identities import Identities
+from trawlnet.crawlers.atproto.identity import Identity
+from trawlnet.crawlers.pds.site.buckets import Buckets
+from trawlnet.crawlers.pds.site.examine import Finding
+from trawlnet.crawlers.pds.site.ports import Books, ScanAccount
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.ports import Clock
+from trawlnet.tables.errors import TablesError
+from trawlnet.tables.registry.entry import BANNED, USERINFO
+from trawlnet.tables.registry.rules import PdsRow, Source, Status, Verdict
+from trawlnet.webpage.domain import registrable_domain
+from trawlnet.webpage.origin import Refusal, canonical_origin, names_user
+
+log = logging.getLogger(__name__)
+
+
+class State(StrEnum):
+    """The lexicon's own words."""
+
+    PENDING = "pending"
+    ALREADY_EXISTS = "already_exists"
+    SCANNED = "scanned"
+
+
+class Fault(StrEnum):
+    """Why not, as the endpoint's error names have it."""
+
+    INVALID = "InvalidRequest"
+    TOO_MANY = "RateLimitExceeded"
+    UNAVAILABLE = "ServiceUnavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    pds_url: str
+    state: State
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    fault: Fault
+    message: str
+    wait: float = 0.0  # Seconds after which it is worth trying again.
+
+
+@dataclass(frozen=True, slots=True)
+class _Scanned:
+    """What came of scanning the caller's own account."""
+
+    indexed: int = 0  # Records.
+    note: str = ""  # A word about it, if there is one to say.
+
+
+_NOTHING = _Scanned()
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a registration is done with."""
+
+    books: Books
+    examine: Callable[[str], Awaitable[Finding]]
+    scan: ScanAccount
+    identities: Identities
+    domains: Buckets  # How often hosts of one domain may be brought in.
+    clock: Clock
+    allow_private: bool = False
+    patience: float = 20.0  # Seconds for the host, and as many for the scan of the caller.
+
+
+async def register(desk: Desk, text: str, caller: Identity | None) -> Accepted | Declined:
+    """Enter a PDS into the registry; the account of a caller who proved it is scanned at once."""
+    origin = canonical_origin(text, allow_private=desk.allow_private)
+    if not origin.url:
+        return Declined(Fault.INVALID, _REFUSALS.get(origin.refused, _NOT_A_URL))
+    if names_user(text):
+        return Declined(Fault.INVALID, _REFUSALS[USERINFO])
+    if not origin.url.startswith("https:") and not desk.allow_private:
+        return Declined(Fault.INVALID, "The URL of a PDS begins with https://")
+    try:
+        return await _enter(desk, origin.url, caller)
+    except TablesError as trouble:
+        log.warning("registry away", extra={"error": str(trouble)})
+        return Declined(Fault.UNAVAILABLE, "The registry cannot be reached now.", wait=_LATER)
+
+
+async def _enter(desk: Desk, url: str, caller: Identity | None) -> Accepted | Declined:
+    row = await desk.books.get(url)
+    if row is None or row.status in _DORMANT:
+        # Known and awake, there is nothing to be brought in: no request leaves for that.
+        declined = await _vouch(desk, url)
+        if declined is not None:
+            return declined if row is None else _known(row)
+        done = await desk.books.register(url, Source.USER, now=desk.clock.now())
+        if done.verdict is Verdict.REFUSED:
+            return _refused(done.reason)
+    scanned = await _scan(desk, url, caller)
+    return _welcome(url, scanned) if row is None else _known(row, scanned)
+
+
+async def _vouch(desk: Desk, url: str) -> Declined | None:
+    """None when the host is a PDS that answers now."""
+    wait = desk.domains.take(domain_of(url), desk.clock.now())
+    if wait > 0.0:
+        return Declined(Fault.TOO_MANY, "Too many hosts of this domain; try again later.", wait)
+    try:
+        async with asyncio.timeout(desk.patience):
+            finding = await desk.examine(url)
+    except TimeoutError:
+        finding = Finding.SILENT
+    except LaneParked as parked:
+        left = max(1.0, parked.until - desk.clock.now())
+        return Declined(Fault.UNAVAILABLE, _FINDINGS[Finding.BUSY], min(left, _LATER))
+    if finding is Finding.PDS:
+        return None
+    log.info("registration declined", extra={"url": url, "finding": finding})
+    if finding is Finding.BUSY:
+        return Declined(Fault.UNAVAILABLE, _FINDINGS[finding], _LATER)
+    return Declined(Fault.INVALID, _FINDINGS[finding])
+
+
+async def _scan(desk: Desk, url: str, caller: Identity | None) -> _Scanned:
+    if caller is None:
+        return _NOTHING
+    try:
+        if not await _lives_at(desk, caller, url):
+            return _Scanned(note=" Your account lives on another PDS, so it was not scanned.")
+        deadline = desk.clock.now() + desk.patience
+        return _Scanned(await desk.scan(url, caller.did, deadline))
+    except (TimeoutError, LaneParked, TablesError) as trouble:
+        # The PDS is entered by now, and its turn will come.
+        log.warning("caller not scanned", extra={"url": url, "error": str(trouble)})
+        return _Scanned(note=" Your account will be scanned with the rest of it.")
+
+
+async def _lives_at(desk: Desk, caller: Identity, url: str) -> bool:
+    if caller.pds == url:
+        return True
+    # Who has just moved is known by the old address.
+    async with asyncio.timeout(desk.patience):
+        moved = await desk.identities.ask(caller.did, afresh=True)
+    return isinstance(moved, Identity) and moved.pds == url
+
+
+def _welcome(url: str, scanned: _Scanned) -> Accepted:
+    if scanned.indexed:
+        message = f"PDS registered and {scanned.indexed} record(s) indexed from your account."
+        return Accepted(url, State.SCANNED, message)
+    message = f"PDS registered. It is waiting for its scan.{scanned.note}"
+    return Accepted(url, State.PENDING, message)
+
+
+def _known(row: PdsRow, scanned: _Scanned = _NOTHING) -> Accepted:
+    if scanned.indexed:
+        message = f"{scanned.indexed} record(s) indexed from your account."
+        return Accepted(row.pds_url, State.SCANNED, message)
+    message = f"PDS is registered already, with status {row.status}.{scanned.note}"
+    return Accepted(row.pds_url, State.ALREADY_EXISTS, message)
+
+
+def _refused(reason: str) -> Declined:
+    if reason == "domain_budget":
+        return Declined(Fault.TOO_MANY, "Too many hosts of this domain wait already.", _LATER)
+    return Declined(Fault.INVALID, _REFUSALS.get(reason, _NOT_A_URL))
+
+
+def domain_of(url: str) -> str:
+    """Whom a host belongs to."""
+    host = urlsplit(url).hostname or ""
+    return registrable_domain(host) or host
+
+
+_DORMANT = (Status.UNREACHABLE, Status.NO_CHIVE_RECORDS)
+_LATER = 60.0  # Seconds.
+_NOT_A_URL = "That is not the URL of a server, such as https://pds.example.com"
+_REFUSALS: Mapping[str, str] = {
+    "port": "A PDS is at the usual port of https.",
+    USERINFO: "The URL of a PDS has no user in it: what stands before the @ is not its host.",
+    BANNED: "This registry leaves that host alone.",
+    Refusal.TOO_LONG: "That URL is too long.",
+    Refusal.SCHEME: "The URL of a PDS begins with https://",
+    Refusal.HOST: "That is not a name that a host can have.",
+    Refusal.ADDRESS: "A PDS has a name; a bare IP address is not accepted.",
+    Refusal.PRIVATE: "That name means something within one network only.",
+    Refusal.EXAMPLE: "That name is kept for examples.",
+    Refusal.TUNNEL: "Tunnels to a machine at home come and go; give the PDS a name of its own.",
+}
+_FINDINGS = {
+    Finding.FORBIDDEN: "The PDS is at an address that this registry does not connect to.",
+    Finding.SILENT: "Could not connect to the PDS.",
+    Finding.UNWELL: "The PDS does not answer describeServer as it should.",
+    Finding.STRANGER: "There is a server, but it does not describe itself as a PDS.",
+    Finding.RELAY: "That is a relay, not a PDS.",
+    Finding.BUSY: "The PDS asked us to come back later.",
+}

@@ -1,0 +1,1 @@
+"""Which accounts are visited, and where each lives now."""

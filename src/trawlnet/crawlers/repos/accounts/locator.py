@@ -1,0 +1,67 @@
+"""Accounts move: where one lives now, when what we were told may be out of date."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from trawlnet.crawlers.repos.accounts.identity import Identity, Mirror, Resolver
+from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
+from trawlnet.crawlers.repos.work import RepoVisit
+from trawlnet.engine.gate import Gate, LaneParked
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.net.lane import lane_of
+
+_DIRECTORY = "of the directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    resolver: Resolver
+    mirror: Mirror | None
+    stale_after: float  # Seconds.
+    clock: Clock
+    gate: Gate
+    slots: LookupSlots
+
+    async def moved_since(self, visit: RepoVisit, now: float) -> Identity | Outcome | None:
+        """Where the account went, for a server that no longer shows it; or that the directory
+        wants to be asked later. A server that an account left says that it is switched off; only
+        old tasks can be about such a one."""
+        if now - visit.told < self.stale_after:
+            return None
+        found = await self._looked_up(visit.did)
+        if isinstance(found, Outcome):
+            if found.reason is Reason.RATE_LIMITED:
+                return found
+            # The server's answer stands, and is what the task ends with: this is all that the
+            # gate hears of the directory.
+            self.gate.observe(found.lane, found)
+            return None
+        if not found.pds or lane_of(found.pds) == lane_of(visit.pds):
+            return None
+        return found
+
+    async def resolved(self, did: str) -> Identity | Outcome:
+        """From the directory itself; trouble is told of the directory, not of the PDS. Raises
+        LaneParked when so many ask it that others would wait."""
+        if wait := self.slots.wait():
+            raise LaneParked(_DIRECTORY, self.clock.now() + wait)
+        try:
+            async with self.slots.taken():
+                found = await self.resolver.resolve(did)
+        except LaneParked as parked:
+            if parked.until < math.inf:
+                raise
+            return Outcome(Reason.UNAVAILABLE, lane=parked.lane, detail="the directory is blocked")
+        if isinstance(found, Outcome) and not found.lane:
+            return replace(found, lane=lane_of(self.resolver.directory_of(did)))
+        return found
+
+    async def _looked_up(self, did: str) -> Identity | Outcome:
+        if self.mirror is not None:
+            states = await self.mirror.states([did])
+            if did in states:
+                return states[did]
+        return await self.resolved(did)

@@ -1,0 +1,1 @@
+"""From archives to the table of records, resumable."""

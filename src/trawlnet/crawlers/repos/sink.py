@@ -1,0 +1,73 @@
+"""The sink of this crawl: blocks to segments, tombstones beside them, and notes of both."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from trawlnet.archive.sink import SegmentSink
+from trawlnet.archive.tombstones import Tombstone, append_tombstones
+from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.visiting.visit import Fetched
+from trawlnet.engine.task import Task
+from trawlnet.observe.metrics.repos import RepoMeter
+from trawlnet.storage.files import disk_errors
+
+# Told after each batch that is durable: how many repositories that were not archived before, and
+# how many bytes.
+Told = Callable[[int, int], Awaitable[None]]
+
+
+class ArchiveSink:
+    def __init__(
+        self, folder: Path, segments: SegmentSink, archived: Archived, meter: RepoMeter
+    ) -> None:
+        self._folder = folder
+        self._segments = segments
+        self._archived = archived
+        self._meter = meter
+        self.told: list[Told] = []
+
+    @property
+    def segment_number(self) -> int:
+        return self._segments.segment_number
+
+    def current_segment(self) -> int | None:
+        """As others are told; None would be: somebody else numbers them."""
+        return self.segment_number
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        items = [item for _, items in batch for item in items]
+        fetched = [item for item in items if isinstance(item, Fetched)]
+        stones = [item for item in items if isinstance(item, Tombstone)]
+        await self._segments.write(
+            [(task, [one.made.block for one in of]) for task, of in _blocks(batch)]
+        )
+        if stones:
+            await asyncio.to_thread(self._bury, stones)
+        revs = await self._archived.revs(one.made.did for one in fetched)
+        changes = {stone.did: "" for stone in stones}
+        changes |= {one.made.did: one.made.rev for one in fetched}
+        await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
+        for one in fetched:
+            one.ticket.close()
+        await self._tell(fetched, len({one.made.did for one in fetched} - revs.keys()))
+
+    def _bury(self, stones: Sequence[Tombstone]) -> None:
+        with disk_errors(f"writing tombstones to {self._folder}"):
+            append_tombstones(self._folder, stones)
+
+    async def _tell(self, fetched: Sequence[Fetched], new: int) -> None:
+        for one in fetched:
+            self._meter.archived(one.made.records, len(one.made.block))
+        self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
+        if fetched:
+            for tell in self.told:
+                await tell(new, sum(len(one.made.block) for one in fetched))
+
+
+def _blocks(batch: Sequence[tuple[Task, Sequence[Any]]]) -> list[tuple[Task, list[Fetched]]]:
+    pairs = ((task, [one for one in items if isinstance(one, Fetched)]) for task, items in batch)
+    return [(task, fetched) for task, fetched in pairs if fetched]

@@ -1,0 +1,172 @@
+"""A visit to one repository: has it changed, fetch it, verify it, and make its block."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from trawlnet.archive.format.repoblock import Buffer
+from trawlnet.archive.tombstones import Tombstone
+from trawlnet.crawlers.atproto.answers import speaks_for_account
+from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.locator import Whereabouts
+from trawlnet.crawlers.repos.accounts.rates import PdsRates
+from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.visiting.bodies import Bodies
+from trawlnet.crawlers.repos.visiting.fetching import Room, fetch_repo, latest_rev
+from trawlnet.crawlers.repos.visiting.memory import MemoryBudget, Ticket
+from trawlnet.crawlers.repos.visiting.packing import (
+    Doubt,
+    Reading,
+    Recipe,
+    Refused,
+    RepoBlock,
+    Whose,
+    is_signed,
+    most_room,
+    read_car,
+    room_at_once,
+    usual_room,
+)
+from trawlnet.crawlers.repos.visiting.spill import Spills
+from trawlnet.crawlers.repos.work import RepoVisit
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.net.client.answer import Limits
+from trawlnet.net.lane import lane_of
+
+NOT_SIGNED = "not signed by the account's key"
+INACTIVE = (Reason.NOT_FOUND, Reason.DEACTIVATED, Reason.TAKENDOWN, Reason.SUSPENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A block for the archive, and the memory that it takes until it is there."""
+
+    made: RepoBlock
+    ticket: Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    http: Getter
+    whereabouts: Whereabouts
+    rates: PdsRates
+    archived: Archived
+    budget: MemoryBudget
+    spills: Spills
+    bodies: Bodies
+    pool: Executor  # For what takes long.
+    recipe: Recipe
+    limits: Limits  # Of one getRepo.
+    clock: Clock
+
+    async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
+        found: Outcome | Identity | None = None
+        home = lane_of(visit.pds)
+        # On the lane of a directory, that is to be asked first: the server had failed.
+        if task.lane != home or self.whereabouts.gate.in_trouble(home):
+            # Before another failure there: whoever left a server that is gone is elsewhere.
+            found = await self.whereabouts.moved_since(visit, self.clock.now())
+        if found is None:
+            found = await self._try(visit, task, home)
+            if isinstance(found, Outcome) and task.lane != home:
+                found = replace(found, lane=found.lane or home)
+        if isinstance(found, Outcome) and found.reason in INACTIVE:
+            found = await self.whereabouts.moved_since(visit, self.clock.now()) or found
+        if isinstance(found, Identity):
+            # Followed once: where a document points in circles, the second answer stands.
+            there = replace(visit, pds=found.pds, key=found.key)
+            lane = lane_of(there.pds)
+            # A server that nobody has listed is asked like one of its size, too.
+            await self.rates.add({lane: [visit.did]})
+            found = await self._try(there, task, lane)
+            if isinstance(found, Identity):
+                found = Outcome(Reason.PARSE_ERROR, detail=NOT_SIGNED)
+            found = replace(found, lane=found.lane or lane)
+        return self._remembered(visit.did, found)
+
+    async def _try(self, visit: RepoVisit, task: Task, lane: str) -> Outcome | Identity:
+        """What the server has, or where the account lives instead."""
+        # Asked now, not when the task was made: there may be a tombstone over it since.
+        if visit.rev and (archived := self.archived.rev(visit.did)) is not None:
+            latest = await latest_rev(self.http, visit.pds, visit.did, lane)
+            if isinstance(latest, Outcome):
+                return latest
+            if latest == archived:
+                return Outcome(Reason.NOT_MODIFIED)
+        found = await self._fetch(visit, lane)
+        if isinstance(found, Outcome) and task.attempt and _lacks_blocks(found):
+            # It lacks the same twice: no write was in the way.
+            return replace(found, reason=Reason.PARSE_ERROR)
+        return found
+
+    async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome | Identity:
+        ticket = self.budget.ticket()
+        try:
+            room = Room(ticket, self.spills, self.bodies)
+            car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, room)
+            if isinstance(car, Outcome):
+                made: RepoBlock | Outcome | Identity = car
+            else:
+                made = await self._make(car, visit, ticket)
+                self.bodies.give_back(car)  # Not after a cancel: a thread may still be reading.
+            if isinstance(made, RepoBlock):
+                ticket.settle_at(len(made.block))
+                return Outcome(Reason.OK, items=[Fetched(made, ticket)])
+        except BaseException:
+            ticket.close()
+            raise
+        ticket.close()
+        return made
+
+    async def _make(
+        self, car: Buffer, visit: RepoVisit, ticket: Ticket
+    ) -> RepoBlock | Outcome | Identity:
+        whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
+        room = room_at_once(car, self.recipe)
+        if room is not None:
+            await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
+            read = read_car(Reading(car, whose, self.recipe, room))
+        else:
+            read = await self._read(car, whose, usual_room(car, self.recipe), ticket)
+        if isinstance(read, Refused) and read.cramped:
+            read = await self._read(car, whose, most_room(car, self.recipe), ticket)
+        made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
+        return made.outcome() if isinstance(made, Refused) else made
+
+    async def _read(
+        self, car: Buffer, whose: Whose, room: int, ticket: Ticket
+    ) -> RepoBlock | Doubt | Refused:
+        await ticket.begin(room)
+        reading = Reading(car, whose, self.recipe, room)
+        return await asyncio.get_running_loop().run_in_executor(self.pool, read_car, reading)
+
+    async def _second_look(
+        self, doubt: Doubt, whose: Whose
+    ) -> RepoBlock | Refused | Outcome | Identity:
+        """The key may be newer than what we were told: ask once more before refusing."""
+        identity = await self.whereabouts.resolved(whose.did)
+        if isinstance(identity, Outcome):
+            return replace(identity, detail=f"no key to verify with: {identity.detail}")
+        if is_signed(doubt, identity.key):
+            return doubt.block
+        if identity.pds not in ("", whose.pds):
+            return identity
+        return Refused(Reason.PARSE_ERROR, NOT_SIGNED)
+
+    def _remembered(self, did: str, outcome: Outcome) -> Outcome:
+        """What is archived and no longer shown gets a tombstone."""
+        if outcome.reason not in INACTIVE or not speaks_for_account(outcome):
+            return outcome
+        if self.archived.rev(did) is not None:
+            stone = Tombstone(did, str(outcome.reason), int(self.clock.now() * 1e6))
+            return replace(outcome, items=[stone])
+        return outcome
+
+
+def _lacks_blocks(outcome: Outcome) -> bool:
+    return outcome.reason is Reason.TRUNCATED and outcome.detail.startswith("missing_block")

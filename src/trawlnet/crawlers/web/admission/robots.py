@@ -1,0 +1,235 @@
+"""What every host's robots.txt says: asked for once, however many links wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.web.admission.robots_file import RobotsFile, SavedRobots
+from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.outcome import Blame, Outcome, Reason
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners, RetryPolicy
+from trawlnet.net.client.answer import Limits
+from trawlnet.net.lane import lane_of
+from trawlnet.net.trouble import Trouble
+from trawlnet.webpage.robots import MAX_ROBOTS, RobotsRules
+from trawlnet.webpage.robots_answer import (
+    MOST_REDIRECTS,
+    RobotsEntry,
+    RobotsPolicy,
+    crawl_delay,
+    is_fresh,
+    next_entry,
+    robots_from,
+)
+
+_REMEMBERED = 10_000  # Hosts whose rules stay in memory.
+_TRIES = 3  # When connections break; an answer is an answer, whatever it says.
+_BREAKS = (Reason.CONNECTION_ERROR, Reason.TRUNCATED)
+# A file may be of any size: reading ends where parsing does.
+_LIMITS = Limits(wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
+_NO_FILE = 404
+
+
+_MOMENT = 1.0  # Seconds until a host is looked at again that nobody has parked yet.
+
+
+class TreatingGate(Protocol):
+    def treat(self, lane: str, manners: Manners) -> None: ...
+
+    def ready_at(self, lane: str) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    entry: RobotsEntry
+    # With nothing to go by, what this means for a page that was to be fetched.
+    trouble: Outcome | None = None
+
+    @property
+    def rules(self) -> RobotsRules:
+        return self.entry.rules
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int | None
+    body: bytes = b""
+    trouble: Outcome | None = None
+
+
+class RobotsCache:
+    def __init__(
+        self,
+        http: Getter,
+        gate: TreatingGate,
+        clock: Clock,
+        policy: RobotsPolicy,
+        manners: Manners,
+        file: RobotsFile,
+        retry: RetryPolicy,
+        timeout: float,
+    ) -> None:
+        self._http = http
+        self._gate = gate
+        self._clock = clock
+        self._policy = policy
+        self._manners = manners  # Of a host without a Crawl-delay.
+        self._file = file
+        self._retry = retry
+        self._limits = replace(_LIMITS, total=timeout)
+        self._known: dict[str, Ruling] = {}
+        self._flights: dict[str, asyncio.Future[Ruling]] = {}
+        self._slowed: set[str] = set()  # Lanes with a Crawl-delay.
+
+    def known(self, origin: str) -> RobotsRules | None:
+        """The rules of `scheme://host`, if they are at hand and no file needs to be asked for."""
+        known = self._known.get(origin)
+        if known is None or not is_fresh(known.entry, self._clock.now()):
+            return None
+        return None if known.trouble else known.rules
+
+    async def ruling(self, origin: str) -> Ruling:
+        """With trouble only for whoever has asked and got no answer: nobody else's page is to
+        pay for that. Raises LaneParked for the others, and if the host is not to be asked now.
+
+        A failure is not remembered here. It suspends the host, so that the next one to ask is a
+        probe, and has to ask."""
+        known = self._known.get(origin) or self._load(origin)
+        if known is None or _is_lanes(known) or not is_fresh(known.entry, self._clock.now()):
+            known = await self._alone(origin, lambda: self._ask(origin))
+        return known
+
+    async def _alone(self, origin: str, ask: Callable[[], Awaitable[Ruling]]) -> Ruling:
+        """One asks, the others wait for what comes of it."""
+        flight = self._flights.get(origin)
+        if flight is not None:
+            known = await asyncio.shield(flight)
+            if _is_lanes(known):
+                lane = lane_of(origin)
+                moment = self._clock.now() + _MOMENT
+                raise LaneParked(lane, max(self._gate.ready_at(lane), moment))
+            return known
+        flight = self._flights[origin] = asyncio.get_running_loop().create_future()
+        try:
+            known = await ask()
+        except BaseException as error:
+            # A parked lane is the same news to all; a task that was cancelled is nobody's.
+            flight.cancel() if isinstance(error, asyncio.CancelledError) else _fail(flight, error)
+            raise
+        else:
+            flight.set_result(known)
+            return known
+        finally:
+            del self._flights[origin]
+
+    async def _ask(self, origin: str) -> Ruling:
+        answer = await self._answer(origin)
+        before = self._known.get(origin)
+        now = self._clock.now()
+        entry = next_entry(
+            before.entry if before else None, answer.status, answer.body, self._policy, now
+        )
+        trouble = answer.trouble
+        if trouble is not None and trouble.wait:
+            # Whoever names a time is asked again then, not a whole failure later.
+            entry = replace(entry, until=min(entry.until, now + trouble.wait))
+        elif trouble is not None and trouble.reason is not Reason.RATE_LIMITED:
+            trouble = replace(trouble, lane_is_down=True)
+        known = Ruling(entry, trouble if entry.good is None else None)
+        self._save(origin, entry, answer)
+        self._remember(origin, known)
+        return known
+
+    async def _answer(self, origin: str) -> _Answer:
+        for number in range(_TRIES):
+            answer = await self._read(origin)
+            if answer.trouble is None or answer.trouble.reason not in _BREAKS:
+                break
+            if number + 1 < _TRIES:
+                await self._clock.sleep(self._retry.delay(origin, number))
+        return answer
+
+    async def _read(self, origin: str) -> _Answer:
+        async with self._http.stream(f"{origin}/robots.txt", limits=self._limits) as stream:
+            if isinstance(stream, Trouble):
+                return _no_answer(stream)
+            if stream.status == 429 or stream.status >= 500:
+                detail = f"robots.txt: HTTP {stream.status}"
+                return _Answer(
+                    stream.status, trouble=Outcome(stream.reason, wait=stream.wait, detail=detail)
+                )
+            body = bytearray()
+            if 200 <= stream.status < 300:
+                async for piece in stream:
+                    if isinstance(piece, Trouble):
+                        return _no_answer(piece)
+                    body += piece
+                    if len(body) > MAX_ROBOTS:
+                        break
+            return _Answer(stream.status, bytes(body))
+
+    def _save(self, origin: str, entry: RobotsEntry, answer: _Answer) -> None:
+        if answer.trouble is None:
+            body = answer.body[: MAX_ROBOTS + 1]
+            saved = SavedRobots(origin, entry.until, answer.status, body, entry.good_at)
+        elif entry.good is None or (before := self._file.get(origin)) is None:
+            return  # There is nothing to go by, nor to be remembered.
+        else:
+            saved = replace(before, until=entry.until)
+        self._file.put(saved)
+
+    def _load(self, origin: str) -> Ruling | None:
+        saved = self._file.get(origin)
+        if saved is None or saved.status is None:  # An older version wrote down failures, too.
+            return None
+        rules = robots_from(saved.status, saved.body, self._policy.agent)
+        known = Ruling(RobotsEntry(rules, saved.until, rules, saved.at))
+        self._remember(origin, known)
+        return known
+
+    def _remember(self, origin: str, known: Ruling) -> None:
+        if len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[origin] = known
+        self._slow_down(lane_of(origin), known.entry.rules)
+
+    def _slow_down(self, lane: str, rules: RobotsRules) -> None:
+        delay = crawl_delay(rules, self._policy)
+        if delay > 0.0 and (rate := paced(delay)) < self._manners.rate:
+            self._slowed.add(lane)
+            self._gate.treat(lane, replace(self._manners, rate=rate, concurrency=1))
+        elif lane in self._slowed:
+            self._slowed.discard(lane)
+            self._gate.treat(lane, self._manners)
+
+
+# A server's own clock may see its answer end a little after we have read it.
+_MARGIN = 0.005  # Seconds added to a gap,
+_MARGIN_SHARE = 0.05  # but no more than this of it.
+
+
+def paced(gap: float) -> float:
+    """The rate that leaves a host this gap, in seconds, by its own clock, too."""
+    return 1.0 / (gap + min(_MARGIN, gap * _MARGIN_SHARE))
+
+
+def _is_lanes(known: Ruling) -> bool:
+    """Whether it is the host's trouble: our own refusal stays what it is."""
+    return known.trouble is not None and known.trouble.reason.blame is Blame.LANE
+
+
+def _fail(flight: asyncio.Future[Ruling], error: BaseException) -> None:
+    flight.set_exception(error)
+    flight.exception()  # Looked at, so that it is not reported as forgotten.
+
+
+def _no_answer(trouble: Trouble) -> _Answer:
+    if trouble.reason is Reason.LOOP:
+        return _Answer(_NO_FILE)
+    detail = f"robots.txt: {trouble.detail}"
+    return _Answer(None, trouble=Outcome(trouble.reason, wait=trouble.wait, detail=detail))

@@ -1,0 +1,1 @@
+"""One visit: ask for a page, read it, and find where it leads."""

@@ -1,0 +1,76 @@
+"""Whether a host is well whose pages fail: a page that it has delivered before is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple, Protocol
+
+from trawlnet.crawlers.metered import Getter
+from trawlnet.engine.outcome import Outcome
+from trawlnet.engine.rules import Manners
+from trawlnet.net.client.answer import Limits, Stream
+from trawlnet.net.trouble import Trouble
+
+_REMEMBERED = 10_000  # Hosts.
+
+
+class FailingGate(Protocol):
+    def failures(self, lane: str) -> int: ...
+
+    def manners(self, lane: str) -> Manners: ...
+
+
+class Look(NamedTuple):
+    """What asking came to."""
+
+    is_well: bool
+    rest: Outcome | None = None  # The host wants to be left alone for a while.
+
+
+UNKNOWN = Look(False)
+
+
+class HostHealth:
+    """Asks once for every few failures in a row, before the host is slowed down for one more.
+    Of several pages that fail together one asks, and the others wait for what comes of it."""
+
+    def __init__(self, http: Getter, gate: FailingGate, limits: Limits) -> None:
+        self._http = http
+        self._gate = gate
+        self._limits = limits
+        self._good: dict[str, str] = {}  # By lane the URL of a page that came last.
+        self._looks: dict[str, asyncio.Future[Look]] = {}  # Under way, by lane.
+
+    def answered(self, lane: str, url: str) -> None:
+        """A page of this host came as it should."""
+        if lane not in self._good and len(self._good) >= _REMEMBERED:
+            del self._good[next(iter(self._good))]
+        self._good[lane] = url
+
+    def in_doubt(self, lane: str) -> bool:
+        """Whether one more failure would have consequences for the host."""
+        failures = self._gate.failures(lane) + 1
+        manners = self._gate.manners(lane)
+        return failures % manners.halve_every == 0 or failures >= manners.block_at
+
+    async def look(self, lane: str, front: str) -> Look:
+        """`front` is the page to ask for at a host that has delivered none yet; may be empty."""
+        under_way = self._looks.get(lane)
+        if under_way is None:
+            url = self._good.get(lane, front)
+            if not url:
+                return UNKNOWN
+            under_way = self._looks[lane] = asyncio.ensure_future(self._ask(url))
+            under_way.add_done_callback(lambda _: self._looks.pop(lane, None))
+        return await asyncio.shield(under_way)
+
+    async def _ask(self, url: str) -> Look:
+        async with self._http.stream(url, limits=self._limits) as answer:
+            return UNKNOWN if isinstance(answer, Trouble) else _look_of(answer)
+
+
+def _look_of(answer: Stream) -> Look:
+    if answer.wait or answer.status == 429:
+        detail = f"HTTP {answer.status} for another page"
+        return Look(False, Outcome(answer.reason, wait=answer.wait, detail=detail))
+    return Look(answer.status < 500)

@@ -1,0 +1,234 @@
+"""How pages are asked for and read: what crawl and scrape have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trawlnet.captures.page import Page
+from trawlnet.captures.page_index import PageIndex
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.metered import MeteredHttp
+from trawlnet.crawlers.web.admission.budget import Budget
+from trawlnet.crawlers.web.admission.caps import Caps, PageCaps
+from trawlnet.crawlers.web.admission.left_out import LeftOut
+from trawlnet.crawlers.web.admission.policy import Policy
+from trawlnet.crawlers.web.admission.robots import RobotsCache
+from trawlnet.crawlers.web.admission.robots_file import RobotsFile
+from trawlnet.crawlers.web.config import WebConfig, keys_of
+from trawlnet.crawlers.web.plan import manners_of, reading_of, request_limits, retry_of
+from trawlnet.crawlers.web.visiting.handler import WebHandler
+from trawlnet.crawlers.web.visiting.health import HostHealth
+from trawlnet.crawlers.web.visiting.known import KnownPages, assume_held, stored_bodies
+from trawlnet.crawlers.web.visiting.linking import Linker
+from trawlnet.crawlers.web.visiting.local_turns import LocalTurns
+from trawlnet.crawlers.web.visiting.proxies import Proxies
+from trawlnet.crawlers.web.visiting.shared_turns import turns_of
+from trawlnet.crawlers.web.visiting.sitemaps import SitemapReader
+from trawlnet.crawlers.web.work import may_be_conditional
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.task import Task
+from trawlnet.net.address import AddressTurns
+from trawlnet.net.client.dial import GuardedResolver, Pools
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http, Turns
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.traces.wrappers import traced_turns
+from trawlnet.webpage.robots import product_token
+from trawlnet.webpage.robots_answer import RobotsPolicy
+
+_STATE = Path("state", "web")
+_ROBOTS = "robots.jsonl"
+_SCRAPERS_ROBOTS = "robots-scrape.jsonl"
+
+Wrap = Callable[[AddressTurns], Turns]  # Of turns that take a host's address into account.
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsPlaces:
+    """Files with what every robots.txt said: ours, and one to learn from."""
+
+    mine: Path
+    other: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is another thing for one process than for one of many."""
+
+    gate: Gate
+    pages: KnownPages
+    caps: PageCaps
+    budget: Budget
+    robots: RobotsPlaces
+    turns: Wrap
+    holds_body: Callable[[Page], Awaitable[bool]] = assume_held
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+
+def alone(
+    config: WebConfig,
+    workspace: Path,
+    clock: Clock,
+    metrics: Metrics,
+    policy: Policy,
+    pages: PageIndex,
+    local: LocalTurns,
+) -> Standing:
+    """One process, or two: a crawl and a scrape, which go by the same clock at every host."""
+    gate = Gate(clock, manners_of(config))
+    robots = [workspace / _STATE / name for name in (_ROBOTS, _SCRAPERS_ROBOTS)]
+    return Standing(
+        gate,
+        pages,
+        Caps(policy.cap_keys, lambda scope: pages.count_in(scope.digest)),
+        Budget(config.caps.max_pages, config.caps.max_bytes, lambda: metrics.http.wire),
+        RobotsPlaces(*(robots if local.first else reversed(robots))),
+        lambda turns: turns_of(config, turns, gate, local, clock),
+        stored_bodies(workspace),
+        LeftOut(workspace),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    config: WebConfig
+    clock: Clock
+    gate: Gate
+    http: MeteredHttp
+    robots: RobotsCache
+    linker: Linker
+    caps: PageCaps
+    budget: Budget
+    pages: KnownPages
+    agent: str
+    proxies: Proxies
+    holds_body: Callable[[Page], Awaitable[bool]]
+
+    def handler(self, *, follow: bool) -> WebHandler:
+        config = self.config
+        rules = reading_of(config, self.agent, scheduled=follow)
+        return WebHandler(
+            self.http,
+            self.clock,
+            self.robots,
+            self.linker,
+            self.caps,
+            self.budget,
+            self.pages,
+            SitemapReader(
+                self.http,
+                self.linker,
+                self.pages,
+                rules.revisit,
+                request_limits(config),
+                config.sitemaps.max_files,
+                config.sitemaps.max_urls,
+            ),
+            rules,
+            request_limits(config),
+            retry_of(config),
+            self.agent,
+            follow=follow,
+            sitemaps_wanted=follow and config.sitemaps.enabled,
+            obey=config.robots.obey,
+            most_redirects=config.limits.max_redirects,
+            proxy_of=self.proxies.name_for,
+            conditional=may_be_conditional if follow else _always,
+            holds_body=self.holds_body,
+            headers=config.headers,
+            health=HostHealth(self.http, self.gate, request_limits(config)),
+        )
+
+
+async def open_site(
+    stack: AsyncExitStack,
+    config: WebConfig,
+    clock: Clock,
+    metrics: Metrics,
+    policy: Policy,
+    standing: Standing,
+) -> Site:
+    agent, gate = agent_of(config), standing.gate
+    proxies = Proxies(config.proxies.default, config.proxies.hosts)
+    guard = Guard(allow_private=config.allow_private_hosts)
+    pools = Pools()
+    resolver = GuardedResolver(guard, pools, config.limits.connect_timeout)
+    stack.push_async_callback(resolver.close)
+    turns = standing.turns(AddressTurns(gate, clock, resolver, proxies.url_for))
+    http = await stack.enter_async_context(
+        Http(
+            traced_turns(turns, metrics.ways),
+            clock,
+            agent,
+            guard=guard,
+            limits=request_limits(config),
+            pools=pools,
+            proxy_for=proxies.url_for,
+        )
+    )
+    metered = MeteredHttp(http, metrics.http)
+    file = RobotsFile(standing.robots.mine, standing.robots.other)
+    stack.callback(file.close)
+    robots = RobotsCache(
+        metered,
+        gate,
+        clock,
+        _robots_policy(config, agent),
+        manners_of(config),
+        file,
+        retry_of(config),
+        config.limits.request_timeout,
+    )
+    caps, known = standing.caps, robots.known if config.robots.obey else _unknown
+    linker = Linker(keys_of(config), policy, caps, known, standing.left_out)
+    return Site(
+        config,
+        clock,
+        gate,
+        metered,
+        robots,
+        linker,
+        caps,
+        standing.budget,
+        standing.pages,
+        agent,
+        proxies,
+        standing.holds_body,
+    )
+
+
+def _always(task: Task, seen_at: float) -> bool:
+    """A scrape has no use for links, so it can do without a body at any time."""
+    return True
+
+
+def _unknown(origin: str) -> None:
+    return None
+
+
+def _robots_policy(config: WebConfig, agent: str) -> RobotsPolicy:
+    robots = config.robots
+    return RobotsPolicy(
+        product_token(agent),
+        ttl=robots.cache_ttl_sec,
+        failure_ttl=robots.failure_ttl_sec,
+        delay_cap=robots.max_crawl_delay_sec,
+    )
+
+
+_NOBODY = "trawlnet/0.1 (+http://private.invalid/)"  # In a private world nobody else complains.
+
+
+def agent_of(config: WebConfig) -> str:
+    agent = config.robots.user_agent or (_NOBODY if config.allow_private_hosts else "")
+    if not agent:
+        raise NotReady(
+            "the sites that are crawled must be able to reach you",
+            "set robots.user_agent in trawlnet.yaml, or --user-agent, "
+            "to something like 'Bot/1.0 (+https://example.org/bot)'",
+        )
+    return agent

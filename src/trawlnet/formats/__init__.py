@@ -1,1 +1,0 @@
-"""Bytes to values and back; pure, no I/O."""

@@ -1,0 +1,145 @@
+"""What is worth telling about any crawl: decided from looks at it, without sending anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from trawlnet.engine.outcome import Again, Reason
+from trawlnet.observe.alerts.shapes import Alert, Level
+from trawlnet.observe.lanes import shown
+
+RUNAWAY_SHARE = 0.5  # Of the tries of the last minutes that failed ...
+RUNAWAY_OVER = 0.25  # ... until it has come down to this ...
+RUNAWAY_LEAST = 50  # ... of at least so many.
+STALLED_AFTER = 1800.0  # Longer than any pause that a crawl makes on its own.
+DISK_SHARE = 0.05  # Of the disk that is free ...
+DISK_PLENTY = 20 << 30  # ... unless that is much anyway ...
+DISK_LEAST = 1 << 30  # ... or less than this, however small the disk.
+_DISK_OVER = 1.25  # Times the limit, before it counts as having room again.
+_NAMED = 5  # Hosts that a message names; it counts the others.
+
+
+class Trouble(StrEnum):
+    """Something that lasts; its word is the title of the alert."""
+
+    RUNAWAY = "runaway errors"
+    STALLED = "stalled"
+    DISK = "disk nearly full"
+
+
+OVER = ": over"  # After the title of a trouble that has ended.
+HOSTS_BLOCKED = "hosts blocked"
+BEGAN, ENDED, FAILED = "crawl began", "crawl ended", "crawl failed"
+
+# A host that says no, later or slower has answered; these are tries that brought nothing at all.
+FAILURES = frozenset(r for r in Reason if not r.answer and r.again is not Again.PATIENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    free: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A crawl at one instant."""
+
+    crawler: str
+    at: float
+    running: bool = True  # Neither paused nor on its way to the end.
+    tries: Mapping[Reason, int] = field(default_factory=dict)  # Of the last minutes.
+    idle: float = 0.0  # Seconds since a try has ended, or since it could.
+    workable: int = 0  # Open tasks on lanes that are not blocked.
+    parked: int = 0  # Lanes.
+    blocked: frozenset[str] = frozenset()  # Lanes.
+    blocked_tasks: int = 0
+    disk: Disk | None = None
+    troubles: frozenset[Trouble] = frozenset()  # Set by `judged`.
+
+
+def judged(look: Look, before: frozenset[Trouble]) -> Look:
+    """The look with its troubles. One that was there ends only when it is well over."""
+    found = {
+        Trouble.RUNAWAY: _runaway(look, Trouble.RUNAWAY in before),
+        Trouble.STALLED: look.running and look.workable > 0 and look.idle >= STALLED_AFTER,
+        Trouble.DISK: look.disk is not None and _full(look.disk, Trouble.DISK in before),
+    }
+    return replace(look, troubles=frozenset(one for one, there in found.items() if there))
+
+
+def what_to_tell(before: Look, now: Look) -> list[Alert]:
+    """From one judged look to the next: what began, what is over, and who was blocked."""
+    began, over = now.troubles - before.troubles, before.troubles - now.troubles
+    alerts = [_began(trouble, now) for trouble in sorted(began)]
+    for trouble in sorted(over):
+        alerts.append(Alert(now.crawler, trouble + OVER, _ENDS[trouble], now.at))
+    if fresh := now.blocked - before.blocked:
+        alerts.append(_blocked(fresh, now))
+    return alerts
+
+
+def _runaway(look: Look, already: bool) -> bool:
+    tries, failed = _tries(look)
+    if tries < RUNAWAY_LEAST:
+        # Too few to say that it began; none at all do not say that it is over.
+        return already and (tries == 0 or failed > RUNAWAY_OVER * tries)
+    return failed > (RUNAWAY_OVER if already else RUNAWAY_SHARE) * tries
+
+
+def _tries(look: Look) -> tuple[int, int]:
+    """All of them, and those that failed."""
+    return sum(look.tries.values()), sum(n for r, n in look.tries.items() if r in FAILURES)
+
+
+def _full(disk: Disk, already: bool) -> bool:
+    limit = max(DISK_LEAST, min(DISK_SHARE * disk.size, DISK_PLENTY))
+    return disk.free < limit * (_DISK_OVER if already else 1.0)
+
+
+def _began(trouble: Trouble, look: Look) -> Alert:
+    text, fields = _WORDS[trouble](look)
+    return Alert(look.crawler, trouble, text, look.at, _LEVELS[trouble], fields)
+
+
+def _of_runaway(look: Look) -> tuple[str, Mapping[str, str]]:
+    tries, failed = _tries(look)
+    ranked = sorted(FAILURES & look.tries.keys(), key=lambda reason: -look.tries[reason])
+    fields = {str(reason): f"{look.tries[reason]:,}" for reason in ranked if look.tries[reason]}
+    return f"{100 * failed / tries:.0f} % of the last {tries:,} tries failed", fields
+
+
+def _of_stall(look: Look) -> tuple[str, Mapping[str, str]]:
+    text = f"no try has ended for {look.idle / 60:.0f} minutes"
+    return text, {"open tasks": f"{look.workable:,}", "hosts that wait": f"{look.parked:,}"}
+
+
+def _of_disk(look: Look) -> tuple[str, Mapping[str, str]]:
+    assert look.disk is not None
+    free, size = look.disk.free, look.disk.size
+    text = f"{free / (1 << 30):.1f} GB of {size / (1 << 30):.1f} GB are free"
+    return f"{text}; a full disk stops the crawl, and it can go on later", {}
+
+
+def _blocked(fresh: frozenset[str], look: Look) -> Alert:
+    names = sorted(fresh)
+    listed = ", ".join(shown(name) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    fields = {"blocked hosts": f"{len(look.blocked):,}", "their tasks": f"{look.blocked_tasks:,}"}
+    text = f"failed too often: {listed}{more}"
+    return Alert(look.crawler, HOSTS_BLOCKED, text, look.at, Level.WARNING, fields)
+
+
+_WORDS = {Trouble.RUNAWAY: _of_runaway, Trouble.STALLED: _of_stall, Trouble.DISK: _of_disk}
+_LEVELS = {
+    Trouble.RUNAWAY: Level.ERROR,
+    Trouble.STALLED: Level.WARNING,
+    Trouble.DISK: Level.ERROR,
+}
+_ENDS = {
+    Trouble.RUNAWAY: "most tries succeed again",
+    Trouble.STALLED: "tries end again",
+    Trouble.DISK: "there is room again",
+}

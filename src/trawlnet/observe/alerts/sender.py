@@ -1,0 +1,239 @@
+"""Alerts to a webhook: batched, rate-limited, bounded, and never in the way of a crawl."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from trawlnet.engine.ports import Clock
+from trawlnet.observe.alerts.rules import ENDED, FAILED
+from trawlnet.observe.alerts.shapes import Alert, Level, Shape, Webhook, shape_for
+
+if TYPE_CHECKING:  # Only somebody with a webhook pays for the import.
+    import aiohttp
+
+log = logging.getLogger(__name__)
+
+
+class Alerts(Protocol):
+    def tell(self, alert: Alert) -> None:
+        """Returns at once, whatever becomes of it."""
+
+    async def close(self) -> None:
+        """Send what is left, if that takes no more than a moment."""
+
+
+class BadWebhook(Exception):
+    """The URL cannot be one; it is not told which, for it is a secret."""
+
+
+def open_alerts(webhook: Webhook, clock: Clock) -> Alerts:
+    """Within a running loop, for a webhook that was checked."""
+    return WebhookAlerts(webhook.url, shape_for(webhook), clock) if webhook.url else LoggedAlerts()
+
+
+def check_webhook(webhook: Webhook) -> None:
+    """Raises BadWebhook."""
+    try:
+        parts = urlsplit(webhook.url)
+    except ValueError:
+        raise BadWebhook from None
+    if webhook.url and not (parts.scheme in ("https", "http") and parts.hostname):
+        raise BadWebhook
+
+
+class LoggedAlerts:
+    """For those without a webhook."""
+
+    def tell(self, alert: Alert) -> None:
+        extra = {"title": alert.title, "fields": dict(alert.fields)}
+        told = f"{alert.title}: {alert.text}"
+        # Whoever sits at the terminal sees warnings; how a crawl ends is said there anyway.
+        level = logging.INFO if alert.title in (ENDED, FAILED) else _LOG_LEVELS[alert.level]
+        log.log(level, told, extra=extra)
+
+    async def close(self) -> None:
+        """Nothing is left."""
+
+
+_LOG_LEVELS = {
+    Level.INFO: logging.INFO,
+    Level.WARNING: logging.WARNING,
+    Level.ERROR: logging.ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    every: float = 2.0  # Seconds between two posts.
+    batch: int = 10  # Alerts in one post.
+    same: float = 60.0  # Seconds before the same title is sent again.
+    waiting: int = 100  # Alerts that wait at most; the oldest give way.
+    tries: int = 3  # Of one post.
+    timeout: float = 10.0
+    farewell: float = 5.0  # Seconds for what is left at the end.
+    longest_wait: float = 300.0  # That a server may ask for.
+
+
+class WebhookAlerts:
+    """Also logs each alert: a webhook that is away must not be the only one to know."""
+
+    def __init__(self, url: str, shape: Shape, clock: Clock, pacing: Pacing | None = None) -> None:
+        self._url = url
+        self._shape = shape
+        self._clock = clock
+        self._pacing = pacing or Pacing()
+        self._log = LoggedAlerts()
+        self._waiting: deque[Alert] = deque(maxlen=self._pacing.waiting)
+        self._told_at: dict[str, float] = {}
+        self._held: dict[str, _Held] = {}  # Told too soon after the last of their title.
+        self._news = asyncio.Event()
+        self._closing = asyncio.Event()
+        self.dropped = 0
+        self._sending = asyncio.create_task(self._send_all())
+
+    def tell(self, alert: Alert) -> None:
+        self._log.tell(alert)
+        last = self._told_at.get(alert.title)
+        if last is not None and 0.0 <= alert.at - last < self._pacing.same:
+            before = self._held.get(alert.title)
+            self._held[alert.title] = _Held(alert, before.count + 1 if before else 1)
+        else:
+            held = self._held.pop(alert.title, None)
+            self._queue(_with_count(alert, held.count) if held else alert)
+        self._news.set()
+
+    async def close(self) -> None:
+        """The last word of every title is sent, however soon after the one before."""
+        for title in list(self._held):
+            self._release(title)
+        self._closing.set()
+        self._news.set()
+        try:
+            # A post that is under way is not cut short: sent again, it would be told twice.
+            async with asyncio.timeout(self._pacing.farewell):
+                await self._sending
+        except TimeoutError:
+            log.warning("alerts not sent", extra={"left": len(self._waiting)})
+
+    def _queue(self, alert: Alert) -> None:
+        self._told_at[alert.title] = alert.at
+        if len(self._waiting) == self._waiting.maxlen:
+            self.dropped += 1
+        self._waiting.append(alert)
+
+    def _release(self, title: str) -> None:
+        held = self._held.pop(title)
+        self._queue(_with_count(held.alert, held.count - 1))
+
+    async def _send_all(self) -> None:
+        async with self._session() as session:
+            while self._waiting or not self._closing.is_set():
+                await self._until_news()
+                while self._waiting:
+                    await self._post_patiently(session, self._take())
+                    await self._pause(self._pacing.every)
+
+    async def _pause(self, seconds: float) -> None:
+        """Between two posts; at the end there is no time for it."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+
+    async def _until_news(self) -> None:
+        """Until there is something to send: a new alert, or a held one whose time has come."""
+        while not self._waiting and not self._closing.is_set():
+            now, same = self._clock.now(), self._pacing.same
+            due = {title: self._told_at[title] + same for title in self._held}
+            for title in [title for title, at in due.items() if at <= now]:
+                self._release(title)
+            if not self._waiting:
+                wait = min(due.values()) - now if due else None
+                await self._news_within(wait)
+
+    async def _news_within(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        self._news.clear()
+
+    def _take(self) -> list[Alert]:
+        count = min(self._pacing.batch, len(self._waiting))
+        return [self._waiting.popleft() for _ in range(count)]
+
+    async def _post_patiently(self, session: aiohttp.ClientSession, batch: list[Alert]) -> None:
+        for attempt in range(self._pacing.tries):
+            wait = await self._post(session, batch)
+            if wait is None:
+                return
+            await self._pause(max(wait, self._pacing.every * 2.0**attempt))
+        self.dropped += len(batch)
+        log.warning("alerts not sent", extra={"dropped": len(batch)})
+
+    async def _post(self, session: aiohttp.ClientSession, batch: Sequence[Alert]) -> float | None:
+        """None when there is no more to do, else how long to wait before the next try."""
+        import aiohttp
+
+        try:
+            # A redirect is not followed: alerts go where the operator said, or nowhere.
+            asked = session.post(self._url, json=self._shape(batch), allow_redirects=False)
+            async with asked as response:
+                if response.status == _TOO_MANY:
+                    told = await response.content.read(_ANSWER_BYTES)
+                    return min(_retry_after(response.headers, told), self._pacing.longest_wait)
+                if response.status < 500:
+                    if response.status >= 300:
+                        # The URL is a secret: only the status is told.
+                        log.warning("webhook refused", extra={"status": response.status})
+                    return None
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.info("webhook failed", extra={"error": type(error).__name__})
+        return 0.0
+
+    def _session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=self._pacing.timeout)
+        return aiohttp.ClientSession(timeout=timeout, trust_env=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    alert: Alert  # The latest of its title.
+    count: int  # How many of that title are held, this one among them.
+
+
+def _with_count(alert: Alert, more: int) -> Alert:
+    """Says how many of the same title nobody has seen."""
+    return replace(alert, fields={**alert.fields, "more like it": str(more)}) if more else alert
+
+
+_TOO_MANY = 429
+_ANSWER_BYTES = 4096
+
+
+def _retry_after(headers: Mapping[str, str], body: bytes) -> float:
+    for text in (headers.get("Retry-After", ""), _told(body)):
+        try:
+            return max(0.0, float(text))
+        except ValueError:
+            continue
+    return 0.0
+
+
+def _told(body: bytes) -> str:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return ""
+    return str(value.get("retry_after", "")) if isinstance(value, dict) else ""

@@ -1,0 +1,1 @@
+"""Structured logs of a run: written as JSON lines, and read back."""

@@ -1,0 +1,1 @@
+"""Prometheus series: one table of all of them, what fills them, and the server that shows them."""

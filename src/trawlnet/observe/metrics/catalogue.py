@@ -1,0 +1,246 @@
+"""Every Prometheus series of the project, in one table: meters, docs, boards and rules read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+ATTEMPTS = "trawlnet_attempts"  # The client library adds `_total` to counters.
+SETTLED = "trawlnet_settled"
+FED = "trawlnet_fed"
+OPEN_TASKS = "trawlnet_open_tasks"
+BLOCKED_TASKS = "trawlnet_blocked_tasks"
+IN_FLIGHT = "trawlnet_in_flight"
+WORKERS = "trawlnet_workers"
+PAUSED = "trawlnet_paused"
+LANES = "trawlnet_lanes"
+TASK_DURATION = "trawlnet_task_duration_seconds"
+HTTP_REQUESTS = "trawlnet_http_requests"
+HTTP_BYTES = "trawlnet_http_bytes"
+SINK_BYTES = "trawlnet_sink_bytes"
+DISK_BYTES = "trawlnet_disk_bytes"
+
+# Of the repos crawler, as its users know them; observe/metrics/repos.py has the figures.
+REPOS_PROCESSED = "crawler_repos_processed"
+REPO_DURATION = "crawler_repo_duration_seconds"
+REPO_RECORDS = "crawler_repo_records"
+REPO_COLLECTIONS = "crawler_repo_collections"
+REPO_COMPRESSED_BYTES = "crawler_repo_compressed_bytes"
+REPO_HTTP_REQUESTS = "crawler_http_requests"
+REPO_HTTP_DURATION = "crawler_http_request_duration_seconds"
+SEGMENTS_FINALIZED = "crawler_segments_finalized"
+BYTES_WRITTEN = "crawler_bytes_written"
+DIDS_PROCESSED = "crawler_dids_processed"
+PAGES_FETCHED = "crawler_pages_fetched"
+PAGE_DIDS = "crawler_page_dids"
+PDS_COUNT = "crawler_pds_count"
+DISPATCHED = "crawler_dispatched"
+DISPATCH_REMAINING = "crawler_dispatch_remaining"
+PDS_BLOCKED = "crawler_pds_blocked"
+ACTIVE_PDS = "crawler_active_pds"
+RECORDS_DROPPED = "crawler_records_dropped"
+CLAIMS_LEFT_OUT = "crawler_dids_left_out"
+REPO_MEMORY = "crawler_memory_bytes"
+REPOS_SPILLED = "crawler_repos_spilled"
+SPILLED_BYTES = "crawler_spilled_bytes"
+
+# Of `pds serve`; observe/metrics/registry.py has the figures.
+REGISTRY_REQUESTS = "trawlnet_registry_requests"
+REGISTRATIONS = "trawlnet_registrations"
+REGISTRY_HOSTS = "trawlnet_registry_hosts"
+
+# Of the ids crawler, the first four as its users know them; observe/metrics/ids.py has the figures.
+IDS_LAG = "pgcr_crawl_summary_lag"
+IDS_STATUS = "pgcr_crawl_summary_status"
+IDS_WORKERS = "atlas_active_workers"
+IDS_REQUEST = "get_pgcr_req"
+IDS_ASKS = "trawlnet_ids_asks"
+IDS_WATERMARK = "trawlnet_ids_watermark"
+IDS_BEYOND = "trawlnet_ids_beyond"
+IDS_NEWEST_AGE = "trawlnet_ids_newest_age_seconds"
+IDS_MARKS = "trawlnet_ids_marks"
+IDS_STORE_STORED = "trawlnet_ids_store_stored"
+IDS_STORE_PUT_ASIDE = "trawlnet_ids_store_put_aside"
+IDS_STORE_DEPTH = "trawlnet_ids_store_queue_depth"
+IDS_STORE_BEHIND = "trawlnet_ids_store_seconds_behind"
+
+# Of the pds crawler, as its users know them; observe/metrics/pds.py has the figures.
+PDS_SCAN_DURATION = "chive_pds_scan_duration_seconds"
+PDS_SCANS = "chive_pds_scans"
+PDS_RECORDS_SCANNED = "chive_pds_records_scanned"
+PDS_RECORDS_INDEXED = "chive_pds_records_indexed"
+PDS_INDEX_DURATION = "chive_pds_record_index_duration"
+
+# Of the web crawler; observe/metrics/web.py has the figures.
+WEB_PAGES = "trawlnet_web_pages"
+WEB_BYTES = "trawlnet_web_bytes"
+WEB_UNCHANGED = "trawlnet_web_pages_unchanged"
+WEB_LINKS = "trawlnet_web_links"
+WEB_FRONTIER = "trawlnet_web_frontier_urls"
+
+
+class Kind(StrEnum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    UNKNOWN = "unknown"  # Counts like a counter, under a name without a counter's suffix.
+
+
+class Owner(StrEnum):
+    """Who shows a series, and so the board that it is on."""
+
+    EVERY = "every"
+    REPOS = "repos"
+    PDS = "pds"
+    IDS = "ids"
+    WEB = "web"
+
+
+class Unit(StrEnum):
+    SECONDS = "seconds"
+    MILLISECONDS = "milliseconds"
+    BYTES = "bytes"
+    COUNT = "count"  # Of whatever the text says.
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    name: str
+    kind: Kind
+    text: str
+    owner: Owner
+    labels: tuple[str, ...] = ()
+    unit: Unit = Unit.COUNT
+
+    @property
+    def exposed(self) -> str:
+        """The name in a scrape; a histogram's has `_bucket`, `_sum` and `_count` after it."""
+        return f"{self.name}_total" if self.kind is Kind.COUNTER else self.name
+
+
+def _every(name: str, kind: Kind, text: str, *labels: str, unit: Unit = Unit.COUNT) -> Listed:
+    return Listed(name, kind, text, Owner.EVERY, ("crawler", *labels), unit)
+
+
+_S, _B = Unit.SECONDS, Unit.BYTES
+_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+
+CATALOGUE: tuple[Listed, ...] = (
+    _every(ATTEMPTS, _C, "Tries in this run by what they came to.", "reason"),
+    _every(SETTLED, _C, "Keys settled in this run by their last word.", "reason"),
+    _every(FED, _C, "Tasks that the source added in this run."),
+    _every(OPEN_TASKS, _G, "Tasks not settled yet."),
+    _every(BLOCKED_TASKS, _G, "Open tasks whose lane is blocked."),
+    _every(IN_FLIGHT, _G, "Tasks being worked on."),
+    _every(WORKERS, _G, "Tasks that may be worked on at once."),
+    _every(PAUSED, _G, "1 while somebody has paused the crawl."),
+    _every(LANES, _G, "Lanes in memory by how they are doing.", "state"),
+    _every(TASK_DURATION, _H, "Seconds from lease to outcome of one try.", unit=_S),
+    _every(HTTP_REQUESTS, _C, "Requests by class of their status.", "status_class"),
+    _every(HTTP_BYTES, _C, "Bytes of bodies, as sent and as decoded.", "kind", unit=_B),
+    _every(SINK_BYTES, _C, "Bytes handed to the sink and durable.", unit=_B),
+    _every(DISK_BYTES, _G, "Bytes of the workspace's disk: free, and in all.", "kind", unit=_B),
+    Listed(REPOS_PROCESSED, _C, "Tries at repos by result.", Owner.REPOS, ("result",)),
+    Listed(REPO_DURATION, _H, "Seconds to fetch and read one repo.", Owner.REPOS, unit=_S),
+    Listed(REPO_RECORDS, _H, "Records per repo.", Owner.REPOS),
+    Listed(REPO_COLLECTIONS, _H, "Collections per repo.", Owner.REPOS),
+    Listed(REPO_COMPRESSED_BYTES, _H, "Bytes of one repo's block.", Owner.REPOS, unit=_B),
+    Listed(REPO_HTTP_REQUESTS, _C, "Requests by status.", Owner.REPOS, ("status_code",)),
+    Listed(REPO_HTTP_DURATION, _H, "Seconds that servers took.", Owner.REPOS, unit=_S),
+    Listed(SEGMENTS_FINALIZED, _C, "Segment files done.", Owner.REPOS),
+    Listed(BYTES_WRITTEN, _C, "Bytes of blocks on disk.", Owner.REPOS, unit=_B),
+    Listed(DIDS_PROCESSED, _C, "Visits that have ended.", Owner.REPOS),
+    Listed(PAGES_FETCHED, _C, "Pages of DIDs from the source.", Owner.REPOS),
+    Listed(PAGE_DIDS, _H, "DIDs of one page that are to be visited.", Owner.REPOS),
+    Listed(DISPATCHED, _C, "Visits begun.", Owner.REPOS),
+    Listed(DISPATCH_REMAINING, _G, "DIDs not begun.", Owner.REPOS),
+    Listed(PDS_COUNT, _G, "PDSes with accounts.", Owner.REPOS),
+    Listed(ACTIVE_PDS, _G, "PDSes with work left.", Owner.REPOS),
+    Listed(PDS_BLOCKED, _C, "PDSes that failed too often.", Owner.REPOS),
+    Listed(RECORDS_DROPPED, _C, "Records left out, by why.", Owner.REPOS, ("reason",)),
+    Listed(CLAIMS_LEFT_OUT, _C, "DIDs that were named and not visited.", Owner.REPOS, ("why",)),
+    Listed(REPO_MEMORY, _G, "Bytes of repos in memory.", Owner.REPOS, ("use",), _B),
+    Listed(REPOS_SPILLED, _C, "Bodies of repos that went to disk.", Owner.REPOS),
+    Listed(SPILLED_BYTES, _C, "Bytes of those.", Owner.REPOS, unit=_B),
+    Listed(
+        PDS_SCAN_DURATION,
+        _H,
+        "Seconds of one scan of a PDS, by how it ended.",
+        Owner.PDS,
+        ("status",),
+        _S,
+    ),
+    Listed(PDS_SCANS, _C, "Scans of PDSes by how they ended.", Owner.PDS, ("status",)),
+    Listed(PDS_RECORDS_SCANNED, _C, "Records read.", Owner.PDS, ("collection",)),
+    Listed(
+        PDS_RECORDS_INDEXED,
+        _C,
+        "Records by what became of them: success, error or skipped.",
+        Owner.PDS,
+        ("collection", "status"),
+    ),
+    Listed(
+        PDS_INDEX_DURATION,
+        _H,
+        "Seconds to check and store a page of records.",
+        Owner.PDS,
+        ("collection",),
+        _S,
+    ),
+    Listed(
+        REGISTRY_REQUESTS,
+        _C,
+        "Requests by route and class of their status.",
+        Owner.PDS,
+        ("route", "status_class"),
+    ),
+    Listed(REGISTRATIONS, _C, "Registrations by what they came to.", Owner.PDS, ("result",)),
+    Listed(REGISTRY_HOSTS, _G, "PDSes in the registry.", Owner.PDS, ("status",)),
+    Listed(
+        IDS_LAG,
+        _H,
+        "Seconds from the end of an activity to its answer.",
+        Owner.IDS,
+        ("status", "attempts"),
+        _S,
+    ),
+    Listed(
+        IDS_STATUS,
+        Kind.UNKNOWN,
+        "Requests by number of their result.",
+        Owner.IDS,
+        ("status", "attempts"),
+    ),
+    Listed(IDS_WORKERS, _G, "Requests that may be in flight.", Owner.IDS),
+    Listed(
+        IDS_REQUEST,
+        _H,
+        "Milliseconds that the API took, by its own word for the answer.",
+        Owner.IDS,
+        ("status",),
+        Unit.MILLISECONDS,
+    ),
+    Listed(IDS_ASKS, _C, "Requests by what they were for.", Owner.IDS, ("purpose", "verdict")),
+    Listed(IDS_WATERMARK, _G, "Everything below is settled.", Owner.IDS),
+    Listed(IDS_BEYOND, _G, "Nothing from here on is settled.", Owner.IDS),
+    Listed(
+        IDS_NEWEST_AGE,
+        _G,
+        "How long ago the newest id that was fetched happened.",
+        Owner.IDS,
+        unit=_S,
+    ),
+    Listed(IDS_MARKS, _G, "Ids of the ledger by mark.", Owner.IDS, ("mark",)),
+    Listed(IDS_STORE_STORED, _C, "Messages that `ids store` has stored.", Owner.IDS),
+    Listed(IDS_STORE_PUT_ASIDE, _C, "Messages that it could not store.", Owner.IDS),
+    Listed(IDS_STORE_DEPTH, _G, "Messages published and not stored yet.", Owner.IDS),
+    Listed(IDS_STORE_BEHIND, _G, "For how long they wait, at most.", Owner.IDS, unit=_S),
+    Listed(WEB_PAGES, _C, "Pages stored, by their type.", Owner.WEB, ("page_type",)),
+    Listed(WEB_BYTES, _C, "Bytes of pages stored.", Owner.WEB, unit=_B),
+    Listed(WEB_UNCHANGED, _C, "Pages that servers said are as they were.", Owner.WEB),
+    Listed(WEB_LINKS, _C, "Links by what became of them.", Owner.WEB, ("fate",)),
+    Listed(WEB_FRONTIER, _G, "URLs in the frontier.", Owner.WEB, ("state",)),
+)
+
+LISTED: Mapping[str, Listed] = {one.name: one for one in CATALOGUE}

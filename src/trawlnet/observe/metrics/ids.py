@@ -1,0 +1,170 @@
+"""The figures of the ids crawler under the names that its users know."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.families import alone, by_label, family, histogram
+from trawlnet.observe.recent import RecentCounts, RecentValues
+
+# Fine up to 1800: between 300 and 1800 alone, any lag would be read as 600.
+LAG_BUCKETS = (
+    *(5, 10, 15, 20, 25, 30, 35, 40, 45, 60, 90, 120, 180, 240, 300, 360, 420, 480, 540, 600, 720),
+    *(900, 1200, 1500, 1800, 3600, 7200, 14400, 21600, 28800, 43200, 57600, 72000, 86400),
+    *(172800, 259200),
+)
+REQUEST_BUCKETS_MS = (10, 20, 50, 100, 150, 200, 250, 300, 500, 750, 1000, 1500, 2000, 5000)
+
+# Numbers of the results as dashboards know them; 7 and 8 are out of use.
+STATUSES: Mapping[str, int] = {
+    "stored": 1,
+    "filtered": 2,
+    "not_found": 3,
+    "disabled": 4,
+    "embargoed": 5,
+    "malformed": 6,
+    "failed": 9,
+    "throttled": 10,
+}
+_FOUND = ("stored", "filtered")
+_ERRORS = ("malformed", "failed", "throttled")
+_MOST_ATTEMPTS = 10  # As a label; more are the same to a dashboard.
+_LAG_WINDOW = 120.0
+_COUNT_WINDOW = 240.0
+_P20 = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request that has ended, in plain words."""
+
+    verdict: str
+    word: str  # The API's own; from a closed set.
+    purpose: str
+    attempt: int  # Requests for this id before it.
+    took: float
+    lag: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is read only when somebody asks."""
+
+    workers: int = 0
+    watermark: int = 0
+    beyond: int = 0
+    lengths: Mapping[str, int] | None = None
+    newest_age: float | None = None  # Seconds; None while no id is known.
+
+
+_SURVEY = "survey"  # Most of these find nothing, which says nothing about the crawl.
+
+
+class IdsMeter(Collector):
+    """The same figures feed Prometheus, `status` and the alerts."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.standing: Callable[[], Standing] = Standing
+        self.yields = metrics.yields
+        self.figures = metrics.figures  # For people to look at; whoever steers fills them.
+        self.yields |= {"stored": 0}
+        self.verdicts: Counter[str] = Counter()
+        # Every result is there before it has happened: a share of nothing is 0, not unknown.
+        first_tries = {(str(number), "1"): 0 for number in STATUSES.values()}
+        self._summary: Counter[tuple[str, str]] = Counter(first_tries)
+        self._purposes: Counter[tuple[str, str]] = Counter()
+        self._lags = RecentValues(_LAG_WINDOW)
+        self._recent = RecentCounts(_COUNT_WINDOW)
+        self._lag = histogram(names.IDS_LAG, LAG_BUCKETS, metrics.registry)
+        self._request = histogram(names.IDS_REQUEST, REQUEST_BUCKETS_MS, metrics.registry)
+        # Making the child of a histogram costs more than using it.
+        self._lag_children: dict[tuple[str, str], Histogram] = {}
+        self._request_children: dict[str, Histogram] = {}
+        metrics.registry.register(self)
+
+    def answered(self, asked: Asked, now: float) -> None:
+        self.verdicts[asked.verdict] += 1
+        if asked.purpose != _SURVEY:
+            self._recent.add(now, asked.verdict)
+        self._purposes[(asked.purpose, asked.verdict)] += 1
+        child = self._request_children.get(asked.word)
+        if child is None:
+            child = self._request_children[asked.word] = self._request.labels(asked.word)
+        child.observe(asked.took * 1000.0)
+        labels = (str(STATUSES[asked.verdict]), str(min(asked.attempt + 1, _MOST_ATTEMPTS)))
+        self._summary[labels] += 1
+        # Only what exists has a lag: an outage that counted as 0 would look like being on time.
+        if asked.lag is not None and asked.lag >= 0.0:
+            self._lags.add(now, asked.lag)
+            lag = self._lag_children.get(labels)
+            if lag is None:
+                lag = self._lag_children[labels] = self._lag.labels(*labels)
+            lag.observe(asked.lag)
+
+    def published(self, found: int) -> None:
+        """They are durable now."""
+        self.yields["stored"] += found
+
+    def lag_p20(self, now: float) -> float | None:
+        return self._lags.quantile(now, _P20)
+
+    def fractions(self, now: float, span: float = _COUNT_WINDOW) -> Mapping[str, float]:
+        """Shares of not found and of errors among all requests, their number, and ids found a
+        second."""
+        counts = self._recent.counts(now, span)
+        total = sum(counts.values())
+        errors = sum(counts[word] for word in _ERRORS)
+        return {
+            "requests": total,
+            "fraction_404": counts["not_found"] / total if total else 0.0,
+            "error_fraction": errors / total if total else 0.0,
+            "rate": sum(counts[word] for word in _FOUND) / span,
+            "count_404": counts["not_found"],
+        }
+
+    def collect(self) -> Iterable[Metric]:
+        # Dashboards ask for this name without a suffix, which a counter would get.
+        yield family(names.IDS_STATUS, self._summary)
+        yield family(names.IDS_ASKS, self._purposes)
+        standing = self.standing()
+        yield alone(names.IDS_WORKERS, standing.workers)
+        yield alone(names.IDS_WATERMARK, standing.watermark)
+        yield alone(names.IDS_BEYOND, standing.beyond)
+        if standing.newest_age is not None:
+            yield alone(names.IDS_NEWEST_AGE, standing.newest_age)
+        yield by_label(names.IDS_MARKS, standing.lengths or {})
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFigures:
+    """How `ids store` is doing."""
+
+    stored: int
+    put_aside: int
+    depth: int  # Messages that wait ...
+    behind: float  # ... for so many seconds at most.
+
+
+class StoreMeter(Collector):
+    def __init__(self, figures: Callable[[], StoreFigures]) -> None:
+        self._figures = figures
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    async def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Metric]:
+        figures = self._figures()
+        yield alone(names.IDS_STORE_STORED, figures.stored)
+        yield alone(names.IDS_STORE_PUT_ASIDE, figures.put_aside)
+        yield alone(names.IDS_STORE_DEPTH, figures.depth)
+        yield alone(names.IDS_STORE_BEHIND, figures.behind)

@@ -1,0 +1,62 @@
+"""The figures of PDS scans under the names that their users know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.families import counter, histogram
+
+RECORD_STATUSES = ("success", "error", "skipped")
+SCAN_STATUSES = ("success", "partial", "put_off", "error")
+# Ten requests a minute make a scan of any size fill its minute, and a user may allow an hour.
+_SCAN_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+_INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+def show_hosts(metrics: Metrics, by_status: Mapping[Any, int]) -> None:
+    """How many PDSes have which status, beside what the crawl has brought in."""
+    for status, count in by_status.items():
+        metrics.yields[str(status)] = count
+        if not count:
+            del metrics.yields[str(status)]
+
+
+class PdsMeter:
+    """Told by scans. Collections come as labels out of a closed set."""
+
+    def __init__(self, metrics: Metrics, collections: Iterable[str] = ()) -> None:
+        """Series of these collections are there from the beginning, at 0."""
+        registry = metrics.registry
+        self._yields = metrics.yields
+        self._yields |= {"scans": 0, "records": 0}
+        self._durations = histogram(names.PDS_SCAN_DURATION, _SCAN_BUCKETS, registry)
+        self._scans = counter(names.PDS_SCANS, registry)
+        self._scanned = counter(names.PDS_RECORDS_SCANNED, registry)
+        self._indexed = counter(names.PDS_RECORDS_INDEXED, registry)
+        self._index_durations = histogram(names.PDS_INDEX_DURATION, _INDEX_BUCKETS, registry)
+        for status in SCAN_STATUSES:
+            self._scans.labels(status)
+            self._durations.labels(status)
+        for collection in collections:
+            self._scanned.labels(collection)
+            self._index_durations.labels(collection)
+            for status in RECORD_STATUSES:
+                self._indexed.labels(collection, status)
+
+    def scan_ended(self, status: str, seconds: float) -> None:
+        self._yields["scans"] += 1
+        self._scans.labels(status).inc()
+        self._durations.labels(status).observe(seconds)
+
+    def records_scanned(self, collection: str, count: int) -> None:
+        self._yields["records"] += count
+        self._scanned.labels(collection).inc(count)
+
+    def records_indexed(self, collection: str, status: str, count: int) -> None:
+        self._indexed.labels(collection, status).inc(count)
+
+    def index_took(self, collection: str, seconds: float) -> None:
+        self._index_durations.labels(collection).observe(seconds)

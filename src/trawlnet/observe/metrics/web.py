@@ -1,0 +1,61 @@
+"""The figures of the web crawler: its frontier, its pages by type, and what became of links."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from trawlnet.observe.metrics import catalogue as names
+from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.families import alone, by_label
+
+OTHER = "other"  # A type that this config does not know: a spool of another program may name any.
+# What may become of a link; the counts of a linker have these names.
+LINK_FATES = (
+    "links_extracted",
+    "already_seen",
+    "too_deep",
+    "policy_denied",
+    "robots_denied",
+    "cap_exceeded",
+)
+
+
+class WebMeter(Collector):
+    def __init__(
+        self, metrics: Metrics, page_types: Iterable[str], links: Mapping[str, int]
+    ) -> None:
+        """`links` are the running counts by fate, read when somebody asks."""
+        self._metrics = metrics
+        self._links = links
+        self._types = frozenset(page_types)
+        self._pages: Counter[str] = Counter()
+        self._unchanged = 0
+        self._bytes = 0
+        metrics.yields |= {"pages": 0, "bytes": 0}
+        metrics.registry.register(self)
+
+    def stored(self, page_type: str, size: int) -> None:
+        """A page whose body is durable now."""
+        self._pages[page_type if page_type in self._types else OTHER] += 1
+        self._bytes += size
+        self._metrics.sink_bytes += size
+        self._metrics.yields["pages"] += 1
+        self._metrics.yields["bytes"] += size
+
+    def unchanged(self) -> None:
+        """A page of which the server said that it is as it was."""
+        self._unchanged += 1
+
+    def collect(self) -> Iterable[Metric]:
+        pages = {kind: self._pages[kind] for kind in sorted({*self._types, OTHER})}
+        yield by_label(names.WEB_PAGES, pages)
+        yield alone(names.WEB_BYTES, self._bytes)
+        yield alone(names.WEB_UNCHANGED, self._unchanged)
+        yield by_label(names.WEB_LINKS, {fate: self._links.get(fate, 0) for fate in LINK_FATES})
+        counts = self._metrics.counts()
+        frontier = {"open": counts.open, "scheduled": counts.scheduled, "known": counts.known}
+        yield by_label(names.WEB_FRONTIER, frontier)

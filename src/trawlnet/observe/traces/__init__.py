@@ -1,0 +1,1 @@
+"""The way of single tasks as OpenTelemetry spans."""

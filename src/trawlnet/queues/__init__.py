@@ -1,0 +1,1 @@
+"""Queues between processes: a spool in a directory, or RabbitMQ. A published message is durable."""

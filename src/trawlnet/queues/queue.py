@@ -1,0 +1,175 @@
+"""The queue contract: publish is durable on return, un-acked messages come again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from trawlnet.engine.task import Task
+from trawlnet.storage.errors import SinkError
+
+Message = Mapping[str, Any] | int  # One JSON object, or a bare number: an id and no more.
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    message_bytes: int = 16 * 1024 * 1024  # A message over this, encoded, is put aside.
+    backlog_bytes: int | None = None  # Publishing waits above this much un-acked; None: no bound.
+    when_full: str = ""  # What people can do about a publisher that waits.
+    poll: float = 0.2  # How often to look for what another process did.
+    # For a spool only.
+    segment_bytes: int = 64 * 1024 * 1024  # A segment this long gets a successor.
+    keep: bool = False  # Leave acked segments for other readers.
+    bookmark: Path | None = None  # Default: beside the segments.
+    # For RabbitMQ only.
+    patience: float = 60.0  # How long a lost connection is tried again before giving up.
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message in the hands of one consumer, until it is acked or put aside.
+
+    Settling a delivery whose consumer has ended, or whose connection broke, changes nothing:
+    the message comes again.
+    """
+
+    body: Any
+    place: str  # Where it came from, for a log line.
+    settle: Callable[[str | None], Awaitable[None]]
+
+    async def ack(self) -> None:
+        """The work is done and durable: forget the message."""
+        await self.settle(None)
+
+    async def put_aside(self, why: str) -> None:
+        """The message is bad: keep it among the poison, and go on with the others."""
+        await self.settle(why)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """Not acked yet: a spool knows bytes, a server knows messages."""
+
+    backlog_bytes: int | None
+    backlog_messages: int | None
+    poisoned: int  # Put aside since this queue was opened.
+
+
+class Queue(Protocol):
+    """At least once, in the order of publishing; a redelivered message may come out of order.
+
+    A message may come twice: after a crash between the work and its ack, or between a publish
+    and its confirmation. Consumers recognise it by its key.
+    """
+
+    async def publish(self, messages: Sequence[Message]) -> None:
+        """Durable on return. Waits while the un-acked backlog is over its bound."""
+
+    def consume(self, prefetch: int = 100, *, drain: bool = False) -> AsyncGenerator[Delivery]:
+        """Deliveries without end, at most `prefetch` of them unsettled; several consumers share
+        the messages. With `drain`, ends when the queue is empty and all of its own are settled.
+        Close it (`aclosing`): what it left unsettled then goes to others."""
+
+    async def counts(self) -> QueueCounts: ...
+
+    async def depth(self) -> int:
+        """Messages that nobody has acked; of a long spool about so many."""
+
+    async def close(self) -> None: ...
+
+
+class QueueSink:
+    """An engine Sink that publishes every item. Written twice, an item is published twice:
+    idempotence is the consumer's, by the key that `shape` puts into each message."""
+
+    def __init__(self, queue: Queue, shape: Callable[[Task, Any], Message]) -> None:
+        self._queue = queue
+        self._shape = shape
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        await self._queue.publish(
+            [self._shape(task, item) for task, items in batch for item in items]
+        )
+
+
+async def open_queue(where: str | Path, name: str, options: QueueOptions | None = None) -> Queue:
+    """A directory is a spool with its segments in `where/name`; `amqp://` is a RabbitMQ server."""
+    if not _NAME.fullmatch(name):
+        raise SinkError(f"queue name {name!r} is refused", "use letters, digits, - and _")
+    scheme = str(where).partition("://")[0] if "://" in str(where) else ""
+    # Imported here: both import this module, and RabbitMQ's client is an optional dependency.
+    if not scheme:
+        from trawlnet.queues.spool import Spool
+
+        return Spool(Path(where) / name, name, options or QueueOptions())
+    if scheme not in ("amqp", "amqps"):
+        raise SinkError(f"no queue speaks {scheme}://", "give a directory or an amqp:// URL")
+    try:
+        from trawlnet.queues.rabbitmq import RabbitQueue
+    except ImportError as error:
+        raise SinkError(
+            "RabbitMQ needs the package aio-pika", "pip install 'trawlnet[rabbitmq]'"
+        ) from error
+    return await RabbitQueue.connect(str(where), name, options or QueueOptions())
+
+
+def encode(message: Message) -> bytes:
+    """One line of JSON, without its newline."""
+    try:
+        return orjson.dumps(message)
+    except TypeError as refused:
+        return _encode_rare(message, refused)
+
+
+def _encode_rare(message: Message, refused: TypeError) -> bytes:
+    """Lone surrogates are legal in JSON, and remote servers do send them; orjson refuses them."""
+    try:
+        raw = _dump_plainly(message)
+        intact = _dump_plainly(decode_message(raw)) == raw
+    except (TypeError, ValueError):
+        intact = False
+    if not intact:
+        raise SinkError(f"a message cannot be written as JSON: {refused}") from refused
+    return raw
+
+
+def _dump_plainly(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """The object in one line; ValueError when there is none."""
+    value = decode_message(raw)
+    if isinstance(value, int):
+        raise ValueError("expected a JSON object, found int")
+    return value
+
+
+def decode_message(raw: bytes) -> dict[str, Any] | int:
+    """The object or the whole number in one line; ValueError when there is neither."""
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        value = _load_plainly(raw)
+    if isinstance(value, dict) or type(value) is int:
+        return value
+    raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+
+
+def _load_plainly(raw: bytes) -> Any:
+    try:
+        return json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")

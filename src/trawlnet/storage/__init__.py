@@ -1,0 +1,1 @@
+"""Durable bytes: files that survive a power cut, and objects in S3 or in a shared folder."""

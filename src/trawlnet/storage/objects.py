@@ -1,0 +1,102 @@
+"""Objects that many machines write: in S3, or in a folder of a file system that they share."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from trawlnet.engine.durable import fsync_path, make_directory
+from trawlnet.storage.files import disk_errors, write_all
+from trawlnet.storage.s3 import SCHEME, ObjectsError, S3Objects
+
+
+class Objects(Protocol):
+    """Blocking; names may have folders. Never overwritten: every name is used once."""
+
+    url: str
+
+    def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
+        """Durable when this returns, and never there in part."""
+
+    def get(self, name: str) -> bytes: ...
+
+    def read(self, name: str, size: int, offset: int) -> bytes:
+        """So many bytes from there on; the object must reach that far."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The objects directly in a folder, by name; an empty folder is the top."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Those that are there."""
+
+
+def open_objects(where: str, s3: Mapping[str, str]) -> Objects:
+    """`s3://BUCKET/PREFIX` or a folder; `s3` says how to reach the former."""
+    return S3Objects(where, s3) if where.startswith(SCHEME) else FolderObjects(Path(where))
+
+
+def check_archive(where: str, s3: Mapping[str, str]) -> None:
+    """Try once what a fleet will do there. Raises what stands in the way: later on a store that
+    does not answer is waited for, and a bucket that is missing or closed looks the same."""
+    objects = S3Objects(where, s3, _PROBE_SECONDS) if where.startswith(SCHEME) else None
+    tried = objects or FolderObjects(Path(where))
+    name = f"{_PROBE}{uuid.uuid4().hex}"
+    tried.put(name, _PROBE_TEXT)
+    if tried.get(name) != _PROBE_TEXT:
+        raise ObjectsError(
+            f"{tried.url}: what was written there reads otherwise", "name an archive of your own"
+        )
+    tried.sizes("")
+    tried.delete([name])
+
+
+_PROBE: Final = "trawlnet-probe-"  # Belongs to no archive: readers look for other names.
+_PROBE_TEXT: Final = b"written to see whether this archive can be written; may be deleted\n"
+_PROBE_SECONDS: Final = 10.0  # An address where nobody answers is told soon.
+
+
+class FolderObjects:
+    def __init__(self, folder: Path) -> None:
+        self.url = str(folder)
+        self._folder = folder
+        with disk_errors(f"opening {folder}"):
+            make_directory(folder)
+
+    def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
+        path = self._folder / name
+        # Several processes may write under one name in vain; each has a file of its own.
+        temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        with disk_errors(f"writing {path}"):
+            make_directory(path.parent)
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    write_all(fd, piece)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            temp.replace(path)
+            fsync_path(path.parent)
+
+    def get(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+    def read(self, name: str, size: int, offset: int) -> bytes:
+        with (self._folder / name).open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        place = self._folder / folder
+        if not place.is_dir():
+            return {}
+        files = [path for path in place.iterdir() if path.is_file() and path.name[0] != "."]
+        return {path.name: path.stat().st_size for path in files}
+
+    def delete(self, names: Iterable[str]) -> None:
+        with disk_errors(f"deleting from {self._folder}"):
+            for name in names:
+                (self._folder / name).unlink(missing_ok=True)

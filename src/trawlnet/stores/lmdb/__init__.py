@@ -1,0 +1,1 @@
+"""The embedded store: one LMDB environment in the workspace, for one process."""

@@ -1,0 +1,47 @@
+"""The open tasks of an LMDB store in a few numbers, read beside the crawl that works on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+
+from trawlnet.stores.errors import StoreError
+from trawlnet.stores.lmdb.rows import order_of
+from trawlnet.stores.lmdb.tables import decode_lane
+
+_TABLES = 16
+_MOST = 1_000_000  # Tasks looked at: a look must not hold up the reuse of pages for long.
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    by_rank: Counter[int]  # Tasks that were never put off.
+    by_lane: Counter[str]  # All open tasks.
+    is_whole: bool  # False where there were more than anybody waits for.
+
+
+def read_frontier(path: Path, rank_of: Callable[[float], int]) -> Frontier:
+    """`rank_of` makes a rank of a score. Changes nothing. Raises StoreError."""
+    by_rank: Counter[int] = Counter()
+    by_lane: Counter[str] = Counter()
+    if not (path / "data.mdb").exists():
+        return Frontier(by_rank, by_lane, True)
+    try:
+        with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
+            ready = environment.open_db(b"ready", create=False)
+            lanes = environment.open_db(b"lanes", create=False)
+            with environment.begin() as txn:
+                for seen, position in enumerate(txn.cursor(db=ready).iternext(values=False)):
+                    if seen == _MOST:
+                        break
+                    by_rank[rank_of(order_of(position))] += 1
+                for _, packed in txn.cursor(db=lanes):
+                    if (record := decode_lane(packed)).open:
+                        by_lane[record.name] += record.open
+    except lmdb.Error as error:
+        raise StoreError(f"cannot look into {path}: {error}", "try again in a while") from error
+    return Frontier(by_rank, by_lane, sum(by_rank.values()) < _MOST)

@@ -1,0 +1,123 @@
+"""A notebook of LMDB tables for what can be worked out again: quick looks, and no only copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import lmdb
+
+from trawlnet.engine.durable import make_directory
+from trawlnet.stores.errors import StoreError
+
+KEY_MAX: Final = 511  # Bytes of a key.
+_MAP_BYTES: Final = 64 << 30  # Address space, not disk: 600 million short notes.
+_TABLES: Final = 8
+_UNREADABLE: Final = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.VersionMismatchError,
+    lmdb.PanicError,
+)
+
+
+class Notes:
+    """Transactions are for one thread each; several threads may have some."""
+
+    def __init__(self, environment: Any) -> None:
+        self._environment = environment
+
+    def table(self, name: str) -> Any:
+        with _in_words():
+            return self._environment.open_db(name.encode())
+
+    @contextmanager
+    def reading(self, table: Any) -> Iterator[Any]:
+        with _in_words(), self._environment.begin(db=table) as txn:
+            yield txn
+
+    @contextmanager
+    def writing(self, table: Any) -> Iterator[Any]:
+        """Durable when the block has ended."""
+        with _in_words(), self._environment.begin(db=table, write=True) as txn:
+            yield txn
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+def open_notes(path: Path) -> Notes:
+    """What cannot be read is begun anew."""
+    make_directory(path)
+    try:
+        return Notes(_open(path))
+    except _UNREADABLE:
+        for file in path.glob("*.mdb"):
+            file.unlink()
+    with _in_words():
+        return Notes(_open(path))
+
+
+def count_notes(path: Path, table: str) -> int:
+    """How many there are, without making a notebook where there is none."""
+    if not (path / "data.mdb").exists():
+        return 0
+    try:
+        with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
+            found = environment.open_db(table.encode(), create=False)
+            with environment.begin() as txn:
+                return int(txn.stat(found)["entries"])
+    except lmdb.Error:
+        return 0
+
+
+def note_values(path: Path, table: str) -> Iterator[bytes]:
+    """Everything that a table holds, without making a notebook where there is none."""
+    for _, value in notes_in(path, table):
+        yield value
+
+
+def notes_in(path: Path, table: str) -> Iterator[tuple[bytes, bytes]]:
+    """The same, with the keys."""
+    with _looking(path, table) as txn:
+        if txn is not None:
+            yield from txn.cursor()
+
+
+def known_notes(path: Path, table: str, keys: Iterable[bytes]) -> set[bytes]:
+    """Which of the keys are there."""
+    with _looking(path, table) as txn:
+        return set() if txn is None else {key for key in keys if txn.get(key) is not None}
+
+
+@contextmanager
+def _looking(path: Path, table: str) -> Iterator[Any]:
+    """A reading transaction; None where there is no notebook, or one older than the table."""
+    if not (path / "data.mdb").exists():
+        yield None
+        return
+    with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
+        try:
+            found = environment.open_db(table.encode(), create=False)
+        except lmdb.NotFoundError:
+            yield None
+            return
+        with environment.begin(db=found) as txn:
+            yield txn
+
+
+def _open(path: Path) -> Any:
+    return lmdb.open(str(path), map_size=_MAP_BYTES, max_dbs=_TABLES, max_readers=64)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    try:
+        yield
+    except lmdb.Error as error:
+        raise StoreError(
+            f"the notes of the crawl cannot be read or written: {error}",
+            "free some space and start again: notes can be lost, they are made anew",
+        ) from error

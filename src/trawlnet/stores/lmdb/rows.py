@@ -1,0 +1,157 @@
+"""How the LMDB store writes keys, places in queues and rows as bytes."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from trawlnet.engine.outcome import Reason, Receipt
+from trawlnet.engine.ports import Failure
+from trawlnet.engine.task import Task
+from trawlnet.stores.packing import clean_detail, pack_payload, text_bytes
+
+DIGEST_BYTES: Final = 16
+LANE_BYTES: Final = 4
+SEQ_BYTES: Final = 8
+
+
+class State(IntEnum):
+    """What the table `rows` says of a key; the numbers are on disk."""
+
+    SETTLED = 0
+    READY = 1  # Open, never put off: in the queue `ready`, by score.
+    LATER = 2  # Open, put off: in the queue `later`, by due time.
+    SCHEDULED = 3  # Succeeded, to be visited again: in the queue `later` too.
+
+
+SETTLED_ENTRY: Final = bytes([State.SETTLED])
+
+
+class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A task as it lies in a queue or among the failures."""
+
+    key: str
+    lane: str
+    payload: Any
+    due: float
+    score: float
+    attempt: int
+    waits: int
+    detail: str = ""  # Of the last try.
+    at: float = 0.0
+
+    def task(self) -> Task:
+        return Task(
+            self.key, self.lane, self.payload, self.due, self.score, self.attempt, self.waits
+        )
+
+    def failure(self, reason: Reason) -> Failure:
+        return Failure(self.key, self.lane, reason, self.detail, self.attempt, self.at)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Row)
+
+
+def digest(key: str) -> bytes:
+    """What stands for a key or a lane name of any length; LMDB takes 511 bytes at most."""
+    try:
+        return blake2b(key.encode(), digest_size=DIGEST_BYTES).digest()
+    except UnicodeEncodeError:
+        return blake2b(text_bytes(key), digest_size=DIGEST_BYTES).digest()
+
+
+def pack_row(task: Task, receipt: Receipt[object] | None = None) -> bytes:
+    """A task as bytes, with what is remembered of its last try."""
+    text_bytes(task.lane)
+    return _encoder.encode(
+        Row(
+            task.key,
+            task.lane,
+            msgspec.Raw(pack_payload(task)),
+            float(task.due),
+            float(task.score),
+            task.attempt,
+            task.waits,
+            "" if receipt is None else clean_detail(receipt.detail),
+            0.0 if receipt is None else float(receipt.at),
+        )
+    )
+
+
+def repack_row(row: Row, **changes: Any) -> bytes:
+    return _encoder.encode(msgspec.structs.replace(row, **changes))
+
+
+def unpack_row(packed: bytes) -> Row:
+    return _decoder.decode(packed)
+
+
+class Place(NamedTuple):
+    """Where a pending key lies: its entry in `rows`, and its position in a queue."""
+
+    state: State
+    lane: bytes  # The lane's number, as the prefix of its positions.
+    seq: bytes  # Order of arrival; a key keeps it for life.
+    score: float
+    position: bytes
+
+    @classmethod
+    def of(cls, state: State, lane: bytes, seq: bytes, task: Task | Row) -> Place:
+        order = task.score if state is State.READY else task.due
+        return cls(state, lane, seq, task.score, lane + ordered(order) + seq)
+
+    @classmethod
+    def parse(cls, entry: bytes) -> Place:
+        (score,) = _DOUBLE.unpack_from(entry, _SCORE_AT)
+        position = entry[1:_SCORE_AT]
+        return cls(State(entry[0]), position[:LANE_BYTES], position[-SEQ_BYTES:], score, position)
+
+    def entry(self) -> bytes:
+        return bytes([self.state]) + self.position + _DOUBLE.pack(self.score)
+
+
+def ordered(number: float) -> bytes:
+    """Eight bytes that sort as the numbers do."""
+    # Adding zero turns -0.0 into 0.0: equal numbers must be equal bytes.
+    (bits,) = _WORD.unpack(_DOUBLE.pack(number + 0.0))
+    return _WORD.pack(bits ^ _ALL_BITS if bits & _SIGN_BIT else bits | _SIGN_BIT)
+
+
+def number_of(eight: bytes) -> float:
+    """The number that `ordered` made these bytes of."""
+    (bits,) = _WORD.unpack(eight)
+    bits = bits ^ _SIGN_BIT if bits & _SIGN_BIT else bits ^ _ALL_BITS
+    return float(_DOUBLE.unpack(_WORD.pack(bits))[0])
+
+
+def seq_bytes(seq: int) -> bytes:
+    return _WORD.pack(seq)
+
+
+def order_of(position: bytes) -> float:
+    """What a position is sorted by: a score in the queue `ready`, a due time in `later`."""
+    return number_of(position[LANE_BYTES:-SEQ_BYTES])
+
+
+def failed_key(reason: Reason, key_digest: bytes) -> bytes:
+    return failed_prefix(reason) + key_digest
+
+
+def failed_prefix(reason: Reason | None) -> bytes:
+    return b"" if reason is None else reason.value.encode() + b"\0"
+
+
+def failed_reason(key: bytes) -> Reason:
+    return Reason(key[: -DIGEST_BYTES - 1].decode())
+
+
+_DOUBLE: Final = struct.Struct(">d")
+_WORD: Final = struct.Struct(">Q")
+_SIGN_BIT: Final = 1 << 63
+_ALL_BITS: Final = (1 << 64) - 1
+_SCORE_AT: Final = 1 + LANE_BYTES + 8 + SEQ_BYTES

@@ -1,0 +1,73 @@
+"""Which store a word in the configuration means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trawlnet.engine.ports import Store
+from trawlnet.stores.errors import StoreError
+from trawlnet.stores.fence import Fence
+from trawlnet.stores.lmdb.store import LmdbStore
+from trawlnet.stores.memory import MemoryStore
+from trawlnet.stores.tally import Tally
+
+if TYPE_CHECKING:
+    from trawlnet.stores.redis.work.store import RedisStore
+
+_REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://")
+
+
+async def open_store(
+    where: str | Path,
+    *,
+    remember_done: bool = True,
+    owner: str | None = None,
+    prefix: str = "crawler:",
+    fence: Fence | None = None,
+    begin: bool = True,
+) -> Store[Tally]:
+    """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
+    `fence` are Redis's. Without `begin` a folder that is not there is an empty store: to look at
+    a crawl that never began must not begin one."""
+    place = str(where)
+    if place == "memory:":
+        return MemoryStore(remember_done)
+    if place.startswith(_REDIS_SCHEMES):
+        return await _open_redis(place, remember_done, owner, prefix, fence)
+    if "://" in place:
+        raise StoreError(
+            f"no store is kept at {place.partition('://')[0]}:// addresses",
+            "give a folder, or redis://host:port/number",
+        )
+    if not begin and not _has_begun(Path(where)):
+        return MemoryStore(remember_done)
+    return await LmdbStore.open(Path(where), remember_done=remember_done)
+
+
+def _has_begun(folder: Path) -> bool:
+    return folder.exists()
+
+
+async def erase_store(url: str, *, prefix: str = "crawler:") -> None:
+    """Forget a crawl that a server remembers; a folder is the caller's to delete."""
+    store = await _open_redis(url, True, None, prefix)
+    try:
+        await store.erase()
+    finally:
+        await store.close()
+
+
+async def _open_redis(
+    url: str, remember_done: bool, owner: str | None, prefix: str, fence: Fence | None = None
+) -> RedisStore:
+    try:
+        from trawlnet.stores.redis.work.store import RedisStore
+    except ImportError as error:
+        raise StoreError(
+            "a Redis store needs the Redis client, which is not installed",
+            "pip install 'trawlnet[redis]'",
+        ) from error
+    return await RedisStore.open(
+        url, owner=owner, prefix=prefix, remember_done=remember_done, fence=fence
+    )

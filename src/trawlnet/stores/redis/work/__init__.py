@@ -1,0 +1,1 @@
+"""Tasks, leases and receipts in Redis, each script beside the module that calls it."""

@@ -1,0 +1,1 @@
+"""ClickHouse, inside this process or on a server, and what is kept there."""

@@ -1,0 +1,1 @@
+"""Processed instances of the ids crawler as rows."""

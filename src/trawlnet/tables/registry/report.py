@@ -1,0 +1,58 @@
+"""The registry and what scans have found, in figures; only read, so that scans go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import PdsRow
+from trawlnet.tables.registry.stats import Stats
+from trawlnet.tables.relational.database import Relational, is_there, named, open_relational
+
+_LARGEST = 25
+_COLLECTIONS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryFigures:
+    stats: Stats
+    largest: Sequence[PdsRow]
+    records: Mapping[str, int]  # Live ones by collection.
+
+
+async def registry_figures(where: Path | str, now: float) -> RegistryFigures | None:
+    """None where there is no registry."""
+    if not is_there(where):
+        return None
+    db = await open_relational(where, readonly=True)
+    try:
+        registry = Registry(db)
+        return RegistryFigures(
+            await registry.stats(now), await registry.largest(_LARGEST), await held_records(db)
+        )
+    finally:
+        await db.close()
+
+
+async def account_counts(where: Path | str) -> Sequence[tuple[str, int | None]] | None:
+    """Every PDS with its accounts, None if they were never counted; None without a registry."""
+    if not is_there(where):
+        return None
+    db = await open_relational(where, readonly=True)
+    try:
+        rows = await db.rows(named("registry", "account_counts", db.dialect))
+        return [(str(url), accounts) for url, accounts in rows]
+    finally:
+        await db.close()
+
+
+async def held_records(db: Relational) -> Mapping[str, int]:
+    """Live records by collection; none before the first scan, which makes the tables."""
+    ((version,),) = await db.rows(named("versions", "current", db.dialect), {"folder": "scanned"})
+    if not version:
+        return {}
+    held = named("scanned", "held_everywhere", db.dialect)
+    rows = await db.rows(held, {"most": _COLLECTIONS})
+    return {str(collection): int(records) for collection, records, _ in rows}

@@ -1,0 +1,1 @@
+"""A relational database: SQLite in the workspace, or PostgreSQL."""

@@ -1,0 +1,1 @@
+"""What PDS scans have found, and how far each scan has come."""

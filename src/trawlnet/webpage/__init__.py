@@ -1,0 +1,1 @@
+"""A web page as bytes and values: URL, links, words, charset, robots.txt, sitemaps. Pure."""
