@@ -22,7 +22,7 @@ from pathlib import Path
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from trawlnet.captures.capture import Capture, Link
+from trawlnet.captures.capture import Capture, CapturedLink
 from trawlnet.captures.files import CaptureFiles, CaptureOptions
 from trawlnet.engine.task import Task
 
@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[[str], CaptureOptions]] = {
 
 def pages(count: int) -> list[Capture]:
     dice = random.Random(1)
-    links = [Link(f"http://127.0.0.1:8080/{n}.html", f"page number {n}") for n in range(30)]
+    links = [CapturedLink(f"http://127.0.0.1:8080/{n}.html", f"page number {n}") for n in range(30)]
     return [
         Capture(
             1_700_000_000.0 + n / 1000,

@@ -46,7 +46,7 @@ from servers import redis_server
 from trawlnet.crawlers.repos.accounts.expected import expected
 from trawlnet.engine.partition import bucket_of
 from trawlnet.fleet.balance import balanced
-from trawlnet.fleet.plan import Assumptions, Host, forecast
+from trawlnet.fleet.plan import Assumptions, HostSize, forecast
 from trawlnet.fleet.ray import RayRuntime
 from trawlnet.fleet.supervise import Seen
 from trawlnet.net.lane import lane_of
@@ -138,7 +138,7 @@ class Bench:
         for lane, count in tasks.items():
             loads[bucket_of(lane)] += count
         given = Assumptions(RATE, RATE, RATE, 4, self.asked.workers, self.asked.latency)
-        hosts = [Host(lane, count) for lane, count in tasks.items()]
+        hosts = [HostSize(lane, count) for lane, count in tasks.items()]
         moved = balanced(loads, shards, ()) if even else ()
         return forecast(hosts, shards, given, moved).seconds
 

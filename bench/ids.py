@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 import orjson
 
-from trawlnet.sim.ids.bodies import Report, pgcr
+from trawlnet.sim.ids.bodies import SimReport, pgcr
 
 FIRST = 15_000_000_000
 RATE = 50.0  # Ids a second at which the backlog came to be.
@@ -72,7 +72,7 @@ def response(status: bytes, body: bytes) -> bytes:
 
 def report_of(raid: bool) -> bytes:
     """A report of about 2 KB, with places for the id and the time."""
-    value = orjson.loads(pgcr(Report(next(_seeds(raid)), FIRST, 1.7e9, raid)))
+    value = orjson.loads(pgcr(SimReport(next(_seeds(raid)), FIRST, 1.7e9, raid)))
     value["Response"]["period"] = "PERIOD"
     return orjson.dumps(value)
 
@@ -80,7 +80,7 @@ def report_of(raid: bool) -> bytes:
 def _seeds(raid: bool) -> Any:
     """One player: two kilobytes."""
     for seed in range(1000):
-        entries = orjson.loads(pgcr(Report(seed, FIRST, 1.7e9, raid)))["Response"]["entries"]
+        entries = orjson.loads(pgcr(SimReport(seed, FIRST, 1.7e9, raid)))["Response"]["entries"]
         if len(entries) == 1:
             yield seed
 

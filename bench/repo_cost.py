@@ -24,8 +24,8 @@ from made_repos import DID, SOME_CID, make_car, make_record
 from trawlnet.atproto.dagcbor import link
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.visiting.packing import (
-    Reading,
-    Refused,
+    CarReading,
+    PackRefused,
     RepoBlock,
     Whose,
     most_room,
@@ -118,12 +118,12 @@ def cost(car: bytes) -> tuple[float, str]:
     taken = []
     for _ in range(2):
         begun = time.process_time()
-        made = read_car(Reading(car, WHOSE, RECIPE, most_room(car, RECIPE)))
+        made = read_car(CarReading(car, WHOSE, RECIPE, most_room(car, RECIPE)))
         taken.append(time.process_time() - begun)
     match made:
         case RepoBlock(records=records):
             fate = f"{records} records"
-        case Refused(reason=reason):
+        case PackRefused(reason=reason):
             fate = str(reason)
         case _:
             fate = "doubted"

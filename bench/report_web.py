@@ -21,7 +21,7 @@ from pathlib import Path
 
 import orjson
 
-from trawlnet.captures.capture import Link
+from trawlnet.captures.capture import CapturedLink
 from trawlnet.captures.files import LOG
 from trawlnet.captures.line import CaptureLine, pack
 from trawlnet.captures.log import SEGMENT_BYTES, files_of
@@ -75,7 +75,7 @@ def make_line(number: int, captures: int, dice: random.Random) -> CaptureLine:
         content_bytes=dice.randrange(200, 90_000),
         stored_path="store/html/aa/bb/page.html",
         fetch_latency_ms=12.5,
-        links=[Link(to, "words", "words around a link") for to in targets],
+        links=[CapturedLink(to, "words", "words around a link") for to in targets],
     )
 
 

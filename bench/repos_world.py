@@ -20,7 +20,7 @@ from pathlib import Path
 
 from repo_block import BASE32, made_record
 from repo_block_peer import CRAWLED_AT_US
-from trawlnet.atproto.car import Block, car_frame, car_header
+from trawlnet.atproto.car import CarBlock, car_frame, car_header
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.commit import Commit
 from trawlnet.atproto.dagcbor import encode
@@ -106,7 +106,7 @@ def _tree(rng: random.Random, size: int) -> tuple[Cid, bytes]:
         collection, value = made_record(rng, n)
         records.append((f"{collection}/{tid(CRAWLED_AT_US - n * 977_131)}".encode(), encode(value)))
     records.sort()
-    blocks = [Block(cid_of(data), data) for _, data in records]
+    blocks = [CarBlock(cid_of(data), data) for _, data in records]
     keyed = [(key, block.cid) for (key, _), block in zip(records, blocks, strict=True)]
     tree = build_tree(keyed)
     every = list(dict([*blocks, *tree.nodes]).items())

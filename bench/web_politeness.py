@@ -22,13 +22,13 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
-from trawlnet.crawlers.web.build import Order, open_crawl
+from trawlnet.crawlers.web.build import RunRequest, open_crawl
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.serve import Call, bind_hosts, loopback_hosts, serve
 
 LATENCY = 0.05  # Seconds.
@@ -60,8 +60,8 @@ async def crawl_hosts(folder: Path, hosts: int, port: int) -> None:
         }
     )
     clock = SystemClock()
-    order = Order("bench", tuple(f"http://{name}:{port}/" for name in names))
-    opened = open_crawl(config, folder / "site", clock, Metrics("web", clock), order)
+    order = RunRequest("bench", tuple(f"http://{name}:{port}/" for name in names))
+    opened = open_crawl(config, folder / "site", clock, CrawlMetrics("web", clock), order)
     async with opened as parts:
         await crawl(parts, engine_limits(config), Control(config.limits.global_concurrency))
 

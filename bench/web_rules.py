@@ -25,7 +25,7 @@ from trawlnet.webpage.html import LinkChoice, read_page
 from trawlnet.webpage.robots import parse_robots
 from trawlnet.webpage.simhash import simhash
 from trawlnet.webpage.sitemap import read_sitemap
-from trawlnet.webpage.url import Keys, resolve
+from trawlnet.webpage.url import UrlKeys, resolve
 
 ROUNDS = 5
 LINKS = 30
@@ -60,7 +60,7 @@ def page(links: list[str]) -> bytes:
 
 
 def url_ways(links: list[str]) -> dict[str, Way]:
-    keys = Keys()
+    keys = UrlKeys()
     ways: dict[str, Way] = {
         "ours: join": lambda: resolve(BASE, links),
         "ours: join + key": lambda: keys.keys(u for u in resolve(BASE, links) if u),
@@ -77,7 +77,7 @@ def url_ways(links: list[str]) -> dict[str, Way]:
 
 
 def page_ways(body: bytes) -> dict[str, Way]:
-    choice, bare, keys = LinkChoice(agent=AGENT), LinkChoice(words=False), Keys()
+    choice, bare, keys = LinkChoice(agent=AGENT), LinkChoice(words=False), UrlKeys()
     kind = "text/html; charset=utf-8"
 
     def ours() -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trawlnet.observe.alerts.rules import FAILURES
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.catalogue import CATALOGUE, Kind, Listed, Owner, Unit
+from trawlnet.observe.metrics.catalogue import CATALOGUE, Owner, Series, SeriesKind, Unit
 from trawlnet.observe.metrics.ids import STATUSES
 
 FAILED = "|".join(sorted(FAILURES))
@@ -98,7 +98,7 @@ def _shared(owner: Owner | None) -> Iterator[Panel]:
             yield _panel(one, owner)
 
 
-def _panel(one: Listed, crawler: Owner | None) -> Panel:
+def _panel(one: Series, crawler: Owner | None) -> Panel:
     """A series of every crawler is shown for the board's; one of its own has no such label."""
     matchers, labels = [], [label for label in one.labels if label != "crawler"]
     if one.owner is Owner.EVERY:
@@ -106,19 +106,19 @@ def _panel(one: Listed, crawler: Owner | None) -> Panel:
         labels = labels if crawler else ["crawler", *labels]
     title = one.text.rstrip(".")
     source = f"{one.text} ({one.exposed})"
-    if one.kind is Kind.HISTOGRAM:
+    if one.kind is SeriesKind.HISTOGRAM:
         queries = tuple(_quantile(one, q, matchers) for q in _QUANTILES.get(one.name, (0.5, 0.95)))
         return Panel(title, source, _UNITS[one.unit], queries)
     legend = " ".join(f"{{{{{label}}}}}" for label in labels) or title
     series = one.exposed + chosen(*matchers)
-    if one.kind is Kind.GAUGE:
+    if one.kind is SeriesKind.GAUGE:
         expr = f"{_over(one, labels)} ({series})"
         return Panel(title, source, _UNITS[one.unit], (Query(expr, legend),))
     expr = f"{_over(one, labels)} (rate({series}{RATE}))"
     return Panel(f"{title}, a second", source, _RATES[one.unit], (Query(expr, legend),))
 
 
-def _over(one: Listed, labels: list[str]) -> str:
+def _over(one: Series, labels: list[str]) -> str:
     """Positions and disks are not added up over instances."""
     if one.name in _NOT_ADDED:
         return f"max by ({', '.join(['instance', *labels])})"
@@ -138,7 +138,7 @@ _UNITS = {Unit.SECONDS: "s", Unit.MILLISECONDS: "ms", Unit.BYTES: "bytes", Unit.
 _RATES = {Unit.SECONDS: "short", Unit.MILLISECONDS: "short", Unit.BYTES: "Bps", Unit.COUNT: "cps"}
 
 
-def _quantile(one: Listed, quantile: float, matchers: list[str]) -> Query:
+def _quantile(one: Series, quantile: float, matchers: list[str]) -> Query:
     rate = f"sum by (le) (rate({one.name}_bucket{chosen(*matchers)}{RATE}))"
     return Query(f"histogram_quantile({quantile:g}, {rate})", f"p{quantile * 100:g}")
 

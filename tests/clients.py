@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hostile_server import HostileServer, Script, hostile
 from trawlnet.net.agent import user_agent
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
@@ -54,7 +54,7 @@ def visit(
     script: Script,
     act: Callable[[Visit], Awaitable[T]],
     *,
-    limits: Limits | None = None,
+    limits: RequestLimits | None = None,
     guard: Guard | None = None,
     new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     **options: Any,
@@ -66,7 +66,7 @@ def visit(
         async with hostile(script) as server:
             turns = CountedTurns()
             policy = guard or Guard(exempt=frozenset({("127.0.0.1", server.port)}))
-            bounds = limits or Limits(total=30.0)  # Only a test that fails waits that long.
+            bounds = limits or RequestLimits(total=30.0)  # Only a test that fails waits that long.
             http = Http(turns, SystemClock(), AGENT, guard=policy, limits=bounds, **options)
             async with http:
                 result = await act(Visit(http, server, turns))

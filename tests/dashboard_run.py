@@ -20,7 +20,7 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.observe.history import History
 from trawlnet.observe.lane_table import LaneRow
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.web.world import World, serve_web
+from trawlnet.sim.web.world import WebWorld, serve_web
 
 HOSTILE = "<script>alert(1)</script>.example"
 # Every request is refused, and told to come back long after the test.
@@ -129,10 +129,10 @@ def many_lanes(count: int) -> list[LaneRow]:
 
 
 @contextmanager
-def small_web(folder: Path, hosts: int = 4, pages: int = 400) -> Iterator[World]:
+def small_web(folder: Path, hosts: int = 4, pages: int = 400) -> Iterator[WebWorld]:
     """Healthy hosts, and one that always says to come back later; in a thread of its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    ready: Future[World] = Future()
+    ready: Future[WebWorld] = Future()
     over = threading.Event()
 
     async def serve() -> None:
@@ -159,7 +159,9 @@ def small_web(folder: Path, hosts: int = 4, pages: int = 400) -> Iterator[World]
         thread.join(PATIENCE)
 
 
-def crawl_of(world: World, workspace: Path, *more: object, rate: float = 5) -> tuple[object, ...]:
+def crawl_of(
+    world: WebWorld, workspace: Path, *more: object, rate: float = 5
+) -> tuple[object, ...]:
     site = world.site
     seeds = [f"http://{host}:{site.port}/" for host in site.hosts]
     scope = ",".join(site.hosts)

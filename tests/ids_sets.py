@@ -17,12 +17,12 @@ from clickhouse_front import ClickHouse, clickhouse_front
 from made_reports import KINGS_FALL, entry, report
 from servers import PostgresServer, RabbitServer, postgres_server, rabbitmq_server
 from trawlnet.crawlers.ids.pgcr.processor import process, store_message
-from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, Tally
+from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts
 from trawlnet.net.clock import SystemClock
 from trawlnet.queues.queue import Message, Queue, QueueOptions, open_queue
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.ports import Query
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.instances.instance import Instance
 from trawlnet.tables.instances.instances import opened_instances
 from trawlnet.tables.relational.database import Relational, Statement
@@ -44,10 +44,10 @@ class StoreSet:
     name: str = "instance_store"
 
     @property
-    def raw(self) -> Path | Server:
+    def raw(self) -> Path | ClickHouseServer:
         if self.tables:
             return Path(self.tables)
-        return Server(self.address, password=self.password, database=self.database)
+        return ClickHouseServer(self.address, password=self.password, database=self.database)
 
     @property
     def instances(self) -> Path | str:
@@ -72,7 +72,7 @@ class StoreSet:
         async with self.opened_queue() as queue:
             await queue.publish(messages)
 
-    async def drain(self, limits: StoreLimits | None = None) -> Tally:
+    async def drain(self, limits: StoreLimits | None = None) -> StoringCounts:
         async with (
             opened_instances(self.instances) as db,
             opened(self.raw) as tables,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of
-from trawlnet.crawlers.ids.model import Mark
-from trawlnet.sim.ids import Cap, Embargo, Gap, Span, State, Traffic
+from trawlnet.crawlers.ids.model import LedgerMark
+from trawlnet.sim.ids import Cap, CounterLeap, IdState, SimEmbargo, TimeSpan, Traffic
 from trawlnet.stores.lmdb.spans import SpanFile
 
 FIRST = 15_000_000_000
@@ -28,11 +28,11 @@ TROUBLE = Traffic(
     old_share=0.01,
     raid_share=0.3,
     blemish_share=0.02,
-    gaps=(Gap(8.5, 3000),),
-    stalls=(Span(10.0, 11.0),),
-    outages=(Span(12.0, 13.0),),
-    caps=(Cap(Span(14.0, 17.0), 80.0),),
-    embargoes=(Embargo(Span(2.0, 4.0), 18.0),),
+    gaps=(CounterLeap(8.5, 3000),),
+    stalls=(TimeSpan(10.0, 11.0),),
+    outages=(TimeSpan(12.0, 13.0),),
+    caps=(Cap(TimeSpan(14.0, 17.0), 80.0),),
+    embargoes=(SimEmbargo(TimeSpan(2.0, 4.0), 18.0),),
 )
 
 
@@ -47,7 +47,7 @@ def published(folder: Path, queue: str = "instance_store") -> list[int]:
     return ids
 
 
-def marks(folder: Path) -> dict[int, Mark]:
+def marks(folder: Path) -> dict[int, LedgerMark]:
     """Every id of the ledger with its mark."""
     file = SpanFile(folder / "state" / "ids" / "ledger", readonly=True)
     try:
@@ -67,16 +67,16 @@ def wrongs(traffic: Traffic, folder: Path, until: float) -> dict[str, list[int]]
     for number in range(FIRST, traffic.head(until) + 1):
         mark = known.get(number)
         match traffic.state(number, until + 60.0):
-            case State.VISIBLE if mark is Mark.EMBARGOED:
+            case IdState.VISIBLE if mark is LedgerMark.EMBARGOED:
                 pass  # The ledger has it, and it is looked at again now and then.
-            case State.VISIBLE:
+            case IdState.VISIBLE:
                 if traffic.is_raid(number) and not stored[number]:
                     found["lost"].append(number)
-                if mark is not Mark.DONE:
+                if mark is not LedgerMark.DONE:
                     found["unsettled"].append(number)
-            case State.GAP | State.HOLE:
+            case IdState.GAP | IdState.HOLE:
                 # Without a mark it is pending: a gap is believed only when nothing came late.
-                if mark is Mark.DONE or stored[number]:
+                if mark is LedgerMark.DONE or stored[number]:
                     found["claimed"].append(number)
     return {word: numbers for word, numbers in found.items() if numbers}
 

@@ -10,8 +10,15 @@ from trawlnet.observe.dashboard import page, parts
 from trawlnet.observe.dashboard.app import style_sheet
 from trawlnet.observe.dashboard.charts import pictures
 from trawlnet.observe.dashboard.events import Face, Question
-from trawlnet.observe.dashboard.lanes import Wish, choose
-from trawlnet.observe.dashboard.place import Deed, Draw, Exhibit, Look, Standing, Told
+from trawlnet.observe.dashboard.lanes import LaneQuery, choose
+from trawlnet.observe.dashboard.place import (
+    CrawlCondition,
+    CrawlerFacts,
+    CrawlView,
+    Deed,
+    Draw,
+    Exhibit,
+)
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneRow, LaneTable
 from trawlnet.observe.reports import chart
@@ -77,9 +84,11 @@ def any_name(rng: random.Random) -> str:
 
 def dashboard_page(rng: random.Random) -> str:
     look = _look(rng)
-    question = Question("repos", Wish(), rng.choice(("hour", "day", "season")))
+    question = Question("repos", LaneQuery(), rng.choice(("hour", "day", "season")))
     chosen = choose(look.lanes.rows, question.wish)
-    told = Told({"total_crawled": any_number(rng), "directory": any_name(rng)}, _exhibits(rng))
+    told = CrawlerFacts(
+        {"total_crawled": any_number(rng), "directory": any_name(rng)}, _exhibits(rng)
+    )
     made = {
         "standing": parts.standing(look),
         "fresh": parts.freshness(look),
@@ -103,14 +112,14 @@ def dashboard_page(rng: random.Random) -> str:
 def report_page(rng: random.Random) -> str:
     rows = [(any_name(rng), float(any_number(rng))) for _ in range(9)]
     days = [(f"2026-{n // 28 + 1:02}-{n % 28 + 1:02}", float(any_number(rng))) for n in range(90)]
-    records = chart.Column("records", "a day")
+    records = chart.ExtraColumn("records", "a day")
     return render(
         Report(
             "What came home",
             "Read from /srv/net/archive.",
             [Tile(" ".join(rng.choices(_WORDS, k=2)), f"{any_number(rng):,}") for _ in range(7)],
             [
-                chart.bars("By collection", rows, chart.Column("records"), first="collection"),
+                chart.bars("By collection", rows, chart.ExtraColumn("records"), first="collection"),
                 chart.columns("By day", days, records, first="day"),
                 chart.lines("Over time", [day for day, _ in days], {"a": [n for _, n in days]}, ""),
             ],
@@ -124,7 +133,7 @@ def saved(folder: Path, html: str) -> str:
     return path.as_uri()
 
 
-def _look(rng: random.Random) -> Look:
+def _look(rng: random.Random) -> CrawlView:
     words = rng.sample(list(Reason), 8)
     counts = {
         **{key: any_number(rng) for key in ("known", "open", "leased", "waiting", "scheduled")},
@@ -140,10 +149,12 @@ def _look(rng: random.Random) -> Look:
         "with_chive_records": any_number(rng),
     }
     rows = [_lane(rng) for _ in range(30)]
-    return Look(
+    return CrawlView(
         crawler="repos",
         now=NOW,
-        standing=rng.choice((Standing.RUNNING, Standing.PAUSED, Standing.CUT_SHORT)),
+        standing=rng.choice(
+            (CrawlCondition.RUNNING, CrawlCondition.PAUSED, CrawlCondition.CUT_SHORT)
+        ),
         who=f"pid {any_number(rng)}",
         as_of=NOW - 1.0,
         counts=counts,

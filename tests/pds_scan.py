@@ -26,7 +26,7 @@ from trawlnet.sim.habits import DEFAULT_TEMPER, Temper
 from trawlnet.sim.pds import PdsWorld, SimPds, SimRepo, serve_pdses
 from trawlnet.sim.pds.model import about_eprint, eprint
 from trawlnet.sim.serve import loopback_hosts
-from trawlnet.tables.registry.registry import Registry, Source, Terms, migrate_registry
+from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, migrate_registry
 from trawlnet.tables.relational.database import Relational, Statement, open_relational
 from trawlnet.tables.scanned.rows import ScanKey
 from trawlnet.tables.scanned.scanned import Scanned
@@ -141,7 +141,7 @@ async def bench_for(
 async def claim(db: Relational, url: str) -> None:
     """Scans write only what their process has claimed."""
     registry = Registry(db, Terms(allow_private=True))
-    await registry.register(url, Source.USER, now=0.0)
+    await registry.register(url, PdsSource.USER, now=0.0)
     await registry.claim_one(url, 0.0, FOREVER, LEASE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry.registry import Ended, Found, Registry, Source
+from trawlnet.tables.registry.registry import FoundPds, PdsSource, Registry, ScanEnded
 
 HOUR = 3600.0
 _NAMES = ("anemone", "brine", "coral", "dory", "eider", "fathom", "gannet", "harbour", "inlet")
@@ -22,9 +22,9 @@ _TROUBLES = (
 async def fill_registry(registry: Registry, now: float, count: int = 180) -> None:
     rng = random.Random(7)
     founds = [
-        Found(
+        FoundPds(
             f"https://{_NAMES[n % 9]}-{n:03}.{_ENDINGS[n % 5]}",
-            rng.choices(tuple(Source), (60, 25, 5, 10, 0))[0],
+            rng.choices(tuple(PdsSource), (60, 25, 5, 10, 0))[0],
             accounts=int(rng.paretovariate(0.6)) % 400_000,
         )
         for n in range(count)
@@ -47,4 +47,4 @@ async def _end_scan(registry: Registry, url: str, owner: str, now: float) -> Non
         await registry.put_off(url, owner, Reason.RATE_LIMITED, now=now, again_in=9 * HOUR)
     else:
         found = int(rng.paretovariate(0.7)) if fate < 0.55 else 0
-        await registry.completed(url, owner, Ended(found, found), now=now)
+        await registry.completed(url, owner, ScanEnded(found, found), now=now)

@@ -23,11 +23,11 @@ from trawlnet.atproto.identity.keys import Curve, PrivateKey
 from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.site.app import make_app
-from trawlnet.crawlers.pds.site.context import Site
+from trawlnet.crawlers.pds.site.context import SiteContext
 from trawlnet.crawlers.pds.site.server import listening, server_for
 from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.serve import Call, bind_ports, serve
 from trawlnet.tables.registry.registry import Registry
 
@@ -130,7 +130,7 @@ class Running:
     url: str
     port: int
     world: World
-    site: Site
+    site: SiteContext
     registry: Registry
     loop: asyncio.AbstractEventLoop
     scans: list[tuple[str, str]]
@@ -208,7 +208,7 @@ async def _serve(
                 requests_per_minute=6000,
                 contact="nobody@private.invalid",
             )
-            metrics = Metrics("pds", clock)
+            metrics = CrawlMetrics("pds", clock)
             kit = await stack.enter_async_context(open_kit(config, Path(), clock, metrics))
             if seed is not None:
                 await seed(kit.registry, clock.now())

@@ -17,7 +17,7 @@ from trawlnet.archive.reader import find_segments, open_segment
 from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.archive.verify import verify_segment
 from trawlnet.crawlers.repos import build
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.build import ARCHIVE, open_parts
 from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.engine.control import Control, Ending
@@ -25,7 +25,7 @@ from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure, Ledger
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.atproto.world import AtprotoWorld
 
 RATE = 500.0
@@ -52,7 +52,7 @@ class Crawled:
     ending: Ending
     counts: Counts
     failures: dict[str, Failure]
-    metrics: Metrics
+    metrics: CrawlMetrics
     tally: Counter[Reason]
     text: str  # The metrics as they were at the end.
 
@@ -71,7 +71,7 @@ async def run_relay(world: AtprotoWorld, workspace: Path, **more: Any) -> Crawle
 
 async def run_config(config: ReposConfig, workspace: Path) -> Crawled:
     clock = SystemClock()
-    metrics = Metrics("repos", clock)
+    metrics = CrawlMetrics("repos", clock)
     async with open_parts(config, workspace, clock, metrics) as parts:
         control = Control(config.workers)
         scrape = metrics.watch(parts, control)
@@ -158,7 +158,7 @@ class SimMirror:
 
     def __init__(self, truth: Truth, keys: Mapping[str, str]) -> None:
         self.rows = {
-            did: Identity(did, row["pds"], keys[did])
+            did: RepoIdentity(did, row["pds"], keys[did])
             for did, row in sorted(truth.rows.items())
             if row["in_plc"] and row["status"] not in ("tombstoned", "junk")
         }
@@ -170,12 +170,12 @@ class SimMirror:
             if after < row.did <= last and not row.pds
         ][:most]
 
-    async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+    async def pages(self, after: str) -> AsyncIterator[Sequence[RepoIdentity]]:
         rows = [row for did, row in self.rows.items() if did > after and row.pds]
         for start in range(0, len(rows), 30):
             yield rows[start : start + 30]
 
-    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+    async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
         return {did: self.rows[did] for did in dids if did in self.rows}
 
 

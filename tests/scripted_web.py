@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trawlnet.crawlers.web.build import Order, open_crawl
+from trawlnet.crawlers.web.build import RunRequest, open_crawl
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.crawlers.web.presets import beneath
@@ -23,7 +23,7 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure, Ledger
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.virtual import SimLoop
 
 T = TypeVar("T")
@@ -221,7 +221,9 @@ async def crawl_scripted(
 ) -> Crawled:
     clock = VirtualClock()
     begun = clock.now()
-    opened = open_crawl(config, workspace, clock, Metrics("web", clock), Order(run, tuple(seeds)))
+    opened = open_crawl(
+        config, workspace, clock, CrawlMetrics("web", clock), RunRequest(run, tuple(seeds))
+    )
     async with opened as parts:
         control = Control(config.limits.global_concurrency)
         ending = await crawl(parts, engine_limits(config), control)

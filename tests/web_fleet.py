@@ -20,7 +20,7 @@ from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Command, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.serve import loopback_hosts
-from trawlnet.sim.web import World, serve_web
+from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.storage.objects import open_objects
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from trawlnet.stores.redis.work.store import RedisStore
@@ -29,7 +29,7 @@ from web_site import KEYS, asked, config_for, forbidden, reachable, requests
 STANDS = 1.5  # Seconds.
 
 
-def web_fleet_config(world: World, redis: str, archive: str, **more: Any) -> WebConfig:
+def web_fleet_config(world: WebWorld, redis: str, archive: str, **more: Any) -> WebConfig:
     given = {"redis_address": redis, "archive": archive, "seeds": world.seeds}
     given |= {"part_seconds": 0.3, "part_size": "200KB", "shard_timeout": STANDS}
     return config_for(world, **(given | more))
@@ -49,7 +49,7 @@ def web_job(config: WebConfig, scratch: Path, s3: Mapping[str, str] | None = Non
 
 
 @asynccontextmanager
-async def split_site(folder: Path, hosts: int, pages: int, **more: Any) -> AsyncIterator[World]:
+async def split_site(folder: Path, hosts: int, pages: int, **more: Any) -> AsyncIterator[WebWorld]:
     """A site of which two shards, and three, have hosts each: its port decides."""
     world = await serve_web(
         5,
@@ -121,7 +121,7 @@ def pages_of(lines: Sequence[CaptureLine]) -> Counter[str]:
     return Counter(KEYS.key(line.url) for line in lines if line.http_status == 200)
 
 
-def check_captured(world: World, lines: Sequence[CaptureLine], log: Path) -> None:
+def check_captured(world: WebWorld, lines: Sequence[CaptureLine], log: Path) -> None:
     """Every page that an obedient crawler can reach, each once, and nothing was asked for that
     robots.txt denies."""
     wanted, found = reachable(world, "link", "sitemap"), pages_of(lines)

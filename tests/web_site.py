@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from trawlnet.captures.line import CaptureLine
 from trawlnet.captures.log import read_captures
-from trawlnet.captures.page import Page
+from trawlnet.captures.page import KnownPage
 from trawlnet.captures.page_index import PageIndex
 from trawlnet.captures.role import INDEX, ROLES
-from trawlnet.crawlers.web.build import Order, open_crawl, open_scrape
+from trawlnet.crawlers.web.build import RunRequest, open_crawl, open_scrape
 from trawlnet.crawlers.web.config import WebConfig, keys_of
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.crawlers.web.presets import beneath
@@ -25,8 +25,8 @@ from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure, Ledger
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.sim.web import World, read_manifest
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.sim.web import WebWorld, read_manifest
 from trawlnet.sim.web.plan import TRAPS
 
 KEYS = keys_of(WebConfig())
@@ -48,7 +48,7 @@ QUICK: dict[str, Any] = {
 }
 
 
-def config_for(world: World, **more: Any) -> WebConfig:
+def config_for(world: WebWorld, **more: Any) -> WebConfig:
     hosts = {"scope": {"allowed_hosts": list(world.site.hosts)}}
     return WebConfig.model_validate(beneath(beneath(QUICK, hosts), more))
 
@@ -65,8 +65,8 @@ async def crawled(
     config: WebConfig, workspace: Path, seeds: Iterable[str], run: str = "r1", **limits: Any
 ) -> Crawled:
     clock = SystemClock()
-    order = Order(run, tuple(seeds))
-    async with open_crawl(config, workspace, clock, Metrics("web", clock), order) as parts:
+    order = RunRequest(run, tuple(seeds))
+    async with open_crawl(config, workspace, clock, CrawlMetrics("web", clock), order) as parts:
         control = Control(config.limits.global_concurrency)
         ending = await crawl(parts, engine_limits(config), control)
         store: Ledger = parts.store  # type: ignore[assignment]
@@ -78,14 +78,16 @@ async def scraped(
     config: WebConfig, workspace: Path, run: str = "s1", again: bool = True
 ) -> Crawled:
     clock = SystemClock()
-    opened = open_scrape(config, workspace, clock, Metrics("web", clock), Order(run), again=again)
+    opened = open_scrape(
+        config, workspace, clock, CrawlMetrics("web", clock), RunRequest(run), again=again
+    )
     async with opened as parts:
         control = Control(config.limits.global_concurrency)
         ending = await crawl(parts, engine_limits(config), control)
         return Crawled(ending, await parts.store.counts(), control.figures.settled)
 
 
-def index(workspace: Path) -> dict[str, Page]:
+def index(workspace: Path) -> dict[str, KnownPage]:
     pages = PageIndex(workspace / INDEX, readonly=True)
     try:
         return {page.url: page for page in pages.pages()}
@@ -103,11 +105,11 @@ def page_keys(workspace: Path) -> list[str]:
     return [KEYS.key(url) for url, page in index(workspace).items() if page.http_status == 200]
 
 
-def page_rows(world: World) -> list[dict[str, Any]]:
+def page_rows(world: WebWorld) -> list[dict[str, Any]]:
     return [row for row in read_manifest(world.manifest) if row["type"] == "page"]
 
 
-def reachable(world: World, *ways: str) -> set[str]:
+def reachable(world: WebWorld, *ways: str) -> set[str]:
     """Keys of what a crawl must capture that obeys and that follows these ways."""
     healthy = {
         row["host"]
@@ -131,7 +133,7 @@ def asked(log: Path) -> Counter[str]:
     )
 
 
-def forbidden(world: World) -> set[str]:
+def forbidden(world: WebWorld) -> set[str]:
     return {KEYS.key(row["url"]) for row in page_rows(world) if not row["allowed"]}
 
 

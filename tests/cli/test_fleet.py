@@ -14,7 +14,7 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.fleet.supervise import begin
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.work.store import RedisStore
 
 
@@ -24,7 +24,7 @@ def redis() -> Iterator[RedisServer]:
         yield server
 
 
-async def _plan(url: str, shards: int = 0) -> Plan:
+async def _plan(url: str, shards: int = 0) -> FleetPlan:
     keys = await FleetKeys.open(url)
     try:
         return await begin(keys, shards) if shards else await keys.plan()

@@ -15,7 +15,7 @@ from program import PATIENCE, at_once, environment, trawlnet
 from trawlnet.cli import doctor
 from trawlnet.cli.commands import TRAWLNET
 from trawlnet.cli.common.errors import EXITS, Exit
-from trawlnet.cli.lazy import Group, GroupRow, Row
+from trawlnet.cli.lazy import CommandRow, Group, GroupRow
 from trawlnet.cli.main import run
 
 
@@ -64,7 +64,9 @@ def test_the_help_of_a_group_imports_none_of_its_commands() -> None:
     assert after.ru_utime - before.ru_utime < 3.0  # Loose: the machine may be busy.
 
 
-def rows(group: GroupRow, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Row]]:
+def rows(
+    group: GroupRow, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], CommandRow]]:
     for row in group.rows:
         if isinstance(row, GroupRow):
             yield from rows(row, (*path, row.name))

@@ -17,7 +17,7 @@ import pytest
 from program import at_once, environment, started, trawlnet
 from trawlnet.crawlers.ids.pgcr.processor import process
 from trawlnet.sim.ids import Traffic, read_manifest
-from trawlnet.sim.ids.bodies import Report, pgcr
+from trawlnet.sim.ids.bodies import SimReport, pgcr
 from trawlnet.tables.instances.instance import Instance
 from trawlnet.tables.relational.database import from_db
 
@@ -55,7 +55,7 @@ class Api:
         ended = self.traffic.completed_at(i)
         assert ended is not None
         at = self.manifest["began"] + (ended - self.manifest["age"]) / self.manifest["speed"]
-        body = json.loads(pgcr(Report(self.traffic.seed, i, at, raid=True)))
+        body = json.loads(pgcr(SimReport(self.traffic.seed, i, at, raid=True)))
         report: dict[str, Any] = body["Response"]
         return report
 

@@ -15,7 +15,7 @@ from ids_sets import messages, raids
 from program import Ran, at_once, started, trawlnet
 from servers import free_port
 from trawlnet.crawlers.ids.storing.backlog import Backlog
-from trawlnet.crawlers.ids.storing.workers import Tally
+from trawlnet.crawlers.ids.storing.workers import StoringCounts
 from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.queues.queue import Message, open_queue
 from trawlnet.sim.virtual import SimClock, run_sim
@@ -131,7 +131,7 @@ def test_storing_that_falls_behind_or_puts_aside_is_told(tmp_path: Path) -> None
         told = Told()
         queue = await open_queue(tmp_path / "spool", "instance_store")
         await queue.publish(messages(raids(3)))
-        tally, clock = Tally(), SimClock()
+        tally, clock = StoringCounts(), SimClock()
         backlog = Backlog(queue, tally, told, clock, tmp_path / "store.json")
         await backlog.look()
         await clock.sleep(601.0)

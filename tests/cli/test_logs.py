@@ -20,7 +20,7 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.logs.failed_attempts import LoggedTries
-from trawlnet.observe.logs.reader import Reader, Wanted
+from trawlnet.observe.logs.reader import LogFilter, Reader
 from trawlnet.observe.logs.writer import logging_to
 from trawlnet.stores.memory import MemoryStore
 
@@ -123,7 +123,7 @@ def test_what_a_server_called_itself_moves_no_cursor(tmp_path: Path):
 
 
 def test_what_comes_later_is_read_once_also_across_a_rotation(workspace: Path):
-    reader = Reader(workspace / "logs", Wanted(crawler="repos"))
+    reader = Reader(workspace / "logs", LogFilter(crawler="repos"))
     path = workspace / "logs/repos-20240501T120000Z.log"
     assert [one.fields["n"] for one in reader.lines()] == [1, 3, 5]
     write(path, line(6, n=6), '{"at": "2024-05-01T12:07:00Z", "n"')

@@ -22,7 +22,7 @@ from tests.servers import free_port, require
 
 from program import Started, started, wait_until
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.catalogue import CATALOGUE, Kind, Listed
+from trawlnet.observe.metrics.catalogue import CATALOGUE, Series, SeriesKind
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "observe"
 BOARDS = sorted((FOLDER / "boards").glob("*.json"))
@@ -228,13 +228,13 @@ def test_every_metric_is_scraped_as_it_is_listed(prometheus: Prometheus) -> None
             assert name in listed, f"{name} is not in the catalogue"
             assert row["help"] == listed[name].text
             assert row["type"] == (
-                "unknown" if listed[name].kind is Kind.UNKNOWN else listed[name].kind
+                "unknown" if listed[name].kind is SeriesKind.UNKNOWN else listed[name].kind
             )
 
 
 @pytest.mark.parametrize("one", CATALOGUE, ids=lambda one: one.name)
-def test_a_metric_has_the_labels_that_are_listed(prometheus: Prometheus, one: Listed) -> None:
-    name = f"{one.name}_bucket" if one.kind is Kind.HISTOGRAM else one.exposed
+def test_a_metric_has_the_labels_that_are_listed(prometheus: Prometheus, one: Series) -> None:
+    name = f"{one.name}_bucket" if one.kind is SeriesKind.HISTOGRAM else one.exposed
     wait_until(lambda: bool(prometheus.get("series", **{"match[]": name})), name)
     for series in prometheus.get("series", **{"match[]": name}):
         assert series.keys() - OF_TARGETS == set(one.labels)

@@ -14,7 +14,7 @@ import pytest
 from tests.program import at_once
 from tests.registry_rows import fill_registry
 
-from trawlnet.captures.capture import Link
+from trawlnet.captures.capture import CapturedLink
 from trawlnet.captures.counters import CounterCsv, latest
 from trawlnet.captures.files import LOG
 from trawlnet.captures.line import CaptureLine
@@ -52,7 +52,7 @@ def capture(n: int, body: str = "", **given: Any) -> CaptureLine:
 
 def put_up_web(workspace: Path) -> None:
     log = CaptureLog(workspace / LOG)
-    links = [Link("http://a.example/hub"), Link(f"http://{EVIL}/")]
+    links = [CapturedLink("http://a.example/hub"), CapturedLink(f"http://{EVIL}/")]
     log.append(
         [
             capture(0, "x" * 1000, links=links),
@@ -166,8 +166,8 @@ def test_the_pds_report_adds_up(tmp_path: Path):
 def test_a_survey_needs_no_more_memory_for_more_words(tmp_path: Path):
     log = CaptureLog(tmp_path / LOG)
     for n in range(30):
-        links = [Link(f"http://h{n}-{m}.example/{m}") for m in range(2000)]
-        log.append([capture(n, links=[*links, Link("http://hub.example/")])])
+        links = [CapturedLink(f"http://h{n}-{m}.example/{m}") for m in range(2000)]
+        log.append([capture(n, links=[*links, CapturedLink("http://hub.example/")])])
     log.close()
     seen = survey_captures(tmp_path, lambda done: None)
     assert seen.links == 30 * 2001 == sum(seen.linked_hosts.values())

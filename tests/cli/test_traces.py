@@ -16,7 +16,7 @@ from trawlnet.cli.crawl.tracing import tracing
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.traces.wrappers import Choice, Step, Walked, Ways
+from trawlnet.observe.traces.wrappers import Choice, TraceStep, Walked, Ways
 
 
 def parent_name(span: Any, way: list[Any]) -> str:
@@ -102,9 +102,9 @@ def test_however_many_tasks_there_are_few_are_kept(choice: Choice, traced: int):
     ways = Ways(SystemClock(), done.append, choice)
     tasks = [Task(f"k{n}", "lane") for n in range(500)]
     for task in tasks:
-        ways.begin(task, Step("lease", 5.0, 5.1))
+        ways.begin(task, TraceStep("lease", 5.0, 5.1))
     for task in tasks:
-        ways.end(Receipt(task, Reason.OK), Step("settle", 6.0, 6.1))
+        ways.end(Receipt(task, Reason.OK), TraceStep("settle", 6.0, 6.1))
     assert len(done) == traced and all(len(one.steps) == 2 for one in done)
     assert all(ways.of(task.key) is None for task in tasks)
 
@@ -115,10 +115,10 @@ def test_all_tries_of_a_key_are_traced_or_none():
     for _ in range(2):
         kept = set()
         for n in range(1000):
-            ways.begin(Task(f"k{n}", "l"), Step("lease", 1.0, 1.0))
+            ways.begin(Task(f"k{n}", "l"), TraceStep("lease", 1.0, 1.0))
             if ways.of(f"k{n}"):
                 kept.add(n)
-                ways.end(Receipt(Task(f"k{n}", "l"), Reason.OK), Step("settle", 2.0, 2.0))
+                ways.end(Receipt(Task(f"k{n}", "l"), Reason.OK), TraceStep("settle", 2.0, 2.0))
         chosen.append(kept)
     assert chosen[0] == chosen[1] and 200 < len(chosen[0]) < 400
 
@@ -126,11 +126,11 @@ def test_all_tries_of_a_key_are_traced_or_none():
 def test_a_task_of_many_requests_keeps_its_first_steps_and_counts_the_rest():
     done: list[Walked] = []
     ways, task = Ways(SystemClock(), done.append, Choice()), Task("k", "l")
-    ways.begin(task, Step("lease", 1.0, 1.0))
+    ways.begin(task, TraceStep("lease", 1.0, 1.0))
     way = ways.of("k")
     assert way is not None
     for n in range(5000):
-        way.add(Step("fetch", n, n))
-    ways.end(Receipt(task, Reason.OK), Step("settle", 2.0, 2.0))
+        way.add(TraceStep("fetch", n, n))
+    ways.end(Receipt(task, Reason.OK), TraceStep("settle", 2.0, 2.0))
     assert len(done[0].steps) == 101 and done[0].left_out == 4901
     assert done[0].steps[-1].name == "settle"

@@ -18,7 +18,7 @@ from trawlnet.engine.task import Task
 from trawlnet.fleet.supervise import begin
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.fence import Fence
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.work.store import RedisStore
 
 NOW, TTL = 1_700_000_000.0, 60.0
@@ -62,10 +62,10 @@ class Fleet:
         self.opened.append(store)
         return store
 
-    async def planned(self, shards: int) -> Plan:
+    async def planned(self, shards: int) -> FleetPlan:
         return await (await self.keys()).change(run=1, shards=shards, word=Word.RUN)
 
-    async def shard(self, number: int, plan: Plan) -> tuple[FleetKeys, RedisStore]:
+    async def shard(self, number: int, plan: FleetPlan) -> tuple[FleetKeys, RedisStore]:
         keys, share = await self.keys(number), share_of(number, plan.shards)
         claim = await keys.claim(plan, share, (), LONG)
         assert claim and claim.granted

@@ -17,17 +17,25 @@ from tests.servers import RedisServer
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger import open_ledger
-from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
+from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.notes import MissedLog
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.ledger.span_codec import Miss
 from trawlnet.crawlers.ids.ledger.work import IdsWork
-from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Ask,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Purpose,
+)
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import BUCKETS
 from trawlnet.engine.task import Task
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.spans import SpanKeys
 
 T = TypeVar("T")
@@ -53,10 +61,10 @@ class Counting:
     def wake_at(self, now: float) -> float:
         return now
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         self.heard.append(answer)
-        mark = Mark.DONE if answer.verdict.exists else Mark.MISSED
-        return [Entry(answer.ask.id, answer.ask.id + 1, mark, "failed")]
+        mark = LedgerMark.DONE if answer.verdict.exists else LedgerMark.MISSED
+        return [LedgerEntry(answer.ask.id, answer.ask.id + 1, mark, "failed")]
 
     def decide(self, now: float) -> Decision | None:
         return None
@@ -66,7 +74,7 @@ async def owned(url: str, prefix: str) -> None:
     """Everything under the prefix belongs to the first token."""
     keys = await FleetKeys.open(url, prefix=prefix)
     try:
-        if await keys.plan() == Plan():
+        if await keys.plan() == FleetPlan():
             plan = await keys.change(run=1, shards=1, word=Word.RUN)
             first = await FleetKeys.open(url, shard=0, prefix=prefix)
             claim = await first.claim(plan, range(BUCKETS), (), 60.0)
@@ -111,14 +119,14 @@ def use(place: Place, work: Callable[[IdsLedger], Awaitable[T]]) -> T:
 
 
 def told(
-    entries: Sequence[Entry], reason: Reason = Reason.OK, number: int = 0
-) -> tuple[Receipt, Sequence[Entry]]:
-    asked = Asked(1, "pilot", Ask(number, Purpose.FIRST))
+    entries: Sequence[LedgerEntry], reason: Reason = Reason.OK, number: int = 0
+) -> tuple[Receipt, Sequence[LedgerEntry]]:
+    asked = PendingRequest(1, "pilot", Ask(number, Purpose.FIRST))
     task = Task(str(number), "api", asked.payload())
     return Receipt(task, reason, at=100.0, detail="why"), entries
 
 
-def laid(place: Place, *entries: Entry, first: int = 10) -> None:
+def laid(place: Place, *entries: LedgerEntry, first: int = 10) -> None:
     async def work(ledger: IdsLedger) -> None:
         if ledger.first is None:
             await ledger.begin(first)
@@ -133,14 +141,29 @@ async def whereabouts(ledger: IdsLedger) -> tuple[int, int, list[tuple[int, int]
 
 
 def test_what_is_not_settled_below_the_newest_settled_id_is_pending(place: Place) -> None:
-    laid(place, Entry(10, 13, Mark.DONE), Entry(15, 16, Mark.HOLE), Entry(20, 30, Mark.GAP))
+    laid(
+        place,
+        LedgerEntry(10, 13, LedgerMark.DONE),
+        LedgerEntry(15, 16, LedgerMark.HOLE),
+        LedgerEntry(20, 30, LedgerMark.GAP),
+    )
     assert use(place, whereabouts) == (13, 30, [(13, 15), (16, 20)])
-    laid(place, Entry(13, 15, Mark.DONE), Entry(16, 19, Mark.EMBARGOED), Entry(19, 20, Mark.DONE))
+    laid(
+        place,
+        LedgerEntry(13, 15, LedgerMark.DONE),
+        LedgerEntry(16, 19, LedgerMark.EMBARGOED),
+        LedgerEntry(19, 20, LedgerMark.DONE),
+    )
     assert use(place, whereabouts) == (30, 30, [])
 
 
 def test_an_id_that_is_done_stays_done(place: Place) -> None:
-    laid(place, Entry(10, 12, Mark.DONE), Entry(10, 14, Mark.PENDING), Entry(11, 13, Mark.HOLE))
+    laid(
+        place,
+        LedgerEntry(10, 12, LedgerMark.DONE),
+        LedgerEntry(10, 14, LedgerMark.PENDING),
+        LedgerEntry(11, 13, LedgerMark.HOLE),
+    )
 
     async def lengths(ledger: IdsLedger) -> dict[str, int]:
         return {mark: count for mark, count in ledger.lengths.items() if count}
@@ -151,14 +174,15 @@ def test_an_id_that_is_done_stays_done(place: Place) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 40), st.integers(1, 9), st.sampled_from(list(Mark))), max_size=25
+        st.tuples(st.integers(0, 40), st.integers(1, 9), st.sampled_from(list(LedgerMark))),
+        max_size=25,
     )
 )
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_opening_again_finds_what_was_there(
-    place: Place, rows: list[tuple[int, int, Mark]]
+    place: Place, rows: list[tuple[int, int, LedgerMark]]
 ) -> None:
     async def state(ledger: IdsLedger) -> object:
         return (ledger.watermark, ledger.beyond, +ledger.lengths, await ledger.position())
@@ -166,7 +190,7 @@ def test_opening_again_finds_what_was_there(
     async def work(ledger: IdsLedger) -> object:
         await ledger.begin(0)
         for start, length, mark in rows:
-            await ledger.record([told([Entry(start, start + length, mark)])])
+            await ledger.record([told([LedgerEntry(start, start + length, mark)])])
         return await state(ledger)
 
     place.name = f"-{next(NUMBERS)}"  # Each example has a ledger of its own.
@@ -177,7 +201,9 @@ def test_size_follows_intervals_and_not_ids(place: Place) -> None:
     async def work(ledger: IdsLedger) -> int:
         await ledger.begin(0)
         for start in range(0, 40_000, 1000):
-            done = [told([Entry(n, n + 1, Mark.DONE)]) for n in range(start, start + 1000)]
+            done = [
+                told([LedgerEntry(n, n + 1, LedgerMark.DONE)]) for n in range(start, start + 1000)
+            ]
             await ledger.record(done)
         return await ledger.intervals()
 
@@ -187,7 +213,7 @@ def test_size_follows_intervals_and_not_ids(place: Place) -> None:
 def test_a_request_that_was_never_sent_is_asked_again_and_one_that_broke_counts(
     place: Place,
 ) -> None:
-    async def work(ledger: IdsLedger) -> tuple[list[str], list[Verdict]]:
+    async def work(ledger: IdsLedger) -> tuple[list[str], list[AnswerVerdict]]:
         await ledger.begin(10)
         pilot = Counting(10)
         work = IdsWork(ledger, Askers(pilot, SecondChances(ChancePolicy())))
@@ -198,7 +224,7 @@ def test_a_request_that_was_never_sent_is_asked_again_and_one_that_broke_counts(
         again = (await work.lease({"api": 2}, 0.0, 60.0)).tasks
         return [task.key for task in again], [answer.verdict for answer in pilot.heard]
 
-    assert use(place, work) == (["10", "12"], [Verdict.FAILED])
+    assert use(place, work) == (["10", "12"], [AnswerVerdict.FAILED])
 
 
 def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
@@ -210,11 +236,11 @@ def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
         ledger.told.append(log.changed)
         seen = []
         for entry in (
-            Entry(10, 12, Mark.MISSED, "failed"),
-            Entry(11, 12, Mark.MISSED, "failed again"),
-            Entry(20, 21, Mark.MISSED, "failed"),
-            Entry(10, 11, Mark.DONE),
-            Entry(11, 12, Mark.HOLE),
+            LedgerEntry(10, 12, LedgerMark.MISSED, "failed"),
+            LedgerEntry(11, 12, LedgerMark.MISSED, "failed again"),
+            LedgerEntry(20, 21, LedgerMark.MISSED, "failed"),
+            LedgerEntry(10, 11, LedgerMark.DONE),
+            LedgerEntry(11, 12, LedgerMark.HOLE),
         ):
             await ledger.record([told([entry], number=entry.start)])
             seen.append(file.read_text())
@@ -232,12 +258,12 @@ def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
 def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
     laid(
         place,
-        Entry(10, 20, Mark.DONE),
-        Entry(12, 14, Mark.MISSED, "failed"),
-        Entry(20, 21, Mark.MISSED, "failed"),
-        Entry(21, 22, Mark.HOLE),
-        Entry(22, 23, Mark.EMBARGOED),
-        Entry(23, 99, Mark.GAP),
+        LedgerEntry(10, 20, LedgerMark.DONE),
+        LedgerEntry(12, 14, LedgerMark.MISSED, "failed"),
+        LedgerEntry(20, 21, LedgerMark.MISSED, "failed"),
+        LedgerEntry(21, 22, LedgerMark.HOLE),
+        LedgerEntry(22, 23, LedgerMark.EMBARGOED),
+        LedgerEntry(23, 99, LedgerMark.GAP),
     )
 
     async def listed(ledger: IdsLedger) -> list[tuple[str, Reason]]:
@@ -258,7 +284,10 @@ def test_failures_are_listed_and_put_back_by_reason(place: Place) -> None:
 def test_ids_that_never_parse_are_filed_as_such(place: Place) -> None:
     async def work(ledger: IdsLedger) -> Mapping[Reason, int]:
         await ledger.begin(10)
-        entries = [Entry(n, n + 1, Mark.MISSED, "errors used up its tries") for n in (10, 11, 12)]
+        entries = [
+            LedgerEntry(n, n + 1, LedgerMark.MISSED, "errors used up its tries")
+            for n in (10, 11, 12)
+        ]
         reasons = (Reason.PARSE_ERROR, Reason.TIMEOUT, Reason.PARSE_ERROR)
         rows = zip(entries, reasons, strict=True)
         await ledger.record([told([entry], reason) for entry, reason in rows])

@@ -28,7 +28,7 @@ from tests.servers import PostgresServer
 
 from trawlnet.crawlers.ids.pgcr.processor import process, store_message
 from trawlnet.crawlers.ids.storing.messages import ITEM
-from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, Tally
+from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.ids import Traffic, serve_ids
 from trawlnet.tables.clickhouse.open import opened
@@ -64,8 +64,10 @@ def on_tables(where: StoreSet, body: Callable[[Relational], Awaitable[None]]) ->
     asyncio.run(run())
 
 
-def stored(where: StoreSet, raws: list[dict[str, Any]], limits: StoreLimits = SMALL) -> Tally:
-    async def run() -> Tally:
+def stored(
+    where: StoreSet, raws: list[dict[str, Any]], limits: StoreLimits = SMALL
+) -> StoringCounts:
+    async def run() -> StoringCounts:
         await where.publish(messages(raws))
         return await where.drain(limits)
 
@@ -76,7 +78,7 @@ def test_each_instance_is_a_row_with_its_people_and_its_raw_report(where: StoreS
     raw = report(
         entry(1, deaths=2, kills=31), entry(2, completed=0), selectedSkullHashes=[7, 8]
     ) | {"activityWasStartedFromBeginning": False}
-    assert stored(where, [raw]) == Tally(stored=1)
+    assert stored(where, [raw]) == StoringCounts(stored=1)
 
     async def look(db: Relational) -> None:
         (row,) = await ask(
@@ -120,10 +122,10 @@ def test_what_nobody_can_know_is_null(where: StoreSet) -> None:
 
 def test_what_comes_again_changes_nothing(where: StoreSet) -> None:
     raws = raids(30)
-    assert stored(where, raws + raws[10:20]) == Tally(stored=30, repeated=10)
+    assert stored(where, raws + raws[10:20]) == StoringCounts(stored=30, repeated=10)
     before, reports = asyncio.run(where.contents()), asyncio.run(where.raw_rows())
     changed = [raw | {"activityWasStartedFromBeginning": False} for raw in raws]
-    assert stored(where, changed) == Tally(repeated=30)
+    assert stored(where, changed) == StoringCounts(repeated=30)
     assert asyncio.run(where.contents()) == before
     assert asyncio.run(where.raw_rows()) == reports
     assert len(reports) == 30
@@ -224,7 +226,7 @@ def test_odd_text_survives(where: StoreSet) -> None:
         odd = entry(number + 1)
         odd["player"]["destinyUserInfo"]["displayName"] = name
         raws.append(report(odd, instance=number + 1))
-    assert stored(where, raws) == Tally(stored=len(raws))
+    assert stored(where, raws) == StoringCounts(stored=len(raws))
 
     async def look(db: Relational) -> None:
         rows = await ask(db, "SELECT display_name FROM player ORDER BY membership_id")
@@ -245,7 +247,7 @@ def test_a_poison_message_costs_that_message_only(where: StoreSet) -> None:
     wide["instance"]["instance_id"] = 2**63
     bad = [twice, no_raw, wide, {"instance": None, "pgcr": {}}, {}, 12345]
 
-    async def run() -> tuple[Tally, int]:
+    async def run() -> tuple[StoringCounts, int]:
         await where.publish([*good[:6], *bad, *good[6:]])
         async with (
             opened_instances(where.instances) as db,
@@ -256,8 +258,8 @@ def test_a_poison_message_costs_that_message_only(where: StoreSet) -> None:
             await job.run(queue, drain=True)
             return job.done, (await queue.counts()).poisoned
 
-    assert asyncio.run(run()) == (Tally(stored=12, put_aside=6), 6)
-    assert stored(where, []) == Tally()
+    assert asyncio.run(run()) == (StoringCounts(stored=12, put_aside=6), 6)
+    assert stored(where, []) == StoringCounts()
     ids = [row[0] for row in asyncio.run(where.contents())["instance"]]
     assert sorted(ids) == list(range(1000, 1012))
 
@@ -266,7 +268,7 @@ def test_items_of_a_plain_api_are_kept_as_they_are(where: StoreSet) -> None:
     items = [{"id": n, "item": {"id": n, "text": f"\0 {n} \ud800"}} for n in range(20)]
     bad: list[Any] = [{"id": True, "item": {}}, {"id": 5}, {"id": -1, "item": {}}]
 
-    async def run() -> tuple[Tally, list[Any]]:
+    async def run() -> tuple[StoringCounts, list[Any]]:
         await where.publish([*items, *bad, *items[3:7]])
         async with (
             opened_instances(where.instances) as db,
@@ -278,7 +280,7 @@ def test_items_of_a_plain_api_are_kept_as_they_are(where: StoreSet) -> None:
             return job.done, await tables.rows(Query("all", "SELECT id, raw_json FROM item_raw"))
 
     tally, rows = asyncio.run(run())
-    assert tally == Tally(stored=20, repeated=4, put_aside=3)
+    assert tally == StoringCounts(stored=20, repeated=4, put_aside=3)
     kept = sorted((number, json.loads(text)) for number, text in rows)
     assert kept == [(one["id"], one["item"]) for one in items]
 
@@ -363,7 +365,7 @@ def test_a_database_that_is_away_is_waited_for_and_then_given_up(
     where = served_set(servers)
     limits = StoreLimits(batch=5, workers=1, patience=120.0, first_pause=0.05)
 
-    async def back_again(db: Relational) -> Tally:
+    async def back_again(db: Relational) -> StoringCounts:
         async with opened(where.raw) as tables, where.opened_queue() as queue:
             job = Storing(db, tables, SystemClock(), asyncio.Event(), limits)
             servers.postgres.kill()
@@ -372,7 +374,7 @@ def test_a_database_that_is_away_is_waited_for_and_then_given_up(
                 group.create_task(asyncio.to_thread(start_again, servers.postgres))
             return job.done
 
-    async def run() -> Tally:
+    async def run() -> StoringCounts:
         await where.publish(messages(raids(10)))
         async with opened_instances(where.instances) as db:
             return await back_again(db)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry.notes import Lookup
+from trawlnet.tables.registry.notes import DidLookup
 from trawlnet.tables.registry.registry import (
-    Ended,
-    Found,
+    EntryVerdict,
+    FoundPds,
     PdsRow,
+    PdsSource,
+    PdsStatus,
     Registered,
     Registry,
-    Source,
-    Status,
+    ScanEnded,
     Terms,
-    Verdict,
     Which,
     open_registry,
 )
@@ -49,7 +49,7 @@ def on(
 
 async def filled(registry: Registry, *urls: str) -> None:
     for url in urls:
-        await registry.register(url, Source.USER, now=NOW)
+        await registry.register(url, PdsSource.USER, now=NOW)
 
 
 async def claimed(registry: Registry, url: str, now: float = NOW, owner: str = "me") -> PdsRow:
@@ -83,14 +83,14 @@ def test_one_server_has_one_row_however_it_is_written(where: Path | str) -> None
 
     async def body(registry: Registry) -> None:
         for number, url in enumerate(spellings):
-            entered = await registry.register(url, Source.DID, now=NOW + number)
-            wanted = Verdict.KNOWN if number else Verdict.NEW
+            entered = await registry.register(url, PdsSource.DID, now=NOW + number)
+            wanted = EntryVerdict.KNOWN if number else EntryVerdict.NEW
             assert entered == Registered(wanted, "https://pds.pds-world.net")
-        idn = await registry.register("https://bücher.pds-world.net", Source.DID, now=NOW)
+        idn = await registry.register("https://bücher.pds-world.net", PdsSource.DID, now=NOW)
         assert idn.url == "https://xn--bcher-kva.pds-world.net"
         assert len(await registry.listing()) == 2
         row = await known(registry, spellings[1])
-        assert (row.discovered_at, row.discovery_source) == (NOW, Source.DID)
+        assert (row.discovered_at, row.discovery_source) == (NOW, PdsSource.DID)
 
     on(where, body)
 
@@ -116,8 +116,8 @@ def test_what_nobody_could_visit_is_refused_by_name(
     where: Path | str, url: str, reason: str
 ) -> None:
     async def body(registry: Registry) -> None:
-        entered = await registry.register(url, Source.PLC, now=NOW)
-        assert (entered.verdict, entered.reason) == (Verdict.REFUSED, reason)
+        entered = await registry.register(url, PdsSource.PLC, now=NOW)
+        assert (entered.verdict, entered.reason) == (EntryVerdict.REFUSED, reason)
         assert await registry.listing() == []
 
     on(where, body)
@@ -125,26 +125,26 @@ def test_what_nobody_could_visit_is_refused_by_name(
 
 def test_a_private_world_lets_its_own_servers_in(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        entered = await registry.register("http://127.0.0.1:8080", Source.PLC, now=NOW)
-        assert entered == Registered(Verdict.NEW, "http://127.0.0.1:8080")
+        entered = await registry.register("http://127.0.0.1:8080", PdsSource.PLC, now=NOW)
+        assert entered == Registered(EntryVerdict.NEW, "http://127.0.0.1:8080")
 
     on(where, body, Terms(allow_private=True))
 
 
 def test_a_domain_has_a_budget_of_hosts_that_never_answered(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        founds = [Found(f"https://agent-{n}.crab.co.uk", Source.PLC) for n in range(5)]
-        founds.append(Found("https://other.co.uk", Source.PLC))
+        founds = [FoundPds(f"https://agent-{n}.crab.co.uk", PdsSource.PLC) for n in range(5)]
+        founds.append(FoundPds("https://other.co.uk", PdsSource.PLC))
         entered = await registry.register_many(founds, NOW)
         assert [one.reason for one in entered] == ["", "", "", *["domain_budget"] * 2, ""]
         # One that turns out to be a PDS makes room for the next.
         await claimed(registry, founds[0].url)
-        await registry.completed(founds[0].url, "me", Ended(0, 0), now=NOW)
+        await registry.completed(founds[0].url, "me", ScanEnded(0, 0), now=NOW)
         again = await registry.register_many(founds, NOW)
         assert [one.verdict for one in again][3:] == [
-            Verdict.NEW,
-            Verdict.REFUSED,
-            Verdict.KNOWN,
+            EntryVerdict.NEW,
+            EntryVerdict.REFUSED,
+            EntryVerdict.KNOWN,
         ]
 
     on(where, body, Terms(domain_budget=3))
@@ -152,15 +152,19 @@ def test_a_domain_has_a_budget_of_hosts_that_never_answered(where: Path | str) -
 
 def test_what_relays_say_is_noted_and_repeats_are_one_row(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        found = Found(A, Source.RELAY, accounts=7, connected=True)
-        entered = await registry.register_many([found, found, Found(B, Source.RELAY)], NOW)
-        assert [one.verdict for one in entered] == [Verdict.NEW, Verdict.KNOWN, Verdict.NEW]
+        found = FoundPds(A, PdsSource.RELAY, accounts=7, connected=True)
+        entered = await registry.register_many([found, found, FoundPds(B, PdsSource.RELAY)], NOW)
+        assert [one.verdict for one in entered] == [
+            EntryVerdict.NEW,
+            EntryVerdict.KNOWN,
+            EntryVerdict.NEW,
+        ]
         row = await known(registry, A)
         assert (row.account_count, row.is_relay_connected) == (7, True)
-        await registry.register_many([Found(A, Source.RELAY, 10**12, connected=False)], NOW)
+        await registry.register_many([FoundPds(A, PdsSource.RELAY, 10**12, connected=False)], NOW)
         row = await known(registry, A)
         assert (row.account_count, row.is_relay_connected) == (2**31 - 1, False)
-        await registry.register(A, Source.PLC, now=NOW)
+        await registry.register(A, PdsSource.PLC, now=NOW)
         assert (await known(registry, A)).account_count == 2**31 - 1
 
     on(where, body)
@@ -170,7 +174,7 @@ def test_a_claim_is_one_holders_alone_until_it_runs_out(where: Path | str) -> No
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         (row,) = await registry.claim(5, NOW, LEASE, "first")
-        assert (row.status, row.lease_owner) == (Status.SCANNING, "first")
+        assert (row.status, row.lease_owner) == (PdsStatus.SCANNING, "first")
         assert await registry.claim(5, NOW + LEASE - 1, LEASE, "second") == []
         assert await registry.claim_one(A, NOW + LEASE - 1, LEASE, "second") is None
         assert await registry.renew(A, "first", NOW + LEASE - 1, LEASE)
@@ -187,11 +191,11 @@ def test_who_has_lost_a_lease_can_finish_nothing(where: Path | str) -> None:
         await filled(registry, A)
         await claimed(registry, A, NOW, "slow")
         late = NOW + LEASE + 1
-        assert not await registry.completed(A, "slow", Ended(1, 1), now=late)
+        assert not await registry.completed(A, "slow", ScanEnded(1, 1), now=late)
         await claimed(registry, A, late, "fast")
         before = await known(registry, A)
         for lost in (
-            registry.completed(A, "slow", Ended(9, 9), now=late),
+            registry.completed(A, "slow", ScanEnded(9, 9), now=late),
             registry.partial(A, "slow", now=late, again_in=1.0),
             registry.put_off(A, "slow", Reason.RATE_LIMITED, now=late, again_in=1.0),
             registry.failed(A, "slow", "x", Reason.TIMEOUT, late),
@@ -201,7 +205,7 @@ def test_who_has_lost_a_lease_can_finish_nothing(where: Path | str) -> None:
             assert not await lost
         assert await known(registry, A) == before
         assert (await registry.stats(late)).attempts == {}
-        assert await registry.completed(A, "fast", Ended(2, 1), now=late)
+        assert await registry.completed(A, "fast", ScanEnded(2, 1), now=late)
 
     on(where, body)
 
@@ -212,7 +216,7 @@ def test_what_was_given_back_is_as_due_as_before(where: Path | str) -> None:
         await claimed(registry, A)
         assert await registry.release(A, "me", NOW)
         row = await known(registry, A)
-        assert (row.status, row.lease_owner, row.last_try_at) == (Status.PENDING, None, None)
+        assert (row.status, row.lease_owner, row.last_try_at) == (PdsStatus.PENDING, None, None)
         assert [row.pds_url for row in await registry.claim(5, NOW, LEASE, "you")] == [A]
 
     on(where, body)
@@ -224,7 +228,7 @@ def test_what_the_dead_have_claimed_is_given_back_by_their_name(where: Path | st
         await registry.claim_one(A, NOW, LEASE, "crawl_1 first")
         await registry.claim_one(B, NOW, LEASE, "crawl21 other")
         assert await registry.release_all("crawl_1 ", NOW) == 1
-        assert (await known(registry, A)).status is Status.PENDING
+        assert (await known(registry, A)).status is PdsStatus.PENDING
         assert (await known(registry, B)).lease_owner == "crawl21 other"
 
     on(where, body)
@@ -249,7 +253,7 @@ def test_scans_that_were_cut_short_can_be_claimed_alone(where: Path | str) -> No
         assert {row.pds_url for row in rows} == {A, B}
         # Whoever is being scanned, has been scanned whole or has failed, is not under way.
         assert await registry.next_begun(later + 60.0, begun) is None
-        assert await registry.completed(A, "me", Ended(1, 1), now=later + 61.0)
+        assert await registry.completed(A, "me", ScanEnded(1, 1), now=later + 61.0)
         assert await registry.failed(B, "me", "", Reason.TIMEOUT, later + 61.0)
         assert await registry.claim(5, later + DAY, LEASE, "me", begun) == []
 
@@ -275,7 +279,7 @@ def test_nobody_who_scans_once_ends_while_something_is_left(where: Path | str) -
         assert await left() == later + 60.0, "what is put off may wait for ever"
         assert await left(later + 60.0) == soon
         await claimed(registry, A, later + 60.0)
-        assert await registry.completed(A, "me", Ended(1, 1), now=later + 61.0)
+        assert await registry.completed(A, "me", ScanEnded(1, 1), now=later + 61.0)
         assert await left() is None
 
     on(where, body)
@@ -283,7 +287,7 @@ def test_nobody_who_scans_once_ends_while_something_is_left(where: Path | str) -
 
 def test_of_hosts_that_a_relay_reads_anyway_nothing_is_left(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        await registry.register_many([Found(A, Source.RELAY, connected=True)], NOW)
+        await registry.register_many([FoundPds(A, PdsSource.RELAY, connected=True)], NOW)
         assert await registry.next_once(NOW, Which(skip_connected=True), NOW + 2.0) is None
         assert await registry.next_once(NOW, Which(), NOW + 2.0) == NOW + 2.0
 
@@ -292,15 +296,15 @@ def test_of_hosts_that_a_relay_reads_anyway_nothing_is_left(where: Path | str) -
 
 @pytest.mark.parametrize(
     ("found", "status", "priority", "again_in"),
-    [(3, Status.ACTIVE, HIGH, DAY), (0, Status.NO_CHIVE_RECORDS, LOW, 7 * DAY)],
+    [(3, PdsStatus.ACTIVE, HIGH, DAY), (0, PdsStatus.NO_CHIVE_RECORDS, LOW, 7 * DAY)],
 )
 def test_a_whole_scan_says_when_the_next_is_due(
-    where: Path | str, found: int, status: Status, priority: int, again_in: float
+    where: Path | str, found: int, status: PdsStatus, priority: int, again_in: float
 ) -> None:
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        assert await registry.completed(A, "me", Ended(found, found), now=NOW)
+        assert await registry.completed(A, "me", ScanEnded(found, found), now=NOW)
         row = await known(registry, A)
         assert (row.status, row.scan_priority) == (status, priority)
         assert (row.last_scan_at, row.next_scan_at) == (NOW, NOW + again_in)
@@ -319,16 +323,16 @@ def test_failures_back_off_and_the_fifth_in_a_row_gives_up(where: Path | str) ->
         for count, hours in enumerate((1, 2, 4, 8, 16), start=1):
             row = await fail(registry, A, now)
             assert (row.consecutive_failures, row.next_scan_at) == (count, now + hours * HOUR)
-            assert row.status is (Status.UNREACHABLE if count == 5 else Status.PENDING)
+            assert row.status is (PdsStatus.UNREACHABLE if count == 5 else PdsStatus.PENDING)
             assert await registry.claim(5, now + hours * HOUR - 1, LEASE, "you") == []
             now += hours * HOUR
         row = await fail(registry, A, now)
-        assert (row.status, row.next_scan_at) == (Status.UNREACHABLE, now + 30 * DAY)
+        assert (row.status, row.next_scan_at) == (PdsStatus.UNREACHABLE, now + 30 * DAY)
         # Rarely is not never, and one success makes up for all.
         (row,) = await registry.claim(5, now + 30 * DAY, LEASE, "me")
-        assert await registry.completed(A, "me", Ended(1, 1), now=now + 30 * DAY)
+        assert await registry.completed(A, "me", ScanEnded(1, 1), now=now + 30 * DAY)
         row = await known(registry, A)
-        assert (row.status, row.consecutive_failures) == (Status.ACTIVE, 0)
+        assert (row.status, row.consecutive_failures) == (PdsStatus.ACTIVE, 0)
 
     on(where, body)
 
@@ -337,9 +341,9 @@ def test_a_failure_keeps_what_the_last_whole_scan_found(where: Path | str) -> No
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        await registry.completed(A, "me", Ended(4, 3), now=NOW)
+        await registry.completed(A, "me", ScanEnded(4, 3), now=NOW)
         row = await fail(registry, A, NOW + DAY)
-        assert (row.status, row.chive_record_count) == (Status.ACTIVE, 4)
+        assert (row.status, row.chive_record_count) == (PdsStatus.ACTIVE, 4)
         assert (row.last_scan_at, row.last_reason) == (NOW, Reason.TIMEOUT)
 
     on(where, body)
@@ -352,7 +356,7 @@ def test_a_partial_scan_concludes_nothing_and_goes_on_soon(where: Path | str) ->
         await claimed(registry, A)
         assert await registry.partial(A, "me", now=NOW, again_in=60.0)
         row = await known(registry, A)
-        assert (row.status, row.has_chive_records) == (Status.PENDING, None)
+        assert (row.status, row.has_chive_records) == (PdsStatus.PENDING, None)
         assert (row.next_scan_at, row.consecutive_failures) == (NOW + 60.0, 0)
 
     on(where, body)
@@ -388,19 +392,19 @@ def test_a_user_revives_what_was_given_up_and_a_mention_earns_one_try(where: Pat
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await fail(registry, A, NOW, times=6)
-        again = await registry.register(A, Source.DID, now=NOW + HOUR)
-        assert again.verdict is Verdict.KNOWN, "it was asked a moment ago"
-        old_news = [Found(A, Source.PLC, is_news=False)]
+        again = await registry.register(A, PdsSource.DID, now=NOW + HOUR)
+        assert again.verdict is EntryVerdict.KNOWN, "it was asked a moment ago"
+        old_news = [FoundPds(A, PdsSource.PLC, is_news=False)]
         (again,) = await registry.register_many(old_news, NOW + 2 * DAY)
-        assert again.verdict is Verdict.KNOWN, "a list that names it as ever is no news"
-        again = await registry.register(A, Source.DID, now=NOW + 2 * DAY)
-        assert again.verdict is Verdict.REVIVED
+        assert again.verdict is EntryVerdict.KNOWN, "a list that names it as ever is no news"
+        again = await registry.register(A, PdsSource.DID, now=NOW + 2 * DAY)
+        assert again.verdict is EntryVerdict.REVIVED
         row = await fail(registry, A, NOW + 2 * DAY)
-        assert (row.status, row.next_scan_at) == (Status.UNREACHABLE, NOW + 32 * DAY)
-        again = await registry.register(A, Source.USER, now=NOW + 2 * DAY)
-        assert again.verdict is Verdict.REVIVED
+        assert (row.status, row.next_scan_at) == (PdsStatus.UNREACHABLE, NOW + 32 * DAY)
+        again = await registry.register(A, PdsSource.USER, now=NOW + 2 * DAY)
+        assert again.verdict is EntryVerdict.REVIVED
         row = await fail(registry, A, NOW + 2 * DAY)
-        assert (row.consecutive_failures, row.status) == (1, Status.PENDING)
+        assert (row.consecutive_failures, row.status) == (1, PdsStatus.PENDING)
 
     on(where, body)
 
@@ -409,9 +413,9 @@ def test_a_mention_brings_one_without_records_forward(where: Path | str) -> None
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        await registry.completed(A, "me", Ended(0, 0), now=NOW)
-        again = await registry.register(A, Source.DID, now=NOW + 2 * DAY)
-        assert again.verdict is Verdict.REVIVED
+        await registry.completed(A, "me", ScanEnded(0, 0), now=NOW)
+        again = await registry.register(A, PdsSource.DID, now=NOW + 2 * DAY)
+        assert again.verdict is EntryVerdict.REVIVED
         (row,) = await registry.claim(5, NOW + 2 * DAY, LEASE, "you")
         assert row.scan_priority == MEDIUM
 
@@ -423,9 +427,9 @@ def test_nobody_being_scanned_is_revived_under_the_holders_hands(where: Path | s
         await filled(registry, A)
         await fail(registry, A, NOW, times=5)
         await claimed(registry, A)
-        again = await registry.register(A, Source.USER, now=NOW)
-        assert again.verdict is Verdict.KNOWN
-        assert (await known(registry, A)).status is Status.SCANNING
+        again = await registry.register(A, PdsSource.USER, now=NOW)
+        assert again.verdict is EntryVerdict.KNOWN
+        assert (await known(registry, A)).status is PdsStatus.SCANNING
 
     on(where, body)
 
@@ -435,21 +439,21 @@ def test_important_rows_go_first_but_nobody_waits_for_ever(where: Path | str) ->
         await filled(registry, A, B)
         for url, found in ((A, 1), (B, 0)):
             await claimed(registry, url)
-            await registry.completed(url, "me", Ended(found, 0), now=NOW)
-        await registry.register(C, Source.PLC, now=NOW + 7 * DAY)
+            await registry.completed(url, "me", ScanEnded(found, 0), now=NOW)
+        await registry.register(C, PdsSource.PLC, now=NOW + 7 * DAY)
         # All three are due: the one with records longest, and it is the most important, too.
         now = NOW + 7 * DAY
         order = [row.pds_url for row in await registry.claim(9, now, LEASE, "me")]
         assert order == [A, C, B]
         # The one with records is back each day, and yet the one without gets its turn.
-        await registry.completed(A, "me", Ended(1, 0), now=now)
+        await registry.completed(A, "me", ScanEnded(1, 0), now=now)
         for url in (B, C):
             await registry.release(url, "me", now)
         turns = []
         for day in range(1, 4):
             (row,) = await registry.claim(1, now + day * DAY, LEASE, f"{day}")
             turns.append(row.pds_url)
-            await registry.completed(row.pds_url, f"{day}", Ended(1, 0), now=now + day * DAY)
+            await registry.completed(row.pds_url, f"{day}", ScanEnded(1, 0), now=now + day * DAY)
         assert B in turns
 
     on(where, body)
@@ -457,7 +461,7 @@ def test_important_rows_go_first_but_nobody_waits_for_ever(where: Path | str) ->
 
 def test_those_that_a_relay_reads_can_be_left_out(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        founds = [Found(A, Source.RELAY, connected=True), Found(B, Source.PLC)]
+        founds = [FoundPds(A, PdsSource.RELAY, connected=True), FoundPds(B, PdsSource.PLC)]
         await registry.register_many(founds, NOW)
         rows = await registry.claim(9, NOW, LEASE, "me", Which(skip_connected=True))
         assert [row.pds_url for row in rows] == [B]
@@ -468,16 +472,18 @@ def test_those_that_a_relay_reads_can_be_left_out(where: Path | str) -> None:
 def test_listings_filter_and_page_by_url(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         await filled(registry, A, B)
-        await registry.register("https://under_score.pds-world.net", Source.PLC, now=NOW)
+        await registry.register("https://under_score.pds-world.net", PdsSource.PLC, now=NOW)
         await claimed(registry, B)
-        await registry.completed(B, "me", Ended(2, 2), now=NOW)
+        await registry.completed(B, "me", ScanEnded(2, 2), now=NOW)
         names = [row.pds_url for row in await registry.listing(limit=2)]
         assert names == [A, B]
         (rest,) = await registry.listing(after=names[-1])
         assert rest.pds_url == "https://under_score.pds-world.net"
-        (active,) = await registry.listing(status=Status.ACTIVE)
+        (active,) = await registry.listing(status=PdsStatus.ACTIVE)
         assert active.pds_url == B
-        assert [row.pds_url for row in await registry.listing(source=Source.PLC)] == [rest.pds_url]
+        assert [row.pds_url for row in await registry.listing(source=PdsSource.PLC)] == [
+            rest.pds_url
+        ]
         # What a pattern would mean is taken at its word.
         assert [row.pds_url for row in await registry.listing(contains="R_S")] == [rest.pds_url]
         assert await registry.listing(contains="a%net") == []
@@ -490,14 +496,14 @@ def test_figures_add_up(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         await filled(registry, A, B, C)
         await claimed(registry, A)
-        await registry.completed(A, "me", Ended(5, 4), now=NOW)
+        await registry.completed(A, "me", ScanEnded(5, 4), now=NOW)
         await fail(registry, B, NOW, times=5)
         await claimed(registry, C)
         stats = await registry.stats(NOW)
         assert (stats.total, stats.active, stats.unreachable) == (3, 1, 1)
         assert (stats.with_chive_records, stats.chive_records, stats.indexed_records) == (1, 5, 4)
         assert sum(stats.by_status.values()) == sum(stats.by_source.values()) == 3
-        assert (stats.by_status[Status.SCANNING], stats.due) == (1, 0)
+        assert (stats.by_status[PdsStatus.SCANNING], stats.due) == (1, 0)
         assert stats.failures == stats.given_up == {Reason.TIMEOUT: 1}
         assert stats.attempts == {Reason.OK: 1, Reason.TIMEOUT: 5}
         (hour,) = stats.scans
@@ -519,7 +525,7 @@ def test_failures_can_be_listed_and_put_back_by_reason(where: Path | str) -> Non
         assert [row.pds_url for row in await registry.claim(9, NOW, LEASE, "you")] == [B]
         assert await registry.retry(None, NOW) == 1
         row = await known(registry, A)
-        assert (row.status, row.consecutive_failures) == (Status.PENDING, 0)
+        assert (row.status, row.consecutive_failures) == (PdsStatus.PENDING, 0)
 
     on(where, body)
 
@@ -531,9 +537,12 @@ def test_notes_and_lookups_last(where: Path | str) -> None:
         await notes.put("plc", "1")
         await notes.put("plc", "2")
         assert await notes.get("plc") == "2"
-        first, second = Lookup("did:plc:a", A, "", NOW), Lookup("did:plc:b", "", "not_found", NOW)
+        first, second = (
+            DidLookup("did:plc:a", A, "", NOW),
+            DidLookup("did:plc:b", "", "not_found", NOW),
+        )
         await notes.save_lookups([second, first])
-        await notes.save_lookups([Lookup("did:plc:a", B, "", NOW + 1)])
+        await notes.save_lookups([DidLookup("did:plc:a", B, "", NOW + 1)])
         found = await notes.lookups(["did:plc:a", "did:plc:b", "did:plc:c"])
         assert {did: one.pds for did, one in found.items()} == {"did:plc:a": B, "did:plc:b": ""}
         await registry.forget()
@@ -544,7 +553,7 @@ def test_notes_and_lookups_last(where: Path | str) -> None:
 
 def test_many_claims_at_once_share_no_row(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        founds = [Found(f"https://p{n}.pds-world.net", Source.PLC) for n in range(60)]
+        founds = [FoundPds(f"https://p{n}.pds-world.net", PdsSource.PLC) for n in range(60)]
         await registry.register_many(founds, NOW)
         others = [await open_registry(where) for _ in range(3)]
         try:
@@ -562,7 +571,7 @@ def test_many_claims_at_once_share_no_row(where: Path | str) -> None:
 
 def test_registering_the_same_at_once_makes_one_row_each(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        founds = [Found(f"https://p{n}.pds-world.net", Source.PLC) for n in range(40)]
+        founds = [FoundPds(f"https://p{n}.pds-world.net", PdsSource.PLC) for n in range(40)]
         others = [await open_registry(where) for _ in range(3)]
         try:
             told = await asyncio.gather(
@@ -574,15 +583,15 @@ def test_registering_the_same_at_once_makes_one_row_each(where: Path | str) -> N
             for one in others:
                 await one.close()
         verdicts = [one.verdict for batch in told for one in batch]
-        assert verdicts.count(Verdict.NEW) == 40 and verdicts.count(Verdict.KNOWN) == 80
+        assert verdicts.count(EntryVerdict.NEW) == 40 and verdicts.count(EntryVerdict.KNOWN) == 80
 
     on(where, body)
 
 
 def test_accounts_are_told_of_every_host_counted_or_not(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
-        await registry.register(B, Source.RELAY, accounts=120, now=NOW)
-        await registry.register(A, Source.USER, now=NOW)
+        await registry.register(B, PdsSource.RELAY, accounts=120, now=NOW)
+        await registry.register(A, PdsSource.USER, now=NOW)
         assert await account_counts(where) == [(A, None), (B, 120)]
 
     on(where, body)
@@ -596,7 +605,7 @@ def test_each_scope_is_due_by_itself(where: Path | str) -> None:
         await filled(registry, A)
         assert len(await registry.claim(5, NOW, LEASE, "1", MINE)) == 1
         assert await registry.next_once(NOW, YOURS, NOW + 2.0) == NOW + 2.0  # Somebody has it.
-        assert await registry.completed(A, "1", Ended(3, 3, "mine", True), now=NOW)
+        assert await registry.completed(A, "1", ScanEnded(3, 3, "mine", True), now=NOW)
         later = NOW + 10.0
         assert await registry.claim(5, later, LEASE, "2", MINE) == []
         assert await registry.next_once(later, MINE, later + 2.0) is None
@@ -609,10 +618,10 @@ def test_each_scope_is_due_by_itself(where: Path | str) -> None:
         begun = Which(scope="yours", begun=True)
         assert await registry.next_begun(later, begun) == later
         assert len(await registry.claim(5, later, LEASE, "4", begun)) == 1
-        assert await registry.completed(A, "4", Ended(3, 3, "yours", False), now=later)
+        assert await registry.completed(A, "4", ScanEnded(3, 3, "yours", False), now=later)
         assert await registry.claim(5, later, LEASE, "5", YOURS) == []
         assert (await known(registry, A)).next_scan_at == later + 7 * DAY
-        assert (await known(registry, A)).status is Status.ACTIVE
+        assert (await known(registry, A)).status is PdsStatus.ACTIVE
         # What the other has found to be worth a look a week later is mine tomorrow.
         assert len(await registry.claim(5, NOW + DAY, LEASE, "6", MINE)) == 1
         assert await registry.failed(A, "6", "away", Reason.TIMEOUT, NOW + DAY)
@@ -628,8 +637,8 @@ def test_what_a_user_registers_again_is_due_for_everybody(where: Path | str) -> 
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        assert await registry.completed(A, "me", Ended(0, 0, "mine"), now=NOW)
-        assert (await registry.register(A, Source.USER, now=NOW)).verdict is Verdict.REVIVED
+        assert await registry.completed(A, "me", ScanEnded(0, 0, "mine"), now=NOW)
+        assert (await registry.register(A, PdsSource.USER, now=NOW)).verdict is EntryVerdict.REVIVED
         assert len(await registry.claim(5, NOW, LEASE, "1", MINE)) == 1
 
     on(where, body)
@@ -669,18 +678,18 @@ def test_whoever_is_banned_is_neither_entered_nor_asked(where: Path | str) -> No
         await claimed(registry, shop)
         assert await registry.bans.add("shop.pds-world.net", "asked us to", NOW) == [shop]
         assert await registry.bans.add("a.pds-world.net", "", NOW) == [A]
-        refused = await registry.register(A, Source.PLC, now=NOW)
-        assert (refused.verdict, refused.reason) == (Verdict.REFUSED, "banned")
+        refused = await registry.register(A, PdsSource.PLC, now=NOW)
+        assert (refused.verdict, refused.reason) == (EntryVerdict.REFUSED, "banned")
         assert {row.pds_url for row in await registry.listing()} == {B, host}
         assert [ban.name for ban in await registry.bans.all()] == [
             "a.pds-world.net",
             "shop.pds-world.net",
         ]
         # A scan under way can conclude nothing.
-        assert not await registry.completed(shop, "me", Ended(1, 1), now=NOW)
+        assert not await registry.completed(shop, "me", ScanEnded(1, 1), now=NOW)
         assert await registry.bans.lift("a.pds-world.net")
         assert not await registry.bans.lift("a.pds-world.net")
-        assert (await registry.register(A, Source.PLC, now=NOW)).verdict is Verdict.NEW
+        assert (await registry.register(A, PdsSource.PLC, now=NOW)).verdict is EntryVerdict.NEW
         assert await registry.remove("A.pds-world.NET/") == A
         assert await registry.remove(A) is None
 
@@ -705,14 +714,14 @@ def test_a_claim_that_ran_out_is_no_scan(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         await filled(registry, A)
         await claimed(registry, A)
-        assert (await registry.stats(NOW)).by_status[Status.SCANNING] == 1
+        assert (await registry.stats(NOW)).by_status[PdsStatus.SCANNING] == 1
         late = NOW + LEASE
-        assert (await registry.stats(late)).by_status[Status.SCANNING] == 0
-        assert (await registry.stats(late)).by_status[Status.PENDING] == 1
-        assert as_shown(await known(registry, A), late).status is Status.PENDING
+        assert (await registry.stats(late)).by_status[PdsStatus.SCANNING] == 0
+        assert (await registry.stats(late)).by_status[PdsStatus.PENDING] == 1
+        assert as_shown(await known(registry, A), late).status is PdsStatus.PENDING
         assert await registry.tidy(NOW) == 0
         assert await registry.tidy(late) == 1
-        assert (await known(registry, A)).status is Status.PENDING
+        assert (await known(registry, A)).status is PdsStatus.PENDING
 
     on(where, body)
 
@@ -723,10 +732,10 @@ def test_a_word_of_another_version_is_no_reason_to_fail(where: Path | str) -> No
         sql = "UPDATE pds_registry SET status = 'dozing', discovery_source = 'x', last_reason = 'y'"
         await registry.db.run(Statement("spoil", sql + ", consecutive_failures = 1"))
         row = await known(registry, A)
-        assert (row.status, row.discovery_source) == (Status.PENDING, Source.UNKNOWN)
+        assert (row.status, row.discovery_source) == (PdsStatus.PENDING, PdsSource.UNKNOWN)
         assert row.last_reason is Reason.UNKNOWN
         stats = await registry.stats(NOW)
-        assert stats.total == stats.by_source[Source.UNKNOWN] == 1
+        assert stats.total == stats.by_source[PdsSource.UNKNOWN] == 1
         assert stats.failures == {Reason.UNKNOWN: 1}
         assert len(await registry.claim(5, NOW, LEASE, "me")) == 1
 
@@ -736,8 +745,8 @@ def test_a_word_of_another_version_is_no_reason_to_fail(where: Path | str) -> No
 def test_a_url_that_says_as_whom_to_come_is_refused(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         told = f"https://good.example@{A.removeprefix('https://')}"
-        refused = await registry.register(told, Source.USER, now=NOW)
-        assert (refused.verdict, refused.reason) == (Verdict.REFUSED, "userinfo")
+        refused = await registry.register(told, PdsSource.USER, now=NOW)
+        assert (refused.verdict, refused.reason) == (EntryVerdict.REFUSED, "userinfo")
 
     on(where, body)
 
@@ -746,7 +755,7 @@ def test_a_part_that_failed_is_in_the_row(where: Path | str) -> None:
     async def body(registry: Registry) -> None:
         await filled(registry, A, B)
         await claimed(registry, A)
-        ended = Ended(1, 1, error="2 of 9 repos could not be read: timeout")
+        ended = ScanEnded(1, 1, error="2 of 9 repos could not be read: timeout")
         assert await registry.completed(A, "me", ended, now=NOW)
         row = await known(registry, A)
         assert row.last_error == ended.error and row.consecutive_failures == 0

@@ -17,7 +17,7 @@ from tests.registry_site import METHOD, Running, account, serving
 
 from trawlnet.crawlers.pds.site import server
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry.registry import Source, Status
+from trawlnet.tables.registry.registry import PdsSource, PdsStatus
 
 ENDPOINT = f"/xrpc/{METHOD}"
 JSON = {"Content-Type": "application/json"}
@@ -50,7 +50,7 @@ def test_a_new_pds_is_entered_and_waits(fresh: Running) -> None:
     assert said == {"pdsUrl": url, "registered": True, "status": "pending"}
     row = fresh.run(fresh.registry.get(url))
     assert row is not None
-    assert (row.discovery_source, row.status) == (Source.USER, Status.PENDING)
+    assert (row.discovery_source, row.status) == (PdsSource.USER, PdsStatus.PENDING)
 
 
 def test_a_known_pds_is_said_to_be_known_and_not_asked_again(fresh: Running) -> None:
@@ -108,14 +108,14 @@ def test_an_unreachable_pds_that_answers_again_is_revived(fresh: Running) -> Non
         now += 86_400
         fresh.run(fresh.registry.claim_one(url, now, 60.0, f"scan {number}"))
         fresh.run(fresh.registry.failed(url, f"scan {number}", "away", Reason.TIMEOUT, now))
-    assert _status(fresh, url) is Status.UNREACHABLE
+    assert _status(fresh, url) is PdsStatus.UNREACHABLE
     assert fresh.register(url).json["status"] == "already_exists"
-    assert _status(fresh, url) is Status.PENDING
+    assert _status(fresh, url) is PdsStatus.PENDING
 
 
 def test_an_unreachable_pds_that_is_still_away_stays_so(fresh: Running) -> None:
     url = fresh.world.urls["error"]
-    fresh.run(fresh.registry.register(url, Source.PLC, now=time.time()))
+    fresh.run(fresh.registry.register(url, PdsSource.PLC, now=time.time()))
     now = time.time()
     for number in range(5):
         now += 86_400
@@ -126,10 +126,10 @@ def test_an_unreachable_pds_that_is_still_away_stays_so(fresh: Running) -> None:
         "already_exists",
         True,
     )
-    assert _status(fresh, url) is Status.UNREACHABLE
+    assert _status(fresh, url) is PdsStatus.UNREACHABLE
 
 
-def _status(running: Running, url: str) -> Status:
+def _status(running: Running, url: str) -> PdsStatus:
     row = running.run(running.registry.get(url))
     assert row is not None
     return row.status
@@ -481,7 +481,9 @@ def test_no_link_can_make_the_page_say_something_untrue(shared: Running) -> None
 
 
 def test_what_strangers_said_is_shown_as_text(shared: Running) -> None:
-    everything = "".join(shared.ask("GET", f"/?status={status}").body.decode() for status in Status)
+    everything = "".join(
+        shared.ask("GET", f"/?status={status}").body.decode() for status in PdsStatus
+    )
     assert "&lt;script&gt;alert(&#39;listRepos" in everything
     assert "<script" not in everything
 

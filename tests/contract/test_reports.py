@@ -14,17 +14,17 @@ from trawlnet.crawlers.pds.report import as_json
 from trawlnet.tables.errors import TablesError
 from trawlnet.tables.instances.instances import opened_instances, store_instances
 from trawlnet.tables.instances.report import instance_figures
-from trawlnet.tables.registry.registry import Source, open_registry
+from trawlnet.tables.registry.registry import PdsSource, open_registry
 from trawlnet.tables.registry.report import registry_figures
 from trawlnet.tables.relational.database import Statement, open_relational
 from trawlnet.tables.scanned.rows import (
     ListedRepo,
-    Progress,
-    Reading,
-    Record,
+    RepoReading,
     ScanKey,
-    Scope,
+    ScannedRecord,
+    ScanScope,
     Table,
+    WalkProgress,
 )
 from trawlnet.tables.scanned.scanned import Scanned
 
@@ -54,9 +54,11 @@ def test_instances_are_counted_by_activity_hour_and_kind(where: Path | str):
     asyncio.run(run())
 
 
-def record(n: int, collection: str) -> Record:
-    return Record(Table.RECORDS, f"at://did:plc:x/{collection}/{n}", "cid", "did:plc:x", str(n),
-                  collection, "{}", is_indexed=True)  # fmt: skip
+def record(n: int, collection: str) -> ScannedRecord:
+    uri = f"at://did:plc:x/{collection}/{n}"
+    return ScannedRecord(
+        Table.RECORDS, uri, "cid", "did:plc:x", str(n), collection, "{}", is_indexed=True
+    )
 
 
 def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
@@ -69,12 +71,12 @@ def test_a_registry_is_told_with_the_records_of_its_scans(where: Path | str):
             tables = Scanned(registry.db)
             await tables.migrate()
             url = "https://pds.village.social"
-            await registry.register(url, Source.USER, now=NOW)
+            await registry.register(url, PdsSource.USER, now=NOW)
             assert await registry.claim_one(url, NOW, 60.0, "me")
-            place = ScanKey(url, Scope("s", lambda collection: True), "me")
-            reading = Reading("did:plc:x", "rev", 1, ("a.b.c",))
+            place = ScanKey(url, ScanScope("s", lambda collection: True), "me")
+            reading = RepoReading("did:plc:x", "rev", 1, ("a.b.c",))
             await tables.list_page(
-                place, [ListedRepo("did:plc:x", "rev")], Progress(walk=1, is_open=True), (), NOW
+                place, [ListedRepo("did:plc:x", "rev")], WalkProgress(walk=1, is_open=True), (), NOW
             )
             await tables.put_records(place, [record(n, "a.b.c") for n in range(3)], reading, NOW)
             after = await registry_figures(where, NOW)

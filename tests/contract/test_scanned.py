@@ -13,7 +13,7 @@ from tests.pds_scan import COMMENT, EPRINT, TAG, bench, pdses_on, rkey, write
 from tests.servers import PostgresServer
 
 from trawlnet.tables.errors import LeaseLost
-from trawlnet.tables.registry.registry import Registry, Source, migrate_registry
+from trawlnet.tables.registry.registry import PdsSource, Registry, migrate_registry
 from trawlnet.tables.relational.database import (
     Relational,
     Statement,
@@ -22,19 +22,19 @@ from trawlnet.tables.relational.database import (
 )
 from trawlnet.tables.scanned.rows import (
     LastReading,
-    Listed,
     ListedRepo,
-    Progress,
-    Reading,
-    Record,
+    RepoReading,
     ScanKey,
-    Scope,
+    ScannedRecord,
+    ScanScope,
+    StoredListing,
     Table,
+    WalkProgress,
 )
 from trawlnet.tables.scanned.scanned import _STEPS, Scanned
 
 PDS_URL = "https://pds.village.social"
-PDS = ScanKey(PDS_URL, Scope("s", lambda collection: True), "me")
+PDS = ScanKey(PDS_URL, ScanScope("s", lambda collection: True), "me")
 NOW = 1_790_000_000.0
 ALICE, BOB, CAROL = (f"did:plc:{name:a<24}" for name in ("alice", "bob", "carol"))
 
@@ -64,7 +64,7 @@ async def opened(where: Path | str) -> AsyncIterator[tuple[Scanned, Relational]]
         await migrate_registry(db)
         await tables.migrate()
         await tables.migrate()  # As every start does.
-        await registry.register(PDS_URL, Source.USER, now=NOW)
+        await registry.register(PDS_URL, PdsSource.USER, now=NOW)
         assert await registry.claim_one(PDS_URL, NOW, 60.0, PDS.lease)
         yield tables, db
     finally:
@@ -79,29 +79,31 @@ def on(where: Path | str, body: Callable[[Scanned, Relational], Awaitable[None]]
     asyncio.run(run())
 
 
-def record(did: str, number: int, table: Table = Table.EPRINTS, collection: str = EPRINT) -> Record:
+def record(
+    did: str, number: int, table: Table = Table.EPRINTS, collection: str = EPRINT
+) -> ScannedRecord:
     key = rkey(number)
     uri = f"at://{did}/{collection}/{key}"
-    return Record(table, uri, f"bafyrei{number:052}", did, key, collection, "{}", True)
+    return ScannedRecord(table, uri, f"bafyrei{number:052}", did, key, collection, "{}", True)
 
 
-WALK = Progress(walk=1, is_open=True)
+WALK = WalkProgress(walk=1, is_open=True)
 
 
 def test_a_page_its_cursor_and_what_is_to_be_read_are_one(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
-        assert await tables.progress(PDS) == Progress()
+        assert await tables.progress(PDS) == WalkProgress()
         after = replace(WALK, cursor="next", pages=1, leads_todo=("a.b.c",), leads_at=1.5)
         page = [
             ListedRepo(ALICE, "r1"),
             ListedRepo(BOB, "r1"),
             ListedRepo(CAROL, "r1", False, False),
         ]
-        assert await tables.list_page(PDS, page, after, (), NOW) == Listed(3, 2, after)
+        assert await tables.list_page(PDS, page, after, (), NOW) == StoredListing(3, 2, after)
         assert await tables.progress(PDS) == after
         assert [one.did for one in await tables.pending(PDS, 10)] == [ALICE, BOB]
         # The same page again in the same walk has nobody new.
-        assert await tables.list_page(PDS, page, after, (), NOW) == Listed(0, 2, after)
+        assert await tables.list_page(PDS, page, after, (), NOW) == StoredListing(0, 2, after)
 
     on(where, body)
 
@@ -143,7 +145,7 @@ def test_a_reading_goes_on_where_it_was_left(where: Path | str) -> None:
 
 def test_what_a_reading_did_not_meet_is_withdrawn_and_may_come_back(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
-        first = Reading(ALICE, "r1", 1, (), is_held=True)
+        first = RepoReading(ALICE, "r1", 1, (), is_held=True)
         kept, gone = record(ALICE, 1), record(ALICE, 2)
         other = record(ALICE, 3, Table.REVIEWS, COMMENT)
         await tables.end_reading(PDS, [kept, gone, other], first, NOW)
@@ -160,8 +162,8 @@ def test_what_a_reading_did_not_meet_is_withdrawn_and_may_come_back(where: Path 
 
 def test_a_reading_that_was_overtaken_changes_nothing(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
-        slow = Reading(ALICE, "r1", 1, (EPRINT,), is_held=True)
-        quick = Reading(ALICE, "r2", 2, (), is_held=True)
+        slow = RepoReading(ALICE, "r1", 1, (EPRINT,), is_held=True)
+        quick = RepoReading(ALICE, "r2", 2, (), is_held=True)
         await tables.put_records(PDS, [record(ALICE, 1)], slow, NOW)
         await tables.end_reading(PDS, [record(ALICE, 1), record(ALICE, 2)], quick, NOW)
         await tables.put_records(PDS, [record(ALICE, 1)], replace(slow, cursor="late"), NOW)
@@ -178,7 +180,7 @@ def test_whoever_has_lost_the_claim_can_write_nothing(where: Path | str) -> None
 
     async def body(tables: Scanned, db: Relational) -> None:
         registry, late = Registry(db), NOW + 61.0
-        reading = Reading(ALICE, "r1", 1, (EPRINT,), is_held=True)
+        reading = RepoReading(ALICE, "r1", 1, (EPRINT,), is_held=True)
         await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, (), NOW)
         await tables.put_records(PDS, [record(ALICE, 1)], reading, NOW)
         heir = replace(PDS, lease="heir")
@@ -189,7 +191,7 @@ def test_whoever_has_lost_the_claim_can_write_nothing(where: Path | str) -> None
         stale = replace(WALK, is_open=False, is_listed=True)
         writes = [
             tables.save(PDS, stale, (), late),
-            tables.settle(PDS, [Reading(BOB, "r9", 9)]),
+            tables.settle(PDS, [RepoReading(BOB, "r9", 9)]),
             tables.list_page(PDS, [ListedRepo(CAROL, "r1")], stale, (), late),
             tables.begin_leads(PDS, stale, late),
             tables.add_leads(PDS, EPRINT, [BOB], stale, late),
@@ -217,20 +219,20 @@ _WRITTEN = ("scan_progress", "scan_repos", "scan_leads", "eprints")
 def test_only_what_was_looked_at_is_withdrawn(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
         records = [record(ALICE, 1), record(ALICE, 2, Table.REVIEWS, COMMENT)]
-        await tables.end_reading(PDS, records, Reading(ALICE, "r1", 1, (), is_held=True), NOW)
-        eprints = Scope("e", lambda collection: collection == EPRINT, frozenset({TAG}))
+        await tables.end_reading(PDS, records, RepoReading(ALICE, "r1", 1, (), is_held=True), NOW)
+        eprints = ScanScope("e", lambda collection: collection == EPRINT, frozenset({TAG}))
         other = replace(PDS, scope=eprints)
         # Numbers are one series for all scopes: the other's first reading comes after ours.
         assert await tables.last_reading(other, ALICE) == LastReading(1, "", is_held=True)
-        by_names = Reading(ALICE, "r1", 2, (), is_held=True, by_names=True)
+        by_names = RepoReading(ALICE, "r1", 2, (), is_held=True, by_names=True)
         await tables.end_reading(other, [], by_names, NOW)
         assert (await tables.held(PDS_URL)).records == {EPRINT: 1, COMMENT: 1}
-        flawed = Reading(ALICE, "r1", 3, (), is_held=True, is_flawed=True)
+        flawed = RepoReading(ALICE, "r1", 3, (), is_held=True, is_flawed=True)
         await tables.end_reading(other, [], flawed, NOW)
         assert (await tables.held(PDS_URL)).records == {EPRINT: 1, COMMENT: 1}
         # What could not be read whole is read again.
         assert (await tables.last_reading(other, ALICE)).rev == ""
-        await tables.end_reading(other, [], Reading(ALICE, "r1", 4, (), is_held=True), NOW)
+        await tables.end_reading(other, [], RepoReading(ALICE, "r1", 4, (), is_held=True), NOW)
         assert (await tables.held(PDS_URL)).records == {COMMENT: 1}
         await tables.list_page(other, [ListedRepo(BOB, "r1")], WALK, (), NOW)
         await tables.end_walk(other, replace(WALK, is_open=False), (), NOW)
@@ -243,7 +245,7 @@ def test_two_scopes_that_read_one_repo_in_turns_lose_nothing(where: Path | str) 
     """One begins, the other reads it whole and meets something new, and the first goes on."""
 
     async def body(tables: Scanned, db: Relational) -> None:
-        other = replace(PDS, scope=Scope("o", lambda collection: True))
+        other = replace(PDS, scope=ScanScope("o", lambda collection: True))
         await tables.list_page(PDS, [ListedRepo(ALICE, "r1")], WALK, (), NOW)
         await tables.list_page(other, [ListedRepo(ALICE, "r1")], WALK, (), NOW)
         mine = replace((await tables.pending(PDS, 1))[0], todo=(EPRINT,), cursor="c")
@@ -271,7 +273,7 @@ def test_a_whole_walk_lets_go_of_who_has_gone(where: Path | str) -> None:
     async def body(tables: Scanned, db: Relational) -> None:
         await tables.list_page(PDS, [ListedRepo(ALICE, "r1"), ListedRepo(BOB, "r1")], WALK, (), NOW)
         for did in (ALICE, BOB):
-            reading = Reading(did, "r1", 1, (), is_held=True)
+            reading = RepoReading(did, "r1", 1, (), is_held=True)
             await tables.end_reading(PDS, [record(did, 1)], reading, NOW)
         await tables.add_leads(PDS, EPRINT, [ALICE, BOB, ALICE], WALK, NOW)
         assert await tables.leads(PDS, ALICE) == (EPRINT,)
@@ -356,7 +358,7 @@ def test_walks_of_an_older_version_go_on(where: Path | str) -> None:
             walk = replace(WALK, cursor="next", pages=1, page_size=1000, last_rows=1000)
             assert await tables.progress(PDS) == replace(walk, by_collection="yes", leads_at=-1.0)
             assert await tables.last_reading(PDS, ALICE) == LastReading(4, "r1", is_held=True)
-            assert await tables.pending(PDS, 9) == [Reading(BOB, "r1", 5, is_held=True)]
+            assert await tables.pending(PDS, 9) == [RepoReading(BOB, "r1", 5, is_held=True)]
         finally:
             await db.close()
 

@@ -21,11 +21,11 @@ from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.fence import Fence
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
-from trawlnet.stores.redis.fleet.share import Answer, ShareKeys, Want
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
+from trawlnet.stores.redis.fleet.share import PlaceAnswer, ShareKeys, Want
 from trawlnet.stores.redis.scripts import connect
 from trawlnet.stores.redis.work.store import RedisStore
-from trawlnet.stores.tally import Tally
+from trawlnet.stores.tally import CounterDelta
 
 NOW, TTL, LONG = 1_700_000_000.0, 60.0, 60.0
 TWO = Want("pages", 2)
@@ -44,7 +44,7 @@ class Shard:
         return list((await self.store.lease({lane: want}, NOW, TTL)).tasks)
 
     async def settle(self, task: Task, counts: dict[str, int], reason: Reason = Reason.OK) -> None:
-        await self.store.settle([Receipt(task, reason, at=NOW, news=Tally(counts))])
+        await self.store.settle([Receipt(task, reason, at=NOW, news=CounterDelta(counts))])
 
 
 @dataclass
@@ -53,11 +53,11 @@ class Place:
     stack: AsyncExitStack
     prefix: str
 
-    async def plan(self, shards: int) -> Plan:
+    async def plan(self, shards: int) -> FleetPlan:
         keys = await self._fleet(None)
         return await keys.change(run=1, shards=shards, word=Word.RUN)
 
-    async def shard(self, plan: Plan, number: int, past: tuple[str, ...] = ()) -> Shard:
+    async def shard(self, plan: FleetPlan, number: int, past: tuple[str, ...] = ()) -> Shard:
         fleet = await self._fleet(number)
         buckets = share_of(number, plan.shards)
         claim = await fleet.claim(plan, buckets, past, LONG)
@@ -96,15 +96,15 @@ def test_a_cap_holds_over_shards_and_waits_for_pages_that_may_fail(redis: RedisS
         await one.store.feed(tasks_on(here, 3))
         await other.store.feed(tasks_on(there, 3))
         mine, theirs = await one.leased(here), await other.leased(there)
-        assert (await one.keys.take(mine[0].key, [TWO])).answer is Answer.TAKEN
-        assert (await other.keys.take(theirs[0].key, [TWO])).answer is Answer.TAKEN
-        assert (await one.keys.take(mine[1].key, [TWO])).answer is Answer.BUSY
+        assert (await one.keys.take(mine[0].key, [TWO])).answer is PlaceAnswer.TAKEN
+        assert (await other.keys.take(theirs[0].key, [TWO])).answer is PlaceAnswer.TAKEN
+        assert (await one.keys.take(mine[1].key, [TWO])).answer is PlaceAnswer.BUSY
         await other.settle(theirs[0], {}, Reason.NOT_FOUND)
-        assert (await one.keys.take(mine[1].key, [TWO])).answer is Answer.TAKEN
+        assert (await one.keys.take(mine[1].key, [TWO])).answer is PlaceAnswer.TAKEN
         await one.settle(mine[0], {"pages": 1})
         await one.settle(mine[1], {"pages": 1})
         full = await other.keys.take(theirs[1].key, [Want("elsewhere", 9), TWO])
-        assert (full.answer, full.want) == (Answer.FULL, TWO)
+        assert (full.answer, full.want) == (PlaceAnswer.FULL, TWO)
         assert await one.fleet.tallies(["pages", "elsewhere"]) == [2, 0]
 
     shared(redis, use)
@@ -121,10 +121,10 @@ def test_places_taken_twice_count_once_and_looking_takes_none(redis: RedisServer
         await one.store.feed(tasks_on("a.example", 2))
         first, second = await one.leased("a.example")
         for _ in range(3):
-            assert (await one.keys.take(first.key, [Want("p", 2)])).answer is Answer.TAKEN
+            assert (await one.keys.take(first.key, [Want("p", 2)])).answer is PlaceAnswer.TAKEN
         only_looking = Want("p", 1, places=0)
-        assert (await one.keys.take(second.key, [only_looking])).answer is Answer.TAKEN
-        assert (await one.keys.take(second.key, [Want("p", 2)])).answer is Answer.TAKEN
+        assert (await one.keys.take(second.key, [only_looking])).answer is PlaceAnswer.TAKEN
+        assert (await one.keys.take(second.key, [Want("p", 2)])).answer is PlaceAnswer.TAKEN
 
     shared(redis, use)
 
@@ -135,10 +135,10 @@ def test_a_dead_shards_places_are_free_when_its_lanes_are_claimed(redis: RedisSe
         dead = await place.shard(plan, 0)
         await dead.store.feed(tasks_on("a.example", 1))
         (task,) = await dead.leased("a.example")
-        assert (await dead.keys.take(task.key, [Want("p", 1)])).answer is Answer.TAKEN
+        assert (await dead.keys.take(task.key, [Want("p", 1)])).answer is PlaceAnswer.TAKEN
         heir = await place.shard(plan, 0, past=(dead.fleet.token,))
         (again,) = await heir.leased("a.example")
-        assert (await heir.keys.take(again.key, [Want("p", 1)])).answer is Answer.TAKEN
+        assert (await heir.keys.take(again.key, [Want("p", 1)])).answer is PlaceAnswer.TAKEN
         with pytest.raises(Fenced):
             await dead.keys.take(task.key, [Want("p", 1)])
         with pytest.raises(Fenced):
@@ -326,12 +326,12 @@ def test_no_place_is_lost_or_given_twice_whatever_happens(redis: RedisServer, se
                 key = dice.choice(sorted(mine))
                 answer = (await shard.keys.take(key, [want])).answer
                 if kept >= most and key not in taken:
-                    assert answer is Answer.FULL
+                    assert answer is PlaceAnswer.FULL
                 elif key in taken or kept + len(taken) < most:
-                    assert answer is Answer.TAKEN
+                    assert answer is PlaceAnswer.TAKEN
                     taken.add(key)
                 else:
-                    assert answer is Answer.BUSY
+                    assert answer is PlaceAnswer.BUSY
             elif what == "settle" and mine:
                 task = mine.pop(dice.choice(sorted(mine)))
                 good = task.key in taken and dice.random() < 0.5
@@ -339,7 +339,7 @@ def test_no_place_is_lost_or_given_twice_whatever_happens(redis: RedisServer, se
                 taken.discard(task.key)
                 again = None if good else task.retried(0.0)
                 reason = Reason.OK if good else Reason.TIMEOUT
-                news = Tally({"pages": 1} if good else {})
+                news = CounterDelta({"pages": 1} if good else {})
                 await shard.store.settle([Receipt(task, reason, next=again, at=NOW, news=news)])
             under_way = await shards[0].store.ask("HGET", "under_way", "pages")
             assert int(under_way or 0) == len(taken)

@@ -14,7 +14,7 @@ from tests.contract.conftest import StoreMaker
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, KeyLedger, LaneWork, Lease, Ledger, Page
 from trawlnet.engine.task import Task
-from trawlnet.stores.errors import StoreError, Unstorable
+from trawlnet.stores.errors import StoreError, UnstorableKey
 
 NOW = 1_700_000_000.125
 TTL = 60.0
@@ -96,7 +96,7 @@ async def test_a_page_saves_its_tasks_and_its_cursor(store: Ledger) -> None:
 @story
 async def test_a_page_that_cannot_be_stored_changes_nothing(store: Ledger) -> None:
     await fed(store, *tasks("a"), cursor="one")
-    with pytest.raises(Unstorable, match="'bad'"):
+    with pytest.raises(UnstorableKey, match="'bad'"):
         await fed(store, Task("b", "host"), Task("bad", "host", object()), cursor="two")
     assert await store.cursor() == "one"
     assert (await store.counts()).known == 1
@@ -418,7 +418,7 @@ async def test_a_batch_that_cannot_be_stored_changes_nothing(store: Ledger) -> N
     await fed(store, *tasks("a", "b"))
     one, other = await leased_tasks(store)
     bad = [Task("bad", "host", {"n": 1 << 70})]
-    with pytest.raises(Unstorable, match="'bad'"):
+    with pytest.raises(UnstorableKey, match="'bad'"):
         await store.settle([Receipt(one, Reason.OK), Receipt(other, Reason.OK, bad)])
     counts = await store.counts()
     assert (counts.open, counts.leased, counts.attempts) == (2, 2, {})
@@ -608,7 +608,7 @@ def test_text_that_is_no_unicode_is_refused(maker: StoreMaker, field: str) -> No
     async def run() -> None:
         store = await maker.open()
         task = Task("a\ud800" if field == "key" else "a", "h\ud800" if field == "lane" else "h")
-        with pytest.raises(Unstorable, match="ud800") as refused:
+        with pytest.raises(UnstorableKey, match="ud800") as refused:
             await store.feed(Page([task], "\ud800" if field == "cursor" else "c"))
         assert "errors='replace'" in refused.value.hint
         assert await store.cursor() is None
@@ -660,7 +660,7 @@ async def test_numbers_come_back_exactly(store: Ledger) -> None:
 def test_what_cannot_be_kept_is_refused_by_name(maker: StoreMaker, bad: Task) -> None:
     async def run() -> None:
         store = await maker.open()
-        with pytest.raises(Unstorable, match="'bad'") as refused:
+        with pytest.raises(UnstorableKey, match="'bad'") as refused:
             await store.feed(Page([bad], "c"))
         assert refused.value.hint
         await store.close()

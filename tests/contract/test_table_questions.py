@@ -19,7 +19,7 @@ from trawlnet.tables.clickhouse import native
 from trawlnet.tables.clickhouse.open import opened, opened_to_read
 from trawlnet.tables.clickhouse.ports import Query, Tables
 from trawlnet.tables.clickhouse.question import is_answered_at_once, refusal
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.errors import TablesError, TablesUnreachable
 
 MAKE = Query(
@@ -37,13 +37,13 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
 
 
 @pytest.fixture(scope="module")
-def filled(front: ClickHouse) -> Server:
-    server = Server(front.address, password=front.password, database="filled")
+def filled(front: ClickHouse) -> ClickHouseServer:
+    server = ClickHouseServer(front.address, password=front.password, database="filled")
     asyncio.run(fill(server))
     return server
 
 
-async def fill(where: Path | Server) -> None:
+async def fill(where: Path | ClickHouseServer) -> None:
     """Three rows, of which one replaces another."""
     async with opened(where) as tables:
         await tables.run(MAKE)
@@ -53,7 +53,7 @@ async def fill(where: Path | Server) -> None:
             await tables.insert(ADD, native.block(columns, len(names)))
 
 
-def asked(where: Path | Server, sql: str, layout: str = "JSONEachRow") -> bytes:
+def asked(where: Path | ClickHouseServer, sql: str, layout: str = "JSONEachRow") -> bytes:
     async def ask() -> bytes:
         async with opened_to_read(where) as tables:
             return await answer(tables, sql, layout)
@@ -81,7 +81,7 @@ async def answer(tables: Tables, sql: str, layout: str = "JSONEachRow") -> bytes
     return b"".join([piece async for piece in tables.stream(sql, layout)])
 
 
-async def answers(where: Path | Server) -> None:
+async def answers(where: Path | ClickHouseServer) -> None:
     async with opened_to_read(where) as tables:
         for sql, expected in QUESTIONS.items():
             assert rows(await answer(tables, sql)) == expected, sql
@@ -100,7 +100,7 @@ async def answers(where: Path | Server) -> None:
         assert "SHOW TABLES" in caught.value.hint
 
 
-def test_every_kind_of_question_is_answered(tmp_path: Path, filled: Server) -> None:
+def test_every_kind_of_question_is_answered(tmp_path: Path, filled: ClickHouseServer) -> None:
     asyncio.run(fill(tmp_path / "tables"))
     asyncio.run(answers(tmp_path / "tables"))
     asyncio.run(answers(filled))
@@ -213,11 +213,11 @@ def test_which_questions_are_answered_at_once(sql: str, at_once: bool) -> None:
 # Accounts that may only read.
 
 
-def test_an_account_that_may_only_read_can_ask(filled: Server) -> None:
+def test_an_account_that_may_only_read_can_ask(filled: ClickHouseServer) -> None:
     asyncio.run(answers(replace(filled, username="reader")))
 
 
-def test_an_account_that_may_not_even_change_settings_can_ask(filled: Server) -> None:
+def test_an_account_that_may_not_even_change_settings_can_ask(filled: ClickHouseServer) -> None:
     strict = replace(filled, username="strict")
     assert rows(asked(strict, "SELECT name FROM things FINAL ORDER BY name")) == [
         {"name": "a"},
@@ -226,7 +226,7 @@ def test_an_account_that_may_not_even_change_settings_can_ask(filled: Server) ->
     assert rows(asked(strict, "DESCRIBE TABLE things"))
 
 
-def test_what_an_account_lacks_is_said(filled: Server) -> None:
+def test_what_an_account_lacks_is_said(filled: ClickHouseServer) -> None:
     async def open_to_write() -> None:
         async with opened(replace(filled, username="reader")):
             pass
@@ -238,7 +238,7 @@ def test_what_an_account_lacks_is_said(filled: Server) -> None:
     )
 
 
-def test_asking_makes_no_database(filled: Server) -> None:
+def test_asking_makes_no_database(filled: ClickHouseServer) -> None:
     with pytest.raises(TablesError) as caught:
         asked(replace(filled, database="elsewhere"), "SELECT 1")
     assert "--clickhouse-database" in caught.value.hint
@@ -288,12 +288,12 @@ def test_what_is_no_clickhouse_server_is_said_to_be_none(status: int, body: byte
         answering(status, body) as address,
         pytest.raises(TablesUnreachable, match=f"at {address} is no ClickHouse") as caught,
     ):
-        asked(Server(address), "SELECT 1")
+        asked(ClickHouseServer(address), "SELECT 1")
     assert "8123" in caught.value.hint and "assword" not in caught.value.hint
 
 
 def test_a_server_that_is_too_old_is_said_to_be(
-    filled: Server, monkeypatch: pytest.MonkeyPatch
+    filled: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import clickhouse_connect
 

@@ -16,7 +16,7 @@ from trawlnet.tables.clickhouse.migrate import STEPS
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.ports import Query
 from trawlnet.tables.clickhouse.queries import statement
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesUnreachable
 from trawlnet.tables.statements import statements
 
@@ -30,12 +30,12 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
 
 
 @pytest.fixture(params=["chdb", "server"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | Server:
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | ClickHouseServer:
     if request.param == "chdb":
         return tmp_path / "tables"
     front = request.getfixturevalue("front")
     database = "db_" + "".join(c for c in tmp_path.name if c.isalnum())
-    return Server(front.address, password=front.password, database=database)
+    return ClickHouseServer(front.address, password=front.password, database=database)
 
 
 ADD = Query("add", "INSERT INTO things (name, size, at)")
@@ -184,14 +184,14 @@ def test_a_second_process_is_told_who_has_the_embedded_tables(tmp_path):
 def test_a_server_that_is_not_there_is_unreachable():
     async def test():
         with pytest.raises(TablesUnreachable, match="no ClickHouse server answers at"):
-            async with opened(Server("127.0.0.1:1")):
+            async with opened(ClickHouseServer("127.0.0.1:1")):
                 pass
 
     asyncio.run(test())
 
 
 def test_a_wrong_password_is_said_without_showing_it(front):
-    server = Server(front.address, password="sekret-guess")
+    server = ClickHouseServer(front.address, password="sekret-guess")
 
     async def test():
         with pytest.raises(TablesUnreachable, match="does not let us in") as wrong:
@@ -207,7 +207,7 @@ def test_a_wrong_password_is_said_without_showing_it(front):
 def test_an_address_that_is_none_is_refused(address):
     async def test():
         with pytest.raises(TablesError):
-            async with opened(Server(address)):
+            async with opened(ClickHouseServer(address)):
                 pass
 
     asyncio.run(test())
@@ -216,7 +216,7 @@ def test_an_address_that_is_none_is_refused(address):
 def test_a_server_that_dies_in_between_is_unreachable(tmp_path):
     async def test():
         with clickhouse_front(tmp_path / "engine") as front:
-            async with opened(Server(front.address, password=front.password)) as tables:
+            async with opened(ClickHouseServer(front.address, password=front.password)) as tables:
                 front.process.send_signal(signal.SIGKILL)
                 front.process.wait()
                 with pytest.raises(TablesUnreachable):

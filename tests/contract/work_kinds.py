@@ -15,19 +15,27 @@ import pytest
 from tests.contract.conftest import STORES, StoreMaker, make
 from tests.contract.test_ids_ledger import TOKEN, owned
 
-from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
+from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.ledger.work import IdsWork
-from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally
-from trawlnet.crawlers.pds.scanning.parts import Verdict as ScanVerdict
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Ask,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Purpose,
+)
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict as ScanVerdict
 from trawlnet.crawlers.pds.schedule import RegistryStore
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page, Work
 from trawlnet.engine.task import Task
 from trawlnet.stores.redis.spans import SpanKeys
-from trawlnet.tables.registry.registry import Found, Source, Terms, Which, open_registry
+from trawlnet.tables.registry.registry import FoundPds, PdsSource, Terms, Which, open_registry
 
 NOW = 1_700_000_000.125
 _NUMBERS = itertools.count()
@@ -105,9 +113,9 @@ class Listed:
     def wake_at(self, now: float) -> float:
         return float("inf")
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
-        mark = Mark.DONE if answer.verdict.exists else Mark.MISSED
-        return [Entry(answer.ask.id, answer.ask.id + 1, mark, "failed")]
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
+        mark = LedgerMark.DONE if answer.verdict.exists else LedgerMark.MISSED
+        return [LedgerEntry(answer.ask.id, answer.ask.id + 1, mark, "failed")]
 
     def decide(self, now: float) -> Decision | None:
         return None
@@ -140,13 +148,13 @@ class Ids:
         tasks = []
         for number in numbers:
             self._sent += 1
-            asked = Asked(self._sent, "pilot", Ask(number, Purpose.FIRST))
+            asked = PendingRequest(self._sent, "pilot", Ask(number, Purpose.FIRST))
             tasks.append(Task(str(number), "api", asked.payload()))
         return tasks
 
     def done(self, task: Task, reason: Reason, at: float) -> Receipt:
-        asked = Asked.of(task.payload)
-        verdict = Verdict.STORED if reason.success else Verdict.FAILED
+        asked = PendingRequest.of(task.payload)
+        verdict = AnswerVerdict.STORED if reason.success else AnswerVerdict.FAILED
         entries = self._askers.answered(at, asked, Answer(asked.ask, verdict, 0.1))
         return Receipt(task, reason, at=at, news=entries)
 
@@ -178,13 +186,13 @@ class Pds:
 
     async def add(self, count: int) -> list[Task]:
         urls = [f"http://127.0.0.1:{9000 + next(_NUMBERS)}" for _ in range(count)]
-        founds = [Found(url, Source.PLC) for url in urls]
+        founds = [FoundPds(url, PdsSource.PLC) for url in urls]
         await self._registry.register_many(founds, self.clock.now())
         return await self._store.claim(count, Which())
 
     def done(self, task: Task, reason: Reason, at: float) -> Receipt:
         verdict = ScanVerdict.COMPLETE if reason.success else ScanVerdict.FAILED
-        result = ScanResult(verdict, reason, "why", None, Tally(), 1, 0, 0, {}, 0)
+        result = ScanResult(verdict, reason, "why", None, ScanCounts(), 1, 0, 0, {}, 0)
         return Receipt(task, reason, at=at, news=result)
 
 

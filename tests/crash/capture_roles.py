@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from trawlnet.captures import derived
-from trawlnet.captures.capture import Capture, Hop, Link
+from trawlnet.captures.capture import Capture, CapturedLink, Hop
 from trawlnet.captures.discovery import open_discoveries
 from trawlnet.captures.files import CaptureOptions
 from trawlnet.captures.sink import CaptureSink
@@ -89,7 +89,7 @@ def capture(n: int) -> Capture:
         request_headers=[("Host", "site.test")],
         response_headers=HEADERS,
         simhash=n * 0x9E3779B97F4A7C15 % 2**64,
-        links=[Link(url(n + 1), "next,\npage")],
+        links=[CapturedLink(url(n + 1), "next,\npage")],
     )
 
 

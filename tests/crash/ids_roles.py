@@ -14,7 +14,7 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.floor import Done, Floor
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 BEHIND = 3
 
@@ -29,7 +29,7 @@ async def sound(folder: Path) -> None:
             await asyncio.sleep(0.02)
         control.drain()
 
-    async with open_parts(config, folder / "w", clock, Metrics("ids", clock)) as parts:
+    async with open_parts(config, folder / "w", clock, CrawlMetrics("ids", clock)) as parts:
         watching = asyncio.create_task(told())
         await crawl(parts, limits(config), control)
         await watching

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trawlnet.crawlers.pds.build import ScanHandler, owner
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts, crawl
@@ -83,13 +83,13 @@ async def scanned(folder: Path, url: str, seconds: float) -> ScanResult:
     finally:
         os.close(fd)
     if fails_at_first(url) and float((folder / "shift").read_text()) < WELL_AFTER:
-        return result(Verdict.FAILED, Reason.TIMEOUT, 0)
-    return result(Verdict.COMPLETE, Reason.OK, int(has_record(url)))
+        return result(ScanVerdict.FAILED, Reason.TIMEOUT, 0)
+    return result(ScanVerdict.COMPLETE, Reason.OK, int(has_record(url)))
 
 
-def result(verdict: Verdict, reason: Reason, held: int) -> ScanResult:
+def result(verdict: ScanVerdict, reason: Reason, held: int) -> ScanResult:
     records = {"c": held} if held else {}
-    whole = ScanResult(verdict, reason, "", None, Tally(), 1, 0, 0, records, held)
+    whole = ScanResult(verdict, reason, "", None, ScanCounts(), 1, 0, 0, records, held)
     return replace(whole, all_held=held, all_indexed=held)
 
 

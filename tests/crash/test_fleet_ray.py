@@ -23,18 +23,18 @@ from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
 from repos_run import Truth
 from servers import redis_server, require_package
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.crawlers.repos.replay.reading import Filter
-from trawlnet.crawlers.repos.replay.replay import Replay, Replayed
+from trawlnet.crawlers.repos.replay.reading import CollectionFilter
+from trawlnet.crawlers.repos.replay.replay import Replay, ReplayCounts
 from trawlnet.fleet.ray import RayRuntime, RayTasks
 from trawlnet.fleet.replay import FleetReplay
 from trawlnet.fleet.supervise import Seen
 from trawlnet.sim.atproto.world import serve_atproto
-from trawlnet.sim.web import World
+from trawlnet.sim.web import WebWorld
 from trawlnet.storage.s3 import ObjectsError
 from trawlnet.stores.redis.fleet.shards import Word
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.ports import Query
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 from web_fleet import (
     captured,
     check_captured,
@@ -126,7 +126,7 @@ def test_a_web_crawl_outlives_the_process_of_a_shard(tmp_path: Path, cluster: An
             os.kill(pids[0], signal.SIGKILL)
             killed.append(pids[0])
 
-    async def main(url: str) -> World:
+    async def main(url: str) -> WebWorld:
         async with split_site(tmp_path, hosts=5, pages=25) as world:
             limits = {"req_per_sec": WEB_RATE, "max_retries": 6}
             config = web_fleet_config(world, url, archive, limits=limits)
@@ -188,15 +188,15 @@ def world(tmp_path: Path) -> Iterator[tuple[list[list[Any]], ClickHouse]]:
         yield rows_of(repos), server
 
 
-async def replayed(place: Path, server: Server) -> Replayed:
+async def replayed(place: Path, server: ClickHouseServer) -> ReplayCounts:
     async with opened(server) as tables:
         elsewhere = FleetReplay(RayTasks(ray), (), server, {})
-        replay = Replay(tables, Filter(), asyncio.Event(), elsewhere=elsewhere)
+        replay = Replay(tables, CollectionFilter(), asyncio.Event(), elsewhere=elsewhere)
         await replay.run(place, 3)
         return replay.done
 
 
-async def rows_in(server: Server) -> list[list[Any]]:
+async def rows_in(server: ClickHouseServer) -> list[list[Any]]:
     async with opened(server) as tables:
         return await tables.rows(ALL)
 
@@ -227,10 +227,10 @@ def test_processes_and_a_node_die_and_every_record_is_there_once(
         Moment(SEGMENT, True, kill_processes),
     ]
     with world(tmp_path) as (expected, front):
-        direct = Server(front.address, password=front.password)
+        direct = ClickHouseServer(front.address, password=front.password)
         port = int(front.address.rpartition(":")[2])
         with closing(Wire(port, moments)) as wire:
-            there = Server(wire.address, password=front.password)
+            there = ClickHouseServer(wire.address, password=front.password)
             done = asyncio.run(replayed(tmp_path / "a", there))
         assert moments == [] and done.segments == SEGMENTS < done.tries
         assert asyncio.run(rows_in(direct)) == expected
@@ -259,7 +259,7 @@ def test_the_command_is_killed_and_run_again(tmp_path: Path, cluster: Any) -> No
                 assert first.ended().code == -signal.SIGKILL
             (row,) = trawlnet(*command, wire.address, **secret).rows
         assert row["exit_code"] == 0 and row["segments"] + row["skipped"] == SEGMENTS
-        direct = Server(front.address, password=front.password)
+        direct = ClickHouseServer(front.address, password=front.password)
         assert asyncio.run(rows_in(direct)) == expected
 
 

@@ -12,9 +12,9 @@ import pytest
 from nursery import Nursery, nursery_of
 
 from ids_world import AGE, QUIET, TROUBLE, busiest_second, config, marks, published, wrongs
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.net.clock import SystemClock
-from trawlnet.sim.ids import World, serve_ids
+from trawlnet.sim.ids import IdsWorld, serve_ids
 
 PATIENCE = 120.0
 MAX_RPS = 400.0
@@ -22,7 +22,7 @@ KILLS = [100, 150, 1, 100]  # Each after so many more requests.
 IN_FLIGHT = 250  # What can be published and not settled when the process dies.
 
 
-async def killed(world: World, nursery: Nursery, role: str, requests: Sequence[int]) -> None:
+async def killed(world: IdsWorld, nursery: Nursery, role: str, requests: Sequence[int]) -> None:
     """Start, and kill when the server has answered so many more requests; again and again."""
     for more in requests:
         goal = sum(world.served.turns.values()) + more
@@ -33,7 +33,7 @@ async def killed(world: World, nursery: Nursery, role: str, requests: Sequence[i
         assert await asyncio.to_thread(nursery.kill, pid)
 
 
-async def finished(world: World, nursery: Nursery, folder: Path, traffic_time: float) -> None:
+async def finished(world: IdsWorld, nursery: Nursery, folder: Path, traffic_time: float) -> None:
     """Let it run until everything that was handed out by then is settled, then end it."""
     pid = await asyncio.to_thread(nursery.start, "sound")
     async with asyncio.timeout(PATIENCE):
@@ -89,6 +89,6 @@ def test_the_check_sees_a_crawl_that_settles_before_it_publishes(tmp_path: Path)
 
     asyncio.run(main())
     stored = set(published(tmp_path / "w"))
-    done = [number for number, mark in marks(tmp_path / "w").items() if mark is Mark.DONE]
+    done = [number for number, mark in marks(tmp_path / "w").items() if mark is LedgerMark.DONE]
     assert done
     assert [number for number in done if TROUBLE.is_raid(number) and number not in stored]

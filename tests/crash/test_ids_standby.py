@@ -21,7 +21,7 @@ from ids_world import busiest_second
 from program import Ran, at_once, started, wait_until
 from servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.ids.storing.locations import KEYS
 from trawlnet.fleet.ids import Pair as Kept
 from trawlnet.fleet.ids import keep
@@ -30,7 +30,7 @@ from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Holders, Office, holders
 from trawlnet.net.clock import SystemClock
 from trawlnet.queues.queue import QueueOptions, open_queue
-from trawlnet.sim.ids import Traffic, World, serve_ids
+from trawlnet.sim.ids import IdsWorld, Traffic, serve_ids
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from trawlnet.stores.redis.spans import SpanKeys
 
@@ -59,7 +59,7 @@ def redis() -> Iterator[RedisServer]:
 class Pair:
     """Two members over one world, of which the test kills some."""
 
-    world: World
+    world: IdsWorld
     nursery: Nursery
     folder: Path
     redis: str
@@ -100,7 +100,7 @@ class Pair:
         """Wait until the ledger says so of so many more ids."""
 
         def count() -> int:
-            return sum(mark is Mark.DONE for mark in self.marks().values())
+            return sum(mark is LedgerMark.DONE for mark in self.marks().values())
 
         goal = await asyncio.to_thread(count) + more
 
@@ -120,7 +120,7 @@ class Pair:
             assert await asyncio.to_thread(self.nursery.wait, pid) == 0
         self.members.clear()
 
-    def marks(self) -> dict[int, Mark]:
+    def marks(self) -> dict[int, LedgerMark]:
         with closing(SpanKeys(self.redis, KEYS)) as keys:
             spans = list(keys.spans())
         return {n: mark_of(span.word) for span in spans for n in range(span.start, span.end)}
@@ -175,9 +175,9 @@ async def pair_over(redis: RedisServer, rabbit: RabbitServer, folder: Path):
         await world.close()
 
 
-def lost(published: Counter[int], marks: dict[int, Mark]) -> list[int]:
+def lost(published: Counter[int], marks: dict[int, LedgerMark]) -> list[int]:
     """Ids that the ledger says are done, and that nobody will ever store."""
-    done = [number for number, mark in marks.items() if mark is Mark.DONE]
+    done = [number for number, mark in marks.items() if mark is LedgerMark.DONE]
     assert len(done) > 50
     return [number for number in done if STEADY.is_raid(number) and not published[number]]
 
@@ -187,7 +187,7 @@ def test_no_id_is_lost_when_the_active_one_is_killed_again_and_again(
 ) -> None:
     dice = random.Random(KILLS)
 
-    async def main() -> tuple[Counter[int], dict[int, Mark]]:
+    async def main() -> tuple[Counter[int], dict[int, LedgerMark]]:
         async with pair_over(redis, rabbit, tmp_path) as pair:
             await pair.start()
             await pair.start()
@@ -237,7 +237,7 @@ def test_one_that_was_frozen_wakes_and_neither_settles_nor_publishes(
             os.kill(pid, signal.SIGCONT)
             await asyncio.sleep(0.01)
 
-    async def main() -> tuple[Counter[int], dict[int, Mark]]:
+    async def main() -> tuple[Counter[int], dict[int, LedgerMark]]:
         async with pair_over(redis, rabbit, tmp_path) as pair:
             sleeper = await pair.start()
             assert await pair.active() == sleeper
@@ -364,7 +364,7 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
 def test_the_check_sees_a_member_that_settles_before_it_publishes(
     redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
 ) -> None:
-    async def main() -> tuple[Counter[int], dict[int, Mark]]:
+    async def main() -> tuple[Counter[int], dict[int, LedgerMark]]:
         async with pair_over(redis, rabbit, tmp_path) as pair:
             for more in (80, 60):
                 pid = await pair.start("settle_first")

@@ -16,11 +16,11 @@ from tests.crash.registry_roles import fails_at_first, has_record
 from tests.servers import PostgresServer, postgres_server
 
 from trawlnet.tables.registry.registry import (
-    Found,
+    FoundPds,
     PdsRow,
+    PdsSource,
+    PdsStatus,
     Registry,
-    Source,
-    Status,
     Terms,
     open_registry,
 )
@@ -67,7 +67,9 @@ class Registrar:
     def fill(self) -> None:
         async def fill(registry: Registry) -> None:
             await registry.forget()
-            founds = [Found(f"http://127.0.0.1:{10_000 + n}", Source.PLC) for n in range(ROWS)]
+            founds = [
+                FoundPds(f"http://127.0.0.1:{10_000 + n}", PdsSource.PLC) for n in range(ROWS)
+            ]
             await registry.register_many(founds, self.now)
 
         self.ask(fill)
@@ -124,7 +126,7 @@ def test_of_killed_schedulers_nothing_is_scanned_twice_at_once_or_forgotten(
     # whoever was being scanned when somebody died, once more.
     for row in registrar.rows():
         url = row.pds_url
-        assert row.status is (Status.ACTIVE if has_record(url) else Status.NO_CHIVE_RECORDS)
+        assert row.status is (PdsStatus.ACTIVE if has_record(url) else PdsStatus.NO_CHIVE_RECORDS)
         least = 1 + fails_at_first(url) + (has_record(url) and not fails_at_first(url))
         assert least <= scans[url] <= least + killed + 1
 

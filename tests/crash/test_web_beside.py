@@ -23,7 +23,7 @@ from trawlnet.captures.log import read_captures
 from trawlnet.captures.role import CRAWL, SCRAPE, Role
 from trawlnet.crawlers.web.unscraped import FILE, read_unscraped
 from trawlnet.net.clock import SystemClock
-from trawlnet.sim.web import World, serve_web
+from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.storage.files import is_held
 from web_site import KEYS, config_for, gaps, index, reachable
 from world_thread import in_thread
@@ -39,7 +39,7 @@ NAMES = {"crawl": CRAWL, "scrape": SCRAPE}
 
 
 @contextmanager
-def served(folder: Path, *, hosts: int, pages: int, latency: float = 0.0) -> Iterator[World]:
+def served(folder: Path, *, hosts: int, pages: int, latency: float = 0.0) -> Iterator[WebWorld]:
     making = serve_web(
         7,
         manifest=folder / "manifest.jsonl",
@@ -55,7 +55,7 @@ def served(folder: Path, *, hosts: int, pages: int, latency: float = 0.0) -> Ite
         yield world
 
 
-def prepare(world: World, folder: Path, rate: float) -> None:
+def prepare(world: WebWorld, folder: Path, rate: float) -> None:
     config = config_for(world, limits={"req_per_sec": rate}, warc={"enabled": True})
     given = {"config": config.model_dump(mode="json"), "seeds": world.seeds}
     (folder / "given.json").write_text(json.dumps(given))
@@ -100,7 +100,7 @@ def until(size: Callable[[], int], goal: int, pid: int) -> None:
         time.sleep(0.002)
 
 
-def check(world: World, site: Path, landed: int) -> None:
+def check(world: WebWorld, site: Path, landed: int) -> None:
     wanted = reachable(world, "link", "sitemap")
     held = [KEYS.key(url) for url, page in index(site).items() if page.fetched]
     assert sorted(held) == sorted(wanted), "each page once in the index, none missing"

@@ -14,7 +14,7 @@ import pytest
 from fleet_run import Processes
 from servers import RedisServer, redis_server, s3_server
 from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
-from trawlnet.sim.web import World
+from trawlnet.sim.web import WebWorld
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from web_fleet import (
     captured,
@@ -35,7 +35,7 @@ RATE = 10.0  # Requests per second to one host.
 def test_shards_and_redis_are_killed_and_every_page_is_captured_once(tmp_path: Path) -> None:
     kills = ["shard", "redis", "shard"]
 
-    async def main(redis: RedisServer, archive: str, s3: dict[str, str]) -> World:
+    async def main(redis: RedisServer, archive: str, s3: dict[str, str]) -> WebWorld:
         async with split_site(tmp_path, hosts=6, pages=30) as world:
             limits = {"req_per_sec": RATE, "max_retries": 6}
             config = web_fleet_config(world, redis.url, archive, limits=limits)
@@ -100,7 +100,7 @@ async def published_by(keys: FleetKeys, token: str) -> dict[str, set[bytes]]:
 def test_a_frozen_shard_that_wakes_settles_and_publishes_nothing(tmp_path: Path) -> None:
     archive = str(tmp_path / "archive")
 
-    async def main(url: str) -> World:
+    async def main(url: str) -> WebWorld:
         async with split_site(tmp_path, hosts=4, pages=25) as world:
             config = web_fleet_config(world, url, archive, limits={"req_per_sec": RATE})
             with closing(Processes(web_job(config, tmp_path), tmp_path)) as runtime:

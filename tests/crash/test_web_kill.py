@@ -20,7 +20,7 @@ from nursery import nursery_of, size_of
 from trawlnet.captures.blobs import BlobStore
 from trawlnet.captures.files import LOG
 from trawlnet.net.clock import SystemClock
-from trawlnet.sim.web import World, serve_web
+from trawlnet.sim.web import WebWorld, serve_web
 from web_site import asked, captures, config_for, forbidden, index, page_keys, reachable
 from world_thread import in_thread
 
@@ -32,7 +32,7 @@ IN_FLIGHT = 64
 
 
 @contextmanager
-def served(folder: Path, hosts: int) -> Iterator[World]:
+def served(folder: Path, hosts: int) -> Iterator[WebWorld]:
     making = serve_web(
         5,
         manifest=folder / "manifest.jsonl",
@@ -87,14 +87,14 @@ def await_batches(site: Path, count: int) -> None:
         sizes.add(size_of(site / LOG, "captures-*"))
 
 
-def prepare(world: World, folder: Path) -> None:
+def prepare(world: WebWorld, folder: Path) -> None:
     limits = {"req_per_sec": 0, "per_host_concurrency": 2, "global_concurrency": 12}
     config = config_for(world, limits=limits, warc={"enabled": True})
     given = {"config": config.model_dump(mode="json"), "seeds": world.seeds}
     (folder / "given.json").write_text(json.dumps(given))
 
 
-def check(world: World, site: Path, log: Path, landed: int) -> None:
+def check(world: WebWorld, site: Path, log: Path, landed: int) -> None:
     wanted = check_pages(world, site)
     assert len(wanted) > 1000
     seen = asked(log)
@@ -115,7 +115,7 @@ def check(world: World, site: Path, log: Path, landed: int) -> None:
     assert warcs and done.returncode == 0, done.stdout[-1000:]
 
 
-def check_pages(world: World, site: Path) -> set[str]:
+def check_pages(world: WebWorld, site: Path) -> set[str]:
     wanted = reachable(world, "link", "sitemap")
     assert sorted(page_keys(site)) == sorted(wanted), "each page once in the index, none missing"
     return wanted

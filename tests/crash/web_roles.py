@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.captures.role import CRAWL
-from trawlnet.crawlers.web.build import Order, open_crawl, open_scrape
+from trawlnet.crawlers.web.build import RunRequest, open_crawl, open_scrape
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.engine.control import Control
@@ -18,7 +18,7 @@ from trawlnet.engine.crawl import crawl as run_crawl
 from trawlnet.engine.ports import Sink
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.storage.files import is_held
 
 
@@ -49,8 +49,8 @@ async def _crawl(folder: Path, sink: Callable[[Sink], Sink]) -> None:
     given = json.loads((folder / "given.json").read_text())
     config = WebConfig.model_validate(given["config"])
     clock = SystemClock()
-    order = Order(f"run-{os.getpid()}", tuple(given["seeds"]))
-    opened = open_crawl(config, folder / "site", clock, Metrics("web", clock), order)
+    order = RunRequest(f"run-{os.getpid()}", tuple(given["seeds"]))
+    opened = open_crawl(config, folder / "site", clock, CrawlMetrics("web", clock), order)
     async with opened as parts:
         control = Control(config.limits.global_concurrency)
         kept = sink(parts.sink)
@@ -63,12 +63,12 @@ async def scrape(folder: Path) -> None:
     """Until the crawl has ended, kills and all, and the spool is empty."""
     given = json.loads((folder / "given.json").read_text())
     config, site, clock = WebConfig.model_validate(given["config"]), folder / "site", SystemClock()
-    metrics = Metrics("web", clock)
+    metrics = CrawlMetrics("web", clock)
 
     def is_crawling() -> bool:
         return (folder / "kills").exists() or is_held(site / CRAWL.lock)
 
-    order = Order(f"run-{os.getpid()}", is_crawling=is_crawling)
+    order = RunRequest(f"run-{os.getpid()}", is_crawling=is_crawling)
     async with open_scrape(config, site, clock, metrics, order, again=True) as parts:
         control = Control(config.limits.global_concurrency)
         await run_crawl(parts, engine_limits(config), control)

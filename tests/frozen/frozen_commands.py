@@ -8,9 +8,9 @@ from frozen_worlds import COLLECTIONS
 
 from trawlnet.sim.atproto.world import AtprotoWorld
 from trawlnet.sim.ids import Traffic
-from trawlnet.sim.ids.world import World as IdsWorld
+from trawlnet.sim.ids.world import IdsWorld as IdsWorld
 from trawlnet.sim.pds import PdsWorld
-from trawlnet.sim.web import World as WebWorld
+from trawlnet.sim.web import WebWorld as WebWorld
 from trawlnet.sim.web.plan import TRAPS
 
 Words = tuple[object, ...]

@@ -15,10 +15,10 @@ from typing import TypeVar
 from pds_scan import COMMENT, ENDORSEMENT, EPRINT, LIKE, TAG, pdses_on, rkey, write
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
-from trawlnet.sim.ids.world import World as IdsWorld
+from trawlnet.sim.ids.world import IdsWorld as IdsWorld
 from trawlnet.sim.ids.world import serve_ids
 from trawlnet.sim.pds import PdsWorld, SimPds, serve_pdses
-from trawlnet.sim.web import World as WebWorld
+from trawlnet.sim.web import WebWorld as WebWorld
 from trawlnet.sim.web import serve_web
 
 W = TypeVar("W")

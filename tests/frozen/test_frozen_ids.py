@@ -16,18 +16,18 @@ from frozen_worlds import ids_world
 
 from program import at_once, trawlnet
 from servers import redis_server
-from trawlnet.sim.ids.world import World
+from trawlnet.sim.ids.world import IdsWorld
 from world_thread import in_thread
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[IdsWorld]:
     (tmp_path / "world").mkdir()
     with in_thread(ids_world(tmp_path / "world" / "log")) as served:
         yield served
 
 
-def asked(world: World) -> set[int]:
+def asked(world: IdsWorld) -> set[int]:
     world.served._log.flush()
     rows = map(json.loads, world.manifest.with_name("log").read_text().splitlines())
     found = (re.search(r"CarnageReport/(\d+)", row["path"]) for row in rows)
@@ -40,7 +40,7 @@ def stored(folder: Path, until: int) -> list[int]:
         return [row[0] for row in db.execute(query, (until,))]
 
 
-def test_a_killed_crawl_is_told_of_carried_on_and_stored(world: World, tmp_path: Path) -> None:
+def test_a_killed_crawl_is_told_of_carried_on_and_stored(world: IdsWorld, tmp_path: Path) -> None:
     folder = thaw("ids-killed", tmp_path / "w")
     check_story("ids", folder, verbs=("status", "gaps", "missed"))
     check_board(folder, "ids")

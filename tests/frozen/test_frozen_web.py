@@ -17,7 +17,7 @@ from frozen_worlds import web_world
 from fleet_run import Tasks
 from program import at_once
 from servers import redis_server
-from trawlnet.sim.web import World
+from trawlnet.sim.web import WebWorld
 from trawlnet.stores.redis.fleet.shards import Word
 from web_fleet import captured, pages_of, web_crawl_with, web_fleet_config, web_job
 from web_site import KEYS, asked, captures, forbidden, page_keys, reachable
@@ -27,19 +27,19 @@ RPS = 500
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[WebWorld]:
     (tmp_path / "world").mkdir()
     with in_thread(web_world(tmp_path / "world" / "log")) as served:
         yield served
 
 
-def requests(world: World) -> Counter[str]:
+def requests(world: WebWorld) -> Counter[str]:
     world.served._log.flush()
     found = asked(world.manifest.with_name("log"))
     return Counter({key: n for key, n in found.items() if not key.endswith("/robots.txt")})
 
 
-def check_carried_on(world: World, folder: Path) -> None:
+def check_carried_on(world: WebWorld, folder: Path) -> None:
     wanted = reachable(world, "link", "sitemap")
     found = Counter(page_keys(folder))
     assert found.keys() == wanted and set(found.values()) == {1}
@@ -55,7 +55,7 @@ def check_carried_on(world: World, folder: Path) -> None:
 IN_FLIGHT = 4  # Captures on disk that the kill kept from being settled: one for each host.
 
 
-def test_a_killed_crawl_is_told_of_replayed_and_carried_on(world: World, tmp_path: Path) -> None:
+def test_a_killed_crawl_is_told_of_replayed_and_carried_on(world: WebWorld, tmp_path: Path) -> None:
     folder = thaw("web-killed", tmp_path / "w")
     check_story("web", folder)
     check_board(folder, "web")
@@ -70,7 +70,7 @@ def test_a_killed_crawl_is_told_of_replayed_and_carried_on(world: World, tmp_pat
     assert at_once("web", "report", "-w", folder, "-o", tmp_path / "r.html").code == 0
 
 
-def test_a_crawl_in_redis_is_told_of_and_carried_on(world: World, tmp_path: Path) -> None:
+def test_a_crawl_in_redis_is_told_of_and_carried_on(world: WebWorld, tmp_path: Path) -> None:
     folder = thaw("web-redis", tmp_path / "w")
     with redis_server() as server:
         thaw_redis(folder, server.url)
@@ -80,7 +80,7 @@ def test_a_crawl_in_redis_is_told_of_and_carried_on(world: World, tmp_path: Path
         check_carried_on(world, folder)
 
 
-def test_a_fleet_carries_on_and_lists_the_parts(world: World, tmp_path: Path) -> None:
+def test_a_fleet_carries_on_and_lists_the_parts(world: WebWorld, tmp_path: Path) -> None:
     folder = thaw("web-fleet", tmp_path / "w")
     archive = str(folder / "archive")
     with redis_server() as server:

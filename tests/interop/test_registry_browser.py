@@ -22,7 +22,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.registry_rows import fill_registry
 from tests.registry_site import Running, serving
 
-from trawlnet.tables.registry.registry import Source, Status
+from trawlnet.tables.registry.registry import PdsSource, PdsStatus
 
 WIDE, PHONE, SMALL = (1280, 900), (390, 844), (320, 640)
 _MOST_STOPS = 80  # Presses of Tab from the top of the page to anywhere.
@@ -83,11 +83,11 @@ def test_the_page_shows_the_figures_of_the_registry(
         tile.find_element(By.TAG_NAME, "a").get_attribute("href").partition("status=")[2]: tile
         for tile in browser.find_elements(By.CSS_SELECTOR, ".tile")
     }
-    for status in Status:
+    for status in PdsStatus:
         figure = shown[f"{status}#find"].find_element(By.TAG_NAME, "a").text
         assert figure == f"{stats.by_status[status]:,}"
     side = browser.find_element(By.CSS_SELECTOR, ".side-column").text
-    assert f"PLC directory\n{stats.by_source[Source.PLC]}" in side
+    assert f"PLC directory\n{stats.by_source[PdsSource.PLC]}" in side
     for reason, count in stats.failures.items():
         assert f"{reason.replace('_', ' ')}\n{count}" in side
     largest = site.run(site.registry.largest())
@@ -134,7 +134,7 @@ def test_results_go_on_on_the_next_page(site: Running, browser: webdriver.Chrome
         browser.execute_script("arguments[0].focus()", more[0])
         send(browser, Keys.ENTER)
     stats = site.run(site.registry.stats(site.site.desk.clock.now()))
-    assert len(seen) == len(set(seen)) == stats.by_status[Status.NO_CHIVE_RECORDS]
+    assert len(seen) == len(set(seen)) == stats.by_status[PdsStatus.NO_CHIVE_RECORDS]
 
 
 def test_the_form_registers_a_pds(site: Running, browser: webdriver.Chrome) -> None:
@@ -150,7 +150,7 @@ def test_the_form_registers_a_pds(site: Running, browser: webdriver.Chrome) -> N
     assert int(browser.find_element(By.CSS_SELECTOR, "h1 .number").text) == before + 1
     row = site.run(site.registry.get(url))
     assert row is not None
-    assert row.discovery_source is Source.USER
+    assert row.discovery_source is PdsSource.USER
 
 
 def test_the_form_says_what_is_wrong_where_it_is_wrong(

@@ -7,7 +7,7 @@ from selectolax import lexbor
 
 from trawlnet.webpage import links_plain as plain
 from trawlnet.webpage.html_cost import affordable
-from trawlnet.webpage.links import Link
+from trawlnet.webpage.links import PageLink
 from trawlnet.webpage.links_plain import TAGS, WORDS_BUDGET
 from trawlnet.webpage.url import resolve
 
@@ -35,7 +35,7 @@ def compare(page: memoryview) -> None:
     path = base.partition("?")[0]
     merged = _page.merged(
         links,
-        Link,
+        PageLink,
         root,
         path[: path.rindex("/") + 1],
         most_url,

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trawlnet.net.client.connection import SCRATCH, Connection
-from trawlnet.net.client.dial import Place
+from trawlnet.net.client.dial import Endpoint
 from trawlnet.net.client.patience import Patience
 from trawlnet.net.trouble import EXPECTED
 
-PLACE = Place("a.test", 80, False)
+PLACE = Endpoint("a.test", 80, False)
 
 
 class Wire:

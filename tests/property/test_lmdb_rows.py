@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.task import Task
 from trawlnet.stores.lmdb.rows import (
-    Place,
-    State,
+    PendingPlace,
+    RowState,
     failed_key,
     failed_prefix,
     failed_reason,
@@ -41,11 +41,13 @@ def test_ordered_bytes_sort_as_numbers_do(one: float, other: float) -> None:
     assert number_of(ordered(one)) == one
 
 
-@given(st.sampled_from([State.READY, State.LATER, State.SCHEDULED]), words, numbers, numbers)
-def test_an_entry_tells_its_place(state: State, seq: int, due: float, score: float) -> None:
+@given(
+    st.sampled_from([RowState.READY, RowState.LATER, RowState.SCHEDULED]), words, numbers, numbers
+)
+def test_an_entry_tells_its_place(state: RowState, seq: int, due: float, score: float) -> None:
     task = Task("key", "lane", due=due, score=score)
-    place = Place.of(state, b"\0\0\0\7", seq_bytes(seq), task)
-    assert Place.parse(place.entry()) == place
+    place = PendingPlace.of(state, b"\0\0\0\7", seq_bytes(seq), task)
+    assert PendingPlace.parse(place.entry()) == place
 
 
 @given(st.text(), st.text(), plain, numbers, numbers, words, words)

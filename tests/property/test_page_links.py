@@ -15,7 +15,7 @@ from selectolax import lexbor
 from trawlnet.native import loader
 from trawlnet.native.loader import page_reader
 from trawlnet.webpage import links_plain as plain
-from trawlnet.webpage.links import Link, elements, merged
+from trawlnet.webpage.links import PageLink, elements, merged
 from trawlnet.webpage.links_plain import TAGS, WORDS_BUDGET, Raw
 
 # More rounds for a long run: TRAWLNET_TWIN_ROUNDS=1000000 pytest <this file>
@@ -103,7 +103,7 @@ def test_pages_put_together_at_random_and_bent() -> None:
         base = random.choice(("http://h.example/d/p.html?q=1", "https://h.example:8/"))
         most_url = random.choice((2048, 30))
         both = merged(links, base, most_url), plain.merged(links, base, most_url)
-        assert both[0] == both[1] and all(type(link) is Link for link in both[0])
+        assert both[0] == both[1] and all(type(link) is PageLink for link in both[0])
         met += len(links)
     assert met > ROUNDS
 
@@ -183,11 +183,11 @@ def test_wrong_calls_are_refused() -> None:
     assert reader.load("/no/such/library.so") == "/no/such/library.so"
     for raws in ([("x",)], [None], [(1, "a", False, "", "")]):
         with pytest.raises(TypeError):
-            reader.merged(raws, Link, "http://h", "http://h/", 99, str)
+            reader.merged(raws, PageLink, "http://h", "http://h/", 99, str)
     with pytest.raises(ValueError):
-        reader.merged([], Link, "http://\u00e9", "http://h/", 99, str)
+        reader.merged([], PageLink, "http://\u00e9", "http://h/", 99, str)
     with pytest.raises(ValueError):
         reader.merged([], dict, "http://h", "http://h/", 99, str)
     raw = ("a b", "a", False, "", "")
     with pytest.raises(ZeroDivisionError):
-        reader.merged([raw], Link, "http://h", "http://h/", 9, lambda _: 1 / 0)
+        reader.merged([raw], PageLink, "http://h", "http://h/", 9, lambda _: 1 / 0)

@@ -13,11 +13,11 @@ from trawlnet.tables.registry.rules import (
     GIVE_UP_AT,
     HOUR,
     MEDIUM,
-    Ended,
-    Found,
+    FoundPds,
     PdsRow,
-    Source,
-    Status,
+    PdsSource,
+    PdsStatus,
+    ScanEnded,
     after_completed,
     after_failed,
     after_partial,
@@ -31,8 +31,8 @@ NOW = 1_800_000_000.0
 FRESH = PdsRow(
     pds_url="https://pds.net-a.org",
     discovered_at=NOW,
-    discovery_source=Source.PLC,
-    status=Status.PENDING,
+    discovery_source=PdsSource.PLC,
+    status=PdsStatus.PENDING,
     last_scan_at=None,
     next_scan_at=None,
     has_chive_records=None,
@@ -54,20 +54,20 @@ events = st.one_of(
     st.tuples(st.just("partial"), st.floats(0, DAY)),
     st.tuples(st.just("put_off"), st.floats(0, DAY)),
     st.tuples(st.just("failed"), st.text(max_size=5)),
-    st.tuples(st.just("named"), st.sampled_from(Source)),
+    st.tuples(st.just("named"), st.sampled_from(PdsSource)),
 )
 
 
 def after(row: PdsRow, event: tuple[str, object], now: float) -> PdsRow:
     word, value = event
     if word == "named":
-        assert isinstance(value, Source)
-        found = Found(row.pds_url, value)
+        assert isinstance(value, PdsSource)
+        found = FoundPds(row.pds_url, value)
         return revived(row, found, now) if is_revived(row, found, now) else row
-    held = replace(row, status=Status.SCANNING, lease_owner="me", lease_until=now + 60)
+    held = replace(row, status=PdsStatus.SCANNING, lease_owner="me", lease_until=now + 60)
     if word == "completed":
         assert isinstance(value, int)
-        return after_completed(held, Ended(value, value), now)
+        return after_completed(held, ScanEnded(value, value), now)
     if word == "failed":
         return after_failed(held, str(value), Reason.TIMEOUT, now)
     assert isinstance(value, float)
@@ -91,11 +91,11 @@ def test_a_row_at_rest_is_always_due_some_day_and_tells_the_truth(
             failures = 0
         failures += word == "failed"
         # Nobody is forgotten: it is due within a month, and nobody holds it.
-        assert row.lease_owner is None and row.status is not Status.SCANNING
+        assert row.lease_owner is None and row.status is not PdsStatus.SCANNING
         assert row.next_scan_at is None or row.next_scan_at <= now + 30 * DAY
         assert row.chive_record_count == (found or 0)
         assert row.has_chive_records is (None if found is None else found != 0)
-        if row.status is Status.UNREACHABLE:
+        if row.status is PdsStatus.UNREACHABLE:
             assert row.consecutive_failures >= GIVE_UP_AT
         if word == "failed":
             assert row.next_scan_at == now + backoff(row.consecutive_failures - 1)

@@ -8,8 +8,8 @@ from tests.random_worlds.engine_law import Fates, by_word
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.observe.progress import Progress
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.observe.progress import ProgressMeter
 from trawlnet.observe.terminal.render import as_object
 
 
@@ -18,8 +18,8 @@ class Views:
 
     def __init__(self, parts: Parts, control: Control) -> None:
         self._parts = parts
-        self._progress = Progress("toy", parts, control)
-        self._scrape = Metrics("toy", parts.clock).watch(parts, control)
+        self._progress = ProgressMeter("toy", parts, control)
+        self._scrape = CrawlMetrics("toy", parts.clock).watch(parts, control)
 
     async def agree(self, fates: Fates) -> None:
         await self._status(fates)

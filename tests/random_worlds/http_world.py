@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import strategies as st
 
 from hostile_server import Exchange, HostileServer, hostile
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 
 HONEST = b"honest " * 50
 _FILL = 1 << 16  # Bytes that an endless part is sent in.
@@ -80,8 +80,8 @@ def _sizes(limit: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def limits(draw: st.DrawFn) -> Limits:
-    return Limits(
+def limits(draw: st.DrawFn) -> RequestLimits:
+    return RequestLimits(
         total=60.0,
         header=draw(st.sampled_from([700, 5_000, 40_000, 65_536])),
         wire=draw(st.sampled_from([0, 1_000, 30_000, 300_000])),
@@ -91,7 +91,7 @@ def limits(draw: st.DrawFn) -> Limits:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, bounds: Limits) -> World:
+def worlds(draw: st.DrawFn, bounds: RequestLimits) -> World:
     status = draw(st.sampled_from([200, 200, 200, 206, 404, 500]))
     coding = draw(st.sampled_from(["", "", "gzip", "deflate", "br", "zstd"]))
     truth = _text(draw(_sizes(draw(st.sampled_from([bounds.wire, bounds.inflated])))), draw)
@@ -161,7 +161,7 @@ def _coded(body: bytes, coding: str) -> bytes:
     return zstandard.compress(body) if coding == "zstd" else body
 
 
-def _chunks(sent: bytes, draw: st.DrawFn, bounds: Limits) -> list[Part]:
+def _chunks(sent: bytes, draw: st.DrawFn, bounds: RequestLimits) -> list[Part]:
     size = draw(st.sampled_from([1, 7, 1_000, 70_000]))
     size = max(size, len(sent) // 20_000 + 1)
     zeros = b"0" * draw(st.sampled_from([0, 0, 3]))

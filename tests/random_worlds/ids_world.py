@@ -13,10 +13,18 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Pilot, Verdict
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Ask,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Pilot,
+)
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
-from trawlnet.sim.ids import Cap, Embargo, Gap, Span, State, Traffic
+from trawlnet.sim.ids import Cap, CounterLeap, IdState, SimEmbargo, TimeSpan, Traffic
 
 # Ids of one world cost time: fast counters are for long runs.
 FASTEST = 12.0 if os.environ.get("TRAWLNET_WORLDS", "1") == "1" else 500.0
@@ -30,8 +38,8 @@ class World:
     """`traffic` is the truth about ids; the rest is how the server answers."""
 
     traffic: Traffic
-    failing: tuple[Span, ...] = ()  # Every answer is a 502.
-    refusing: tuple[Span, ...] = ()  # The key is refused.
+    failing: tuple[TimeSpan, ...] = ()  # Every answer is a 502.
+    refusing: tuple[TimeSpan, ...] = ()  # The key is refused.
     stated_wait: float | None = None  # What a refusal says about when to come back.
     spoilt_share: float = 0.0  # Ids that never parse.
     end: float = 0.0
@@ -47,7 +55,7 @@ class Server:
     """Answers, and keeps a log of its own."""
 
     world: World
-    log: list[tuple[float, int, Verdict]] = field(default_factory=list)  # By arrival.
+    log: list[tuple[float, int, AnswerVerdict]] = field(default_factory=list)  # By arrival.
     refusals: list[tuple[float, float]] = field(default_factory=list)  # Told when, to wait until.
     _tokens: float = 0.0
     _filled_at: float = 0.0
@@ -56,38 +64,38 @@ class Server:
     def absent(self) -> list[int]:
         """Ids that were asked for in vain; when the crawl is over."""
         if not self._absent:
-            self._absent = sorted({i for _, i, v in self.log if v is Verdict.NOT_FOUND})
+            self._absent = sorted({i for _, i, v in self.log if v is AnswerVerdict.NOT_FOUND})
         return self._absent
 
     def reply(self, ask: Ask, at: float) -> Answer:
         verdict = self._verdict(ask.id, at)
         self.log.append((at, ask.id, verdict))
         took = _SERVICE[len(self.log) % len(_SERVICE)]
-        wait = self.world.stated_wait if verdict is Verdict.THROTTLED else None
+        wait = self.world.stated_wait if verdict is AnswerVerdict.THROTTLED else None
         if wait is not None:
             self.refusals.append((at + took, at + took + wait))
         happened = None
-        if verdict in (Verdict.STORED, Verdict.FILTERED):
+        if verdict in (AnswerVerdict.STORED, AnswerVerdict.FILTERED):
             happened = self.world.traffic.completed_at(ask.id)
         return Answer(ask, verdict, took, happened, wait)
 
-    def _verdict(self, i: int, at: float) -> Verdict:
+    def _verdict(self, i: int, at: float) -> AnswerVerdict:
         world, traffic = self.world, self.world.traffic
         if traffic.disabled(at) or any(span.covers(at) for span in world.refusing):
-            return Verdict.DISABLED
+            return AnswerVerdict.DISABLED
         if any(span.covers(at) for span in world.failing):
-            return Verdict.FAILED
+            return AnswerVerdict.FAILED
         if not self._admits(at):
-            return Verdict.THROTTLED
+            return AnswerVerdict.THROTTLED
         match traffic.state(i, at):
-            case State.EMBARGOED:
-                return Verdict.EMBARGOED
-            case State.VISIBLE:
+            case IdState.EMBARGOED:
+                return AnswerVerdict.EMBARGOED
+            case IdState.VISIBLE:
                 if world.spoilt(i):
-                    return Verdict.MALFORMED
-                return Verdict.STORED if traffic.is_raid(i) else Verdict.FILTERED
+                    return AnswerVerdict.MALFORMED
+                return AnswerVerdict.STORED if traffic.is_raid(i) else AnswerVerdict.FILTERED
             case _:
-                return Verdict.NOT_FOUND
+                return AnswerVerdict.NOT_FOUND
 
     def _admits(self, at: float) -> bool:
         cap = self.world.traffic.cap_at(at)
@@ -106,7 +114,7 @@ class Server:
 class Run:
     server: Server
     done: Counter[int]  # How many times the ledger was told that an id is done.
-    marks: dict[int, Mark]  # The last word on single ids.
+    marks: dict[int, LedgerMark]  # The last word on single ids.
     gaps: list[tuple[int, int]]
 
 
@@ -142,16 +150,16 @@ class Watched:
     def allow(self, now: float, max_rps: float) -> None:
         self.pilot.allow(now, max_rps)
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         entries = self.pilot.answered(now, answer)
         for entry in entries:
-            if entry.mark is Mark.GAP:
+            if entry.mark is LedgerMark.GAP:
                 self.run.gaps.append((entry.start, entry.end))
                 continue
-            if entry.mark in (Mark.UNSURVEYED, Mark.PENDING):
+            if entry.mark in (LedgerMark.UNSURVEYED, LedgerMark.PENDING):
                 continue
             self.run.marks[entry.start] = entry.mark
-            if entry.mark is Mark.DONE:
+            if entry.mark is LedgerMark.DONE:
                 self.run.done[entry.start] += 1
         return entries
 
@@ -166,14 +174,14 @@ class _Making:
     rate: float
     t: float = FIRST_TROUBLE
     bound: float = 120.0
-    gaps: list[Gap] = field(default_factory=list)
-    pauses: list[Span] = field(default_factory=list)
-    outages: list[Span] = field(default_factory=list)
-    stalls: list[Span] = field(default_factory=list)
+    gaps: list[CounterLeap] = field(default_factory=list)
+    pauses: list[TimeSpan] = field(default_factory=list)
+    outages: list[TimeSpan] = field(default_factory=list)
+    stalls: list[TimeSpan] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
-    embargoes: list[Embargo] = field(default_factory=list)
-    failing: list[Span] = field(default_factory=list)
-    refusing: list[Span] = field(default_factory=list)
+    embargoes: list[SimEmbargo] = field(default_factory=list)
+    failing: list[TimeSpan] = field(default_factory=list)
+    refusing: list[TimeSpan] = field(default_factory=list)
 
 
 EVENTS = (
@@ -234,7 +242,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 def _event(draw: st.DrawFn, made: _Making, kind: str) -> None:
     lasts = draw(st.sampled_from([5.0, 40.0, 200.0, 700.0]))
-    span = Span(made.t, made.t + lasts)
+    span = TimeSpan(made.t, made.t + lasts)
     if kind != "leap":
         made.t = span.end
         # What came meanwhile, at twice the rate of what comes.
@@ -246,7 +254,7 @@ def _event(draw: st.DrawFn, made: _Making, kind: str) -> None:
     if kind.endswith("leap"):
         seconds = draw(st.sampled_from([0.2, 3.0, 40.0, 600.0, 5000.0]))
         size = max(1, int(seconds * made.rate))
-        made.gaps.append(Gap(made.t, size))
+        made.gaps.append(CounterLeap(made.t, size))
         made.bound += crossing_bound(size, made.rate, lasts)
     match kind:
         case "stall":
@@ -254,7 +262,7 @@ def _event(draw: st.DrawFn, made: _Making, kind: str) -> None:
         case "cap":
             made.caps.append(Cap(span, made.rate * draw(st.sampled_from([0.3, 0.9, 2.0])) + 0.2))
         case "embargo":
-            made.embargoes.append(Embargo(span, made.t + draw(st.sampled_from([10.0, 150.0]))))
+            made.embargoes.append(SimEmbargo(span, made.t + draw(st.sampled_from([10.0, 150.0]))))
             made.t = made.embargoes[-1].opens
             made.bound += 180.0
         case "failing":
@@ -318,7 +326,9 @@ def waits_broken(run: Run) -> list[tuple[float, float]]:
 
 def invented(run: Run) -> list[int]:
     """Ids that the ledger calls done and the server never served."""
-    served = {i for _, i, v in run.server.log if v in (Verdict.STORED, Verdict.FILTERED)}
+    served = {
+        i for _, i, v in run.server.log if v in (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
+    }
     return [i for i in run.done if i not in served]
 
 
@@ -351,7 +361,7 @@ def unfetched(run: Run, world: World, patience: float) -> list[int]:
 
 def written_off(run: Run, i: int) -> bool:
     """One that came late may wait for its last ask, and must not be given up before."""
-    return run.marks.get(i) is Mark.HOLE or any(start <= i < end for start, end in run.gaps)
+    return run.marks.get(i) is LedgerMark.HOLE or any(start <= i < end for start, end in run.gaps)
 
 
 def handed_out(traffic: Traffic, t: float) -> list[int]:
@@ -394,7 +404,9 @@ def guessed(run: Run) -> list[tuple[int, int]]:
 
 def served_twice(run: Run) -> list[int]:
     """They are published twice."""
-    served = Counter(i for _, i, v in run.server.log if v in (Verdict.STORED, Verdict.FILTERED))
+    served = Counter(
+        i for _, i, v in run.server.log if v in (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
+    )
     return [i for i, times in served.items() if times > 1]
 
 

@@ -18,10 +18,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.sim.pds import Lie, SimPds, SimRepo
+from trawlnet.sim.pds import PdsLie, SimPds, SimRepo
 from trawlnet.sim.pds.answers import answer_pds
 from trawlnet.sim.pds.model import about_eprint, did_of, eprint
 
@@ -117,9 +117,9 @@ class World:
 
 
 _LIES = {
-    "repeats": Lie.ENDLESS_REPOS,
-    "invents": Lie.INVENTED_REPOS,
-    "undescribed": Lie.NO_DESCRIPTIONS,
+    "repeats": PdsLie.ENDLESS_REPOS,
+    "invents": PdsLie.INVENTED_REPOS,
+    "undescribed": PdsLie.NO_DESCRIPTIONS,
 }
 
 
@@ -133,11 +133,11 @@ async def _said(
     if ill == "spoilt":
         for repo in pds.repos.values():
             repo.spoilt = {rkey for records in repo.records.values() for rkey in list(records)[::3]}
-    pds.lie = _LIES.get(ill, Lie.NONE)
+    pds.lie = _LIES.get(ill, PdsLie.NONE)
     try:
         response = await answer_pds(pds, request)
     finally:
-        pds.lie = Lie.NONE
+        pds.lie = PdsLie.NONE
         pds.repos = hidden or pds.repos
         for repo in pds.repos.values():
             repo.spoilt = set()
@@ -158,9 +158,9 @@ class SimHttp:
         *,
         lane: str | None = None,
         headers: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> Response | Trouble:
-        limits, loop = limits or Limits(), asyncio.get_running_loop()
+        limits, loop = limits or RequestLimits(), asyncio.get_running_loop()
         async with self.gate.turn(lane or lane_of(url)) as turn:
             await turn.leave()
             try:

@@ -22,9 +22,9 @@ from trawlnet.atproto.car import write_car
 from trawlnet.atproto.commit import parse_commit
 from trawlnet.atproto.identity.keys import parse_did_key
 from trawlnet.atproto.repo import Repo, build_repo
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.lane import lane_of
 from trawlnet.net.rate_limit import wait_from
 from trawlnet.net.trouble import Trouble, reason_for_status
@@ -283,7 +283,7 @@ def _car(world: World, one: Account) -> Answer:
 class WorldHttp:
     """Takes turns like the real one, and asks the world instead of the network."""
 
-    def __init__(self, world: World, turns: Any, clock: WorldClock, limits: Limits) -> None:
+    def __init__(self, world: World, turns: Any, clock: WorldClock, limits: RequestLimits) -> None:
         self._world = world
         self._turns = turns
         self._clock = clock
@@ -302,7 +302,7 @@ class WorldHttp:
         *,
         lane: str | None = None,
         headers: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         told: Callable[[Any], None] = lambda answer: None,
     ) -> AsyncIterator[WorldStream | Trouble]:
         async with self._turns.turn(lane or lane_of(url)) as turn:
@@ -313,7 +313,7 @@ class WorldHttp:
             finally:
                 told(found)
 
-    async def _ask(self, url: str, limits: Limits) -> WorldStream | Trouble:
+    async def _ask(self, url: str, limits: RequestLimits) -> WorldStream | Trouble:
         world, start = self._world, self._clock.now()
         name = urlsplit(url).netloc
         number, host = world.asked[name], _host_of(world, name)
@@ -388,7 +388,7 @@ class WorldMirror:
 
     def __init__(self, world: World, now: float) -> None:
         self._rows = {
-            did: Identity(did, world.url(world.home_of(one, now)), one.key.did_key)
+            did: RepoIdentity(did, world.url(world.home_of(one, now)), one.key.did_key)
             for did, one in sorted(world.accounts.items())
             if not one.tombstoned
         }
@@ -397,10 +397,10 @@ class WorldMirror:
     async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
         return [(did, "tombstoned") for did in self._gone if after < did <= last][:most]
 
-    async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+    async def pages(self, after: str) -> AsyncIterator[Sequence[RepoIdentity]]:
         rows = [row for did, row in self._rows.items() if did > after]
         for start in range(0, len(rows), 70):
             yield rows[start : start + 70]
 
-    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+    async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
         return {did: self._rows[did] for did in dids if did in self._rows}

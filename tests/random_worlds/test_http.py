@@ -16,7 +16,7 @@ from tests.random_worlds.http_world import HONEST, Sent, World, limits, served, 
 
 from clients import AGENT, CountedTurns
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
@@ -26,24 +26,26 @@ PACKET = 64 * 1024  # Bytes: limits are kept give or take as many.
 KERNEL = 32 << 20  # Bytes that may be on their way when the client has had enough.
 
 
-async def asked(world: World, bounds: Limits, sent: Sent) -> Response | Trouble:
+async def asked(world: World, bounds: RequestLimits, sent: Sent) -> Response | Trouble:
     async with served(world, sent) as server:
         guard = Guard(exempt=frozenset({("127.0.0.1", server.port)}))
         turns = CountedTurns()
         async with Http(turns, SystemClock(), AGENT, guard=guard, limits=bounds) as http:
             hostile = asyncio.create_task(http.get(server.url("/hostile")))
-            honest = [http.get(server.url("/honest"), limits=Limits(total=60.0)) for _ in range(2)]
+            honest = [
+                http.get(server.url("/honest"), limits=RequestLimits(total=60.0)) for _ in range(2)
+            ]
             for answer in await asyncio.gather(*honest):
                 assert isinstance(answer, Response)
                 assert answer.body == HONEST
             answer = await hostile
-            after = await http.get(server.url("/honest"), limits=Limits(total=60.0))
+            after = await http.get(server.url("/honest"), limits=RequestLimits(total=60.0))
             assert isinstance(after, Response), "what a connection held was taken for an answer"
             assert after.body == HONEST
             return answer
 
 
-def must_be_refused(world: World, bounds: Limits) -> bool:
+def must_be_refused(world: World, bounds: RequestLimits) -> bool:
     head, body, framing = (world.size(kind) for kind in ("head", "body", "framing"))
     if head > bounds.header + PACKET:
         return True
@@ -57,7 +59,7 @@ def must_be_refused(world: World, bounds: Limits) -> bool:
     )
 
 
-def must_be_read(world: World, bounds: Limits) -> bool:
+def must_be_read(world: World, bounds: RequestLimits) -> bool:
     head, body, framing = (world.size(kind) for kind in ("head", "body", "framing"))
     return (
         world.is_whole
@@ -70,7 +72,7 @@ def must_be_read(world: World, bounds: Limits) -> bool:
     )
 
 
-def judge(world: World, bounds: Limits, answer: Response | Trouble, sent: Sent) -> None:
+def judge(world: World, bounds: RequestLimits, answer: Response | Trouble, sent: Sent) -> None:
     assert sent.size < KERNEL
     assert sent.answers.count("/hostile") == 1
     if must_be_read(world, bounds):

@@ -33,10 +33,10 @@ from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.gate import Gate
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.pds import SimPds
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry.registry import Registry, Source, Terms, open_registry
+from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, open_registry
 from trawlnet.tables.relational.database import Statement
 from trawlnet.tables.scanned.rows import Table
 
@@ -195,7 +195,7 @@ async def run(
         registry.db._connection.execute(pragma)  # type: ignore[attr-defined]
     try:
         for pds in world.pdses:
-            await registry.register(world.url(pds), Source.USER, now=0.0)
+            await registry.register(world.url(pds), PdsSource.USER, now=0.0)
         async with asyncio.TaskGroup() as group:
             group.create_task(_happen(world, plan))
             for number, user in enumerate(users):
@@ -216,7 +216,7 @@ async def _crawls(world: World, registry: Registry, number: int, user: User, fol
         clock = SimClock()
         gate = Gate(clock, manners(config))
         http = SimHttp(world, gate, number)
-        kit = Kit(config, folder, registry, http, gate, clock, Metrics("pds", clock))
+        kit = Kit(config, folder, registry, http, gate, clock, CrawlMetrics("pds", clock))
         async with crawl_parts(kit) as parts:
             await crawl(parts, limits(config), Control(config.concurrency))
 

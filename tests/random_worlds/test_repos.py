@@ -42,8 +42,8 @@ from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
-from trawlnet.net.client.answer import Limits
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.net.client.answer import RequestLimits
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.virtual import run_sim
 
 DAY = 86_400.0
@@ -200,7 +200,7 @@ class Sweeps:
 
     async def _crawl(self) -> None:
         clock = WorldClock()
-        metrics = Metrics("repos", clock)
+        metrics = CrawlMetrics("repos", clock)
         opened = build.open_parts(self.config, self.place, clock, metrics)
         async with opened as parts:
             await crawl(parts, limits(self.config), Control(self.config.workers))
@@ -216,7 +216,7 @@ class Sweeps:
         world = self.world
 
         def http(config: ReposConfig, turns: Any, clock: WorldClock, agent: str) -> WorldHttp:
-            return WorldHttp(world, turns, clock, Limits(total=config.request_timeout))
+            return WorldHttp(world, turns, clock, RequestLimits(total=config.request_timeout))
 
         async def mirror(*_: Any) -> WorldMirror | None:
             return WorldMirror(world, WorldClock().now()) if self.source == "plc" else None

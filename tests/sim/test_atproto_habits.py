@@ -10,15 +10,15 @@ from tests.atproto_visitor import XRPC, visit
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.repo import verify_repo
 from trawlnet.malformed import Malformed
-from trawlnet.sim.atproto.lies import Lie
+from trawlnet.sim.atproto.lies import RepoLie
 from trawlnet.sim.habits import Habit, Temper
 
 CAUGHT_BY = {
-    Lie.OTHER_REPO: "a repository of",
-    Lie.WRONG_SIGNATURE: "signature",
-    Lie.HIGH_S: "signature",
-    Lie.WRONG_HASH: "is not what its CID names",
-    Lie.MISSING_BLOCK: "is missing",
+    RepoLie.OTHER_REPO: "a repository of",
+    RepoLie.WRONG_SIGNATURE: "signature",
+    RepoLie.HIGH_S: "signature",
+    RepoLie.WRONG_HASH: "is not what its CID names",
+    RepoLie.MISSING_BLOCK: "is missing",
 }
 
 
@@ -33,7 +33,7 @@ def test_every_lie_is_told_and_caught_by_the_check_made_for_it(tmp_path):
                 list(verify_repo(car, did, signing_key(await visitor.document(did))).records())
             caught[row["lie"]] += 1
             assert not row["archivable"]
-        assert set(caught) == set(Lie)
+        assert set(caught) == set(RepoLie)
         liar = next(url for url, row in visitor.truth["hosts"].items() if row["habit"] == "lying")
         _, page = await visitor.call(liar, "sync.listRepos")
         assert any(

@@ -21,7 +21,7 @@ from trawlnet.fleet import balance
 from trawlnet.fleet import supervise as supervising
 from trawlnet.fleet.supervise import Seen, is_at_work
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
@@ -135,7 +135,9 @@ def test_a_lane_keeps_its_pace_when_it_changes_its_owner(tmp_path: Path) -> None
         )
         clock = SystemClock()
         for number in (1, 2):
-            opening = open_shard(config, share(number, tmp_path), clock, Metrics("repos", clock))
+            opening = open_shard(
+                config, share(number, tmp_path), clock, CrawlMetrics("repos", clock)
+            )
             async with opening as opened:
                 if number == 1:
                     await opened.parts.handler.rates.add(named)
@@ -160,8 +162,8 @@ def test_shards_count_the_accounts_of_a_lane_together(tmp_path: Path) -> None:
         )
         clock = SystemClock()
         owner, other = share(1, tmp_path), replace(share(2, tmp_path), buckets=frozenset())
-        lister = open_shard(config, owner, clock, Metrics("repos", clock))
-        finder = open_shard(config, other, clock, Metrics("repos", clock))
+        lister = open_shard(config, owner, clock, CrawlMetrics("repos", clock))
+        finder = open_shard(config, other, clock, CrawlMetrics("repos", clock))
         async with lister as ours, finder as theirs:
             await ours.parts.store.ask("HSET", "fences", bucket_of("pds.example"), owner.token)
             gate = ours.parts.gate

@@ -33,7 +33,7 @@ from trawlnet.stores.open import open_store
 
 BODY = b"<p>honest</p>" * 300
 TEMPER = Temper(slow=0.2, drip_gap=0.2, drip_size=16, throttle_wait=1, bomb_size=1 << 30)
-HTTP = answer.Limits(total=60.0, wire=4 << 20, inflated=8 << 20)
+HTTP = answer.RequestLimits(total=60.0, wire=4 << 20, inflated=8 << 20)
 # Others end by themselves, however busy the machine is: only these are waited for in vain.
 ENDLESS = replace(HTTP, total=0.5)
 PAGES = 4  # Per host.

@@ -14,16 +14,16 @@ from ids_world import FIRST, busiest_second, config, marks, published
 from program import at_once
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
-from trawlnet.crawlers.ids.ledger.askers import Asked
+from trawlnet.crawlers.ids.ledger.askers import PendingRequest
 from trawlnet.crawlers.ids.ledger.open_ledger import ledger_to_write
-from trawlnet.crawlers.ids.model import Ask, Entry, Mark, Purpose
+from trawlnet.crawlers.ids.model import Ask, LedgerEntry, LedgerMark, Purpose
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.sim.ids import Cap, Span, State, Traffic, serve_ids
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.sim.ids import Cap, IdState, TimeSpan, Traffic, serve_ids
 
 CALM = Traffic(
     seed=2,
@@ -49,7 +49,7 @@ async def run(
     given = IdsConfig(**config(world.base_url, **more))
     control = Control(given.first_workers)
     try:
-        async with open_parts(given, tmp_path / "w", clock, Metrics("ids", clock)) as parts:
+        async with open_parts(given, tmp_path / "w", clock, CrawlMetrics("ids", clock)) as parts:
             ending = await crawl(parts, limits(given), control)
     finally:
         await world.close()
@@ -70,11 +70,11 @@ def test_every_id_of_a_backlog_is_stored_once(tmp_path: Path) -> None:
     last = FIRST + 300
     asyncio.run(run(tmp_path, CALM, 30.0, max_rps=400.0, max_tasks=400))
     known, stored = marks(tmp_path / "w"), Counter(published(tmp_path / "w"))
-    seen = [n for n in range(FIRST, last) if known.get(n) is Mark.DONE]
+    seen = [n for n in range(FIRST, last) if known.get(n) is LedgerMark.DONE]
     assert len(seen) > 250
     for number in range(FIRST, last):
-        exists = CALM.state(number, 100.0) is State.VISIBLE
-        if known.get(number) is Mark.DONE:
+        exists = CALM.state(number, 100.0) is IdState.VISIBLE
+        if known.get(number) is LedgerMark.DONE:
             assert exists
             assert stored[number] == CALM.is_raid(number)
         else:
@@ -82,13 +82,13 @@ def test_every_id_of_a_backlog_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_a_throttled_crawl_slows_down_and_loses_nothing(tmp_path: Path) -> None:
-    tight = replace(CALM, caps=(Cap(Span(0.0, 1e9), 40.0),))
+    tight = replace(CALM, caps=(Cap(TimeSpan(0.0, 1e9), 40.0),))
     asyncio.run(run(tmp_path, tight, 30.0, max_rps=200.0, max_seconds=6.0))
     rows = [json.loads(line) for line in (tmp_path / "server.log").read_text().splitlines()]
     refused = sum(row["status"] in (429, 503) for row in rows)
     assert 0 < refused < 0.5 * len(rows)
     known, stored = marks(tmp_path / "w"), set(published(tmp_path / "w"))
-    done = [number for number, mark in known.items() if mark is Mark.DONE]
+    done = [number for number, mark in known.items() if mark is LedgerMark.DONE]
     assert len(done) > 20
     assert all(number in stored for number in done if tight.is_raid(number))
 
@@ -118,11 +118,11 @@ def test_a_missed_id_can_be_put_back_from_the_command_line(tmp_path: Path) -> No
     async def prepare() -> None:
         ledger = await ledger_to_write(IdsConfig(), state, "api.example")
         await ledger.begin(FIRST)
-        asked = Asked(1, "pilot", Ask(FIRST, Purpose.FIRST, 3))
+        asked = PendingRequest(1, "pilot", Ask(FIRST, Purpose.FIRST, 3))
         task = Task(str(FIRST), "api.example", asked.payload())
         entries = [
-            Entry(FIRST, FIRST + 9, Mark.DONE),
-            Entry(FIRST + 9, FIRST + 10, Mark.MISSED),
+            LedgerEntry(FIRST, FIRST + 9, LedgerMark.DONE),
+            LedgerEntry(FIRST + 9, FIRST + 10, LedgerMark.MISSED),
         ]
         await ledger.record([(Receipt(task, Reason.UNAVAILABLE, detail="why"), entries)])
         await ledger.close()

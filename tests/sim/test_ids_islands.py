@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from trawlnet.cli.ids.worlds import World
+from trawlnet.cli.ids.worlds import SimulatedApi
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, Ask, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
-from trawlnet.sim.ids import Gap, Traffic, scenario
+from trawlnet.sim.ids import CounterLeap, Traffic, scenario
 
 CALM = Traffic(seed=1, rate=20.0, hole_share=0.0, blemish_share=0.0, late_share=0.0)
 
@@ -20,13 +20,13 @@ class Server:
     def __init__(self, traffic: Traffic) -> None:
         self.absent: set[int] = set()
         self.served: list[int] = []
-        self._world = World(traffic)
+        self._world = SimulatedApi(traffic)
 
     def reply(self, ask: Ask, at: float) -> Answer:
         answer = self._world.reply(ask, at)
-        if answer.verdict is Verdict.NOT_FOUND:
+        if answer.verdict is AnswerVerdict.NOT_FOUND:
             self.absent.add(ask.id)
-        elif answer.verdict in (Verdict.STORED, Verdict.FILTERED):
+        elif answer.verdict in (AnswerVerdict.STORED, AnswerVerdict.FILTERED):
             self.served.append(ask.id)
         return answer
 
@@ -58,7 +58,12 @@ def test_blocks_between_old_gaps_are_fetched_by_a_crawl_that_catches_up() -> Non
 
 
 def test_small_islands_of_a_large_gap_are_found_in_time() -> None:
-    leaps = (Gap(100.0, 90_000), Gap(107.0, 3000), Gap(120.0, 70_000), Gap(127.0, 9000))
+    leaps = (
+        CounterLeap(100.0, 90_000),
+        CounterLeap(107.0, 3000),
+        CounterLeap(120.0, 70_000),
+        CounterLeap(127.0, 9000),
+    )
     traffic = Traffic(**{**vars(CALM), "gaps": leaps})
     rehearsal = crawl(traffic, 400.0, 2000.0)
     assert unfetched(traffic, rehearsal, 300.0) == []

@@ -12,26 +12,34 @@ from pathlib import Path
 import pytest
 from tests.program import Ran, at_once, trawlnet
 
-from trawlnet.cli.ids.trials import Plan, lost, run_plan
-from trawlnet.cli.ids.worlds import Trial, World, trial
+from trawlnet.cli.ids.trials import TrialPlan, lost, run_plan
+from trawlnet.cli.ids.worlds import SimulatedApi, Trial, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures
-from trawlnet.crawlers.ids.model import Answer, Ask, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
-from trawlnet.sim.ids import Cap, Embargo, Gap, Span, Traffic
+from trawlnet.sim.ids import Cap, CounterLeap, SimEmbargo, TimeSpan, Traffic
 
 LAWS = ("adaptive", "classic")
 CAP = 100.0
 ALL_SORTS = {
-    "gap": Traffic(seed=3, rate=6.0, gaps=(Gap(300.0, 20_000),)),
-    "gaps": Traffic(seed=3, rate=6.0, gaps=(Gap(300.0, 3000), Gap(420.0, 40), Gap(600.0, 9000))),
-    "stall": Traffic(seed=4, rate=6.0, stalls=(Span(300.0, 600.0),)),
-    "outage": Traffic(seed=5, rate=6.0, outages=(Span(300.0, 500.0),)),
-    "throttle": Traffic(seed=6, rate=6.0, caps=(Cap(Span(300.0, 600.0), 8.0),)),
-    "embargo": Traffic(seed=7, rate=6.0, embargoes=(Embargo(Span(200.0, 400.0), 600.0),)),
+    "gap": Traffic(seed=3, rate=6.0, gaps=(CounterLeap(300.0, 20_000),)),
+    "gaps": Traffic(
+        seed=3,
+        rate=6.0,
+        gaps=(CounterLeap(300.0, 3000), CounterLeap(420.0, 40), CounterLeap(600.0, 9000)),
+    ),
+    "stall": Traffic(seed=4, rate=6.0, stalls=(TimeSpan(300.0, 600.0),)),
+    "outage": Traffic(seed=5, rate=6.0, outages=(TimeSpan(300.0, 500.0),)),
+    "throttle": Traffic(seed=6, rate=6.0, caps=(Cap(TimeSpan(300.0, 600.0), 8.0),)),
+    "embargo": Traffic(seed=7, rate=6.0, embargoes=(SimEmbargo(TimeSpan(200.0, 400.0), 600.0),)),
     "both": Traffic(
-        seed=8, rate=6.0, gaps=(Gap(310.0, 5000),), outages=(Span(300.0, 400.0),), hole_share=0.01
+        seed=8,
+        rate=6.0,
+        gaps=(CounterLeap(310.0, 5000),),
+        outages=(TimeSpan(300.0, 400.0),),
+        hole_share=0.01,
     ),
 }
 
@@ -39,7 +47,7 @@ ALL_SORTS = {
 def rehearse(traffic: Traffic, law: str, end: float, **more: object) -> Rehearsal:
     anchor = more.get("anchor")
     assert anchor is None or callable(anchor)
-    rehearsal = Rehearsal(World(traffic).reply, CAP, 0.0, anchor)
+    rehearsal = Rehearsal(SimulatedApi(traffic).reply, CAP, 0.0, anchor)
     rehearsal.run(make_pilot(law, Controls(max_rps=CAP), traffic.first_id), 0.0, end)
     return rehearsal
 
@@ -56,9 +64,9 @@ def test_no_trouble_costs_an_id(name: str, law: str) -> None:
 
 
 def test_the_classic_law_crosses_a_gap_and_fetches_the_first_id_behind_it() -> None:
-    traffic = Traffic(seed=3, rate=2.0, gaps=(Gap(300.0, 200_000),))
+    traffic = Traffic(seed=3, rate=2.0, gaps=(CounterLeap(300.0, 200_000),))
     one = Trial("gap", traffic, 0.0, 1800.0, 0.0)
-    rehearsal = Rehearsal(World(traffic).reply, 400.0, 0.0)
+    rehearsal = Rehearsal(SimulatedApi(traffic).reply, 400.0, 0.0)
     rehearsal.run(make_pilot("classic", Controls(max_rps=400.0), traffic.first_id), 0.0, one.end)
     _, behind = traffic.gap_ranges()[0]
     there = [i for i in range(behind, behind + 50) if not traffic.is_hole(i)]
@@ -67,7 +75,7 @@ def test_the_classic_law_crosses_a_gap_and_fetches_the_first_id_behind_it() -> N
 
 
 def test_the_same_seed_is_the_same_run() -> None:
-    plan = Plan("gap:20k", "adaptive", 5, rate=5.0, hours=0.28)
+    plan = TrialPlan("gap:20k", "adaptive", 5, rate=5.0, hours=0.28)
     assert run_plan(plan).row() == run_plan(plan).row()
 
 
@@ -76,7 +84,7 @@ def test_a_pilot_killed_while_it_crosses_a_gap_loses_nothing() -> None:
     one = Trial("gap", traffic, 0.0, 900.0, 0.0)
     hit = _first_hit(traffic)
     for crash_at in (hit + 0.05, hit + 1.0, hit + 30.0):
-        rehearsal = Rehearsal(World(traffic).reply, CAP, 0.0)
+        rehearsal = Rehearsal(SimulatedApi(traffic).reply, CAP, 0.0)
         controls = Controls(max_rps=CAP)
         rehearsal.run(make_pilot("adaptive", controls, traffic.first_id), 0.0, crash_at)
         spans = _unsettled(rehearsal, traffic.first_id)
@@ -91,7 +99,7 @@ def test_a_pilot_killed_while_it_crosses_a_gap_loses_nothing() -> None:
 def _first_hit(traffic: Traffic) -> float:
     """When a probe first finds something behind the gap."""
     requests = rehearse(traffic, "adaptive", 700.0).journal.requests
-    found = (Verdict.STORED, Verdict.FILTERED)
+    found = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
     return next(at for at, purpose, v in requests if purpose is Purpose.PROBE and v in found)
 
 
@@ -128,9 +136,9 @@ def test_an_anchor_that_never_moves_does_not_keep_a_crawl_before_a_gap() -> None
 
 @pytest.mark.parametrize("law", LAWS)
 def test_withheld_ids_are_let_go_by_a_crawl_that_never_catches_up(law: str) -> None:
-    traffic = Traffic(seed=7, rate=5.0, embargoes=(Embargo(Span(0.0, 200.0), 3600.0),))
+    traffic = Traffic(seed=7, rate=5.0, embargoes=(SimEmbargo(TimeSpan(0.0, 200.0), 3600.0),))
     start, cap = 3500.0, 4.5
-    rehearsal = Rehearsal(World(traffic).reply, cap, start)
+    rehearsal = Rehearsal(SimulatedApi(traffic).reply, cap, start)
     rehearsal.run(make_pilot(law, Controls(max_rps=cap), traffic.first_id), start, start + 1500.0)
     journal = rehearsal.journal
     held = [i for i in range(traffic.first_id, traffic.head(200.0)) if traffic.opens_at(i) > 0.0]
@@ -146,7 +154,7 @@ def test_holes_of_a_backlog_are_known_before_its_late_ids_could_come() -> None:
     reached = max(journal.fetched) - 3000  # What was asked for half a minute ago.
     holes = [i for i in range(traffic.first_id, reached) if traffic.is_hole(i)]
     assert len(holes) > 50
-    assert all(journal.marks.get(i) is Mark.HOLE for i in holes)
+    assert all(journal.marks.get(i) is LedgerMark.HOLE for i in holes)
 
 
 def test_an_id_that_is_late_in_a_backlog_is_waited_for() -> None:
@@ -162,16 +170,16 @@ def test_an_id_that_is_late_in_a_backlog_is_waited_for() -> None:
 
 
 def test_nothing_becomes_a_hole_while_publishing_has_stopped() -> None:
-    stall = Span(300.0, 4000.0)
+    stall = TimeSpan(300.0, 4000.0)
     traffic = Traffic(seed=4, rate=3.0, late_share=0.1, hole_share=0.0, stalls=(stall,))
     one = Trial("stall", traffic, 0.0, 4600.0, 0.0)
     journal = rehearse(traffic, "adaptive", one.end).journal
     assert lost(one, journal) == []
-    assert Mark.HOLE not in journal.marks.values()
+    assert LedgerMark.HOLE not in journal.marks.values()
 
 
 def _begun_late(traffic: Traffic, start: float, end: float) -> Journal:
-    rehearsal = Rehearsal(World(traffic).reply, CAP, start)
+    rehearsal = Rehearsal(SimulatedApi(traffic).reply, CAP, start)
     rehearsal.run(make_pilot("adaptive", Controls(max_rps=CAP), traffic.first_id), start, end)
     return rehearsal.journal
 
@@ -182,7 +190,7 @@ def _lateness(traffic: Traffic, i: int) -> float:
 
 
 def test_a_gap_is_crossed_within_the_time_that_was_promised() -> None:
-    measures = run_plan(Plan("gap:1m", "adaptive", 1, hours=0.3)).measures
+    measures = run_plan(TrialPlan("gap:1m", "adaptive", 1, hours=0.3)).measures
     assert measures.m5_gap_cross_s is not None
     assert measures.m5_gap_cross_s <= 240.0
 
@@ -197,7 +205,7 @@ def test_during_an_outage_hardly_anything_is_asked() -> None:
 def test_throttling_is_answered_by_going_slower() -> None:
     refused = {
         law: sum(
-            v is Verdict.THROTTLED
+            v is AnswerVerdict.THROTTLED
             for _, _, v in rehearse(ALL_SORTS["throttle"], law, 900.0).journal.requests
         )
         for law in LAWS
@@ -206,8 +214,8 @@ def test_throttling_is_answered_by_going_slower() -> None:
 
 
 def test_ids_without_times_are_kept_up_with_too() -> None:
-    traffic = Traffic(seed=9, rate=10.0, gaps=(Gap(400.0, 2000),))
-    world = World(traffic)
+    traffic = Traffic(seed=9, rate=10.0, gaps=(CounterLeap(400.0, 2000),))
+    world = SimulatedApi(traffic)
     rehearsal = Rehearsal(lambda ask, at: _untimed(world, ask, at), CAP, 0.0)
     rehearsal.run(make_pilot("adaptive", Controls(max_rps=CAP), traffic.first_id), 0.0, 900.0)
     one = Trial("gap", traffic, 0.0, 900.0, 0.0)
@@ -216,7 +224,7 @@ def test_ids_without_times_are_kept_up_with_too() -> None:
     assert traffic.head(900.0) - newest < 10.0 * 90.0
 
 
-def _untimed(world: World, ask: Ask, at: float) -> Answer:
+def _untimed(world: SimulatedApi, ask: Ask, at: float) -> Answer:
     return replace(world.reply(ask, at), happened_at=None)
 
 

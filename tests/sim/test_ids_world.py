@@ -23,21 +23,21 @@ from hypothesis import strategies as st
 from trawlnet.sim.habits import Habit
 from trawlnet.sim.ids import (
     Cap,
-    Embargo,
-    Gap,
-    Span,
-    State,
+    CounterLeap,
+    IdState,
+    IdsWorld,
+    SimEmbargo,
+    TimeSpan,
     Traffic,
-    World,
     read_manifest,
     scenario,
     scenario_names,
     serve_ids,
 )
-from trawlnet.sim.ids.bodies import Report, pgcr
+from trawlnet.sim.ids.bodies import SimReport, pgcr
 
 FIXTURES = Path(__file__).parents[3] / "shared" / "fixtures" / "pgcr"
-HIDDEN = (State.AHEAD, State.PENDING, State.HOLE, State.GAP)
+HIDDEN = (IdState.AHEAD, IdState.PENDING, IdState.HOLE, IdState.GAP)
 
 
 # --- The model ---
@@ -50,7 +50,7 @@ def test_ids_come_at_the_rate_of_the_moment() -> None:
         assert came == pytest.approx(10.0 * traffic.rate_at(t + 5.0), abs=2.0)
 
 
-PAUSES = ((), (Span(50.0, 80.0), Span(70.0, 100.0), Span(100.2, 900.0)))
+PAUSES = ((), (TimeSpan(50.0, 80.0), TimeSpan(70.0, 100.0), TimeSpan(100.2, 900.0)))
 
 
 @given(
@@ -59,9 +59,9 @@ PAUSES = ((), (Span(50.0, 80.0), Span(70.0, 100.0), Span(100.2, 900.0)))
 @example(1260068, 0.87109375, 0.87109375, ())
 @settings(max_examples=200, deadline=None)
 def test_an_id_is_the_head_from_the_moment_it_is_handed_out(
-    ordinal: int, rate: float, wave: float, pauses: tuple[Span, ...]
+    ordinal: int, rate: float, wave: float, pauses: tuple[TimeSpan, ...]
 ) -> None:
-    gaps = (Gap(100.0, 5000), Gap(100.5, 7))
+    gaps = (CounterLeap(100.0, 5000), CounterLeap(100.5, 7))
     traffic = Traffic(rate=rate, wave=wave, gaps=gaps, pauses=pauses)
     i = traffic.first_id + ordinal
     born = traffic.allocated_at(i)
@@ -80,7 +80,7 @@ def test_traffic_that_could_stop_is_refused(change: dict[str, float]) -> None:
 
 
 def test_far_away_ids_cost_no_more_than_near_ones() -> None:
-    traffic = Traffic(gaps=(Gap(50.0, 10_000_000),))
+    traffic = Traffic(gaps=(CounterLeap(50.0, 10_000_000),))
     born = traffic.allocated_at(traffic.first_id + 10**10)
     assert born is not None
     assert traffic.count(born) == pytest.approx(10**10 - 10_000_000 + 1, rel=1e-12)
@@ -93,9 +93,9 @@ def test_states_only_ever_move_forward(seed: int, offset: int, data: st.DataObje
     times = sorted(data.draw(st.lists(st.floats(0.0, 1500.0), min_size=2, max_size=8)))
     i = traffic.first_id + offset
     states = [traffic.state(i, t) for t in times]
-    order = [State.AHEAD, State.PENDING, State.EMBARGOED, State.VISIBLE]
+    order = [IdState.AHEAD, IdState.PENDING, IdState.EMBARGOED, IdState.VISIBLE]
     for before, after in itertools.pairwise(states):
-        if before in (State.HOLE, State.GAP, State.VISIBLE):
+        if before in (IdState.HOLE, IdState.GAP, IdState.VISIBLE):
             assert after is before
         elif after in order:
             assert order.index(after) >= order.index(before)
@@ -120,16 +120,16 @@ def test_delays_holes_and_latecomers_have_their_shares() -> None:
 
 
 def test_a_gap_takes_exactly_its_ids_and_nothing_after_it_is_lost() -> None:
-    traffic = Traffic(hole_share=0.0, gaps=(Gap(100.0, 1234),))
+    traffic = Traffic(hole_share=0.0, gaps=(CounterLeap(100.0, 1234),))
     ((start, end),) = traffic.gap_ranges()
     assert end - start == 1234
     assert [traffic.state(i, 300.0) for i in (start - 1, start, end - 1, end)] == [
-        State.VISIBLE,
-        State.GAP,
-        State.GAP,
-        State.VISIBLE,
+        IdState.VISIBLE,
+        IdState.GAP,
+        IdState.GAP,
+        IdState.VISIBLE,
     ]
-    assert traffic.state(start, 99.0) is State.AHEAD
+    assert traffic.state(start, 99.0) is IdState.AHEAD
     before, after = traffic.allocated_at(start - 1), traffic.allocated_at(end)
     assert before is not None
     assert after is not None
@@ -138,7 +138,7 @@ def test_a_gap_takes_exactly_its_ids_and_nothing_after_it_is_lost() -> None:
 
 
 def test_nothing_comes_out_during_a_stall_and_everything_after_it() -> None:
-    stall = Span(100.0, 400.0)
+    stall = TimeSpan(100.0, 400.0)
     traffic = Traffic(hole_share=0.0, stalls=(stall,))
     shown = [traffic.visible_at(i) for i in range(traffic.first_id, traffic.first_id + 20_000)]
     assert not [t for t in shown if t is None or stall.covers(t)]
@@ -147,14 +147,14 @@ def test_nothing_comes_out_during_a_stall_and_everything_after_it() -> None:
 
 def test_an_embargo_holds_raids_only_and_opens_at_once() -> None:
     traffic = Traffic(
-        hole_share=0.0, raid_share=0.3, embargoes=(Embargo(Span(50.0, 100.0), 500.0),)
+        hole_share=0.0, raid_share=0.3, embargoes=(SimEmbargo(TimeSpan(50.0, 100.0), 500.0),)
     )
     ids = range(traffic.first_id, traffic.first_id + 6000)
-    held = [i for i in ids if traffic.state(i, 400.0) is State.EMBARGOED]
+    held = [i for i in ids if traffic.state(i, 400.0) is IdState.EMBARGOED]
     assert len(held) > 300
     assert all(traffic.is_raid(i) for i in held)
-    assert all(traffic.state(i, 499.9) is State.EMBARGOED for i in held)
-    assert all(traffic.state(i, 500.0) is State.VISIBLE for i in held)
+    assert all(traffic.state(i, 499.9) is IdState.EMBARGOED for i in held)
+    assert all(traffic.state(i, 500.0) is IdState.VISIBLE for i in held)
 
 
 @pytest.mark.parametrize("t", [20.0, 60.0, 350.0, 500.0, 515.0, 900.0])
@@ -214,7 +214,9 @@ class StandingClock:
 
 
 class Client:
-    def __init__(self, world: World, session: aiohttp.ClientSession, clock: StandingClock) -> None:
+    def __init__(
+        self, world: IdsWorld, session: aiohttp.ClientSession, clock: StandingClock
+    ) -> None:
         self.world, self.session, self.clock = world, session, clock
 
     async def get(self, path: str) -> tuple[int, bytes]:
@@ -252,30 +254,30 @@ def test_the_server_says_what_the_model_says(tmp_path: Path) -> None:
         hole_share=0.05,
         raid_share=0.3,
         blemish_share=0.0,
-        gaps=(Gap(60.0, 20),),
-        embargoes=(Embargo(Span(0.0, 40.0), 400.0),),
+        gaps=(CounterLeap(60.0, 20),),
+        embargoes=(SimEmbargo(TimeSpan(0.0, 40.0), 400.0),),
     )
 
     async def visit(client: Client) -> None:
-        seen: Counter[State] = Counter()
+        seen: Counter[IdState] = Counter()
         ids = range(traffic.first_id - 3, traffic.first_id + 330)
         for i in ids:
             state = traffic.state(i, 150.0)
             seen[state] += 1
-            expected = {State.VISIBLE: (200, 1), State.EMBARGOED: (200, 12)}
+            expected = {IdState.VISIBLE: (200, 1), IdState.EMBARGOED: (200, 12)}
             assert await client.code(i) == expected.get(state, (404, 1653))
-        assert set(seen) == set(State)
+        assert set(seen) == set(IdState)
         client.clock.time += 400.0 / 4.0
         for i in ids:
-            code = 1 if traffic.state(i, 550.0) is State.VISIBLE else 1653
+            code = 1 if traffic.state(i, 550.0) is IdState.VISIBLE else 1653
             assert (await client.code(i))[1] == code
-        assert traffic.state(ids[50], 550.0) is not State.EMBARGOED
+        assert traffic.state(ids[50], 550.0) is not IdState.EMBARGOED
 
     in_world(tmp_path, visit, traffic=traffic, age=150.0, speed=4.0)
 
 
 def test_an_outage_answers_every_id_with_disabled(tmp_path: Path) -> None:
-    traffic = Traffic(outages=(Span(100.0, 200.0),), blemish_share=0.0, hole_share=0.0)
+    traffic = Traffic(outages=(TimeSpan(100.0, 200.0),), blemish_share=0.0, hole_share=0.0)
 
     async def visit(client: Client) -> None:
         assert await client.code(traffic.first_id) == (503, 5)
@@ -289,7 +291,7 @@ def test_an_outage_answers_every_id_with_disabled(tmp_path: Path) -> None:
 
 def test_a_cap_refuses_the_excess_in_all_its_forms(tmp_path: Path) -> None:
     traffic = Traffic(
-        caps=(Cap(Span(0.0, 1000.0), 10.0),), blemish_share=0.0, hole_share=0.0, raid_share=0.0
+        caps=(Cap(TimeSpan(0.0, 1000.0), 10.0),), blemish_share=0.0, hole_share=0.0, raid_share=0.0
     )
 
     async def visit(client: Client) -> None:
@@ -368,7 +370,7 @@ def test_reports_end_when_the_model_says(tmp_path: Path) -> None:
 def test_reports_have_the_shape_of_real_ones() -> None:
     if not FIXTURES.is_dir():
         pytest.skip(f"no sample reports in {FIXTURES}")
-    ours = set(shape(json.loads(pgcr(Report(1, 15_000_000_000, 1.7e9, raid=True)))))
+    ours = set(shape(json.loads(pgcr(SimReport(1, 15_000_000_000, 1.7e9, raid=True)))))
     for sample in sorted(FIXTURES.glob("*.json")):
         theirs = set(shape(json.loads(sample.read_text())))
         assert theirs == ours, sample.name

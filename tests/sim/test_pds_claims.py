@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account, scan_named
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry.registry import Registry, Status, Terms, open_registry
+from trawlnet.tables.registry.registry import PdsStatus, Registry, Terms, open_registry
 
 URL = "https://pds.pds-world.net"
 SLICE, GAP, LEASE = 60.0, 6.0, 120.0
 
 
-def result(verdict: Verdict) -> ScanResult:
-    again_in = 0.0 if verdict is Verdict.PARTIAL else None
-    return ScanResult(verdict, Reason.OK, "", again_in, Tally(), 1, 0, 1, {}, 0)
+def result(verdict: ScanVerdict) -> ScanResult:
+    again_in = 0.0 if verdict is ScanVerdict.PARTIAL else None
+    return ScanResult(verdict, Reason.OK, "", again_in, ScanCounts(), 1, 0, 1, {}, 0)
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Office:
         async def scan(url: str, lease: str, deadline: float) -> ScanResult:
             await self.asks(owner, SLICE)
             self.slices -= 1
-            return result(Verdict.PARTIAL if self.slices else Verdict.COMPLETE)
+            return result(ScanVerdict.PARTIAL if self.slices else ScanVerdict.COMPLETE)
 
         told = waits if waits is not None else []
         return Bench(
@@ -70,7 +70,7 @@ def test_an_account_is_scanned_between_two_slices_at_one_pace(tmp_path: Path) ->
     async def body(office: Office) -> None:
         async def account(url: str) -> ScanResult:
             await office.asks("account", 20.0)
-            return result(Verdict.COMPLETE)
+            return result(ScanVerdict.COMPLETE)
 
         waits: list[float] = []
         async with asyncio.TaskGroup() as group:
@@ -88,7 +88,7 @@ def test_an_account_is_scanned_between_two_slices_at_one_pace(tmp_path: Path) ->
         begins = [begun for _, begun, _ in office.spans]
         assert all(after - before >= GAP for before, after in zip(ends, begins[1:], strict=False))
         row = await office.registry.get(URL)
-        assert row is not None and row.status is Status.NO_CHIVE_RECORDS and not row.lease_owner
+        assert row is not None and row.status is PdsStatus.NO_CHIVE_RECORDS and not row.lease_owner
 
     in_office(tmp_path, body)
 

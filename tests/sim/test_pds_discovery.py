@@ -20,8 +20,8 @@ from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.pds.build import open_kit, scan_parts, scanning
 from trawlnet.crawlers.pds.config import PdsConfig, lease
-from trawlnet.crawlers.pds.discovery.cycle import Wanted, discover
-from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.crawlers.pds.discovery.mentions import from_dids
 from trawlnet.crawlers.pds.discovery.plc import from_plc
 from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
@@ -33,11 +33,11 @@ from trawlnet.net.agent import user_agent
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.atproto import AtprotoWorld, serve_atproto
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.clickhouse.open import opened
-from trawlnet.tables.registry.registry import Source, Terms, open_registry
+from trawlnet.tables.registry.registry import PdsSource, Terms, open_registry
 
 AGENT = user_agent("https://example.org/crawler")
 NOWHERE = Path("/nonexistent")
@@ -119,7 +119,9 @@ def test_every_server_of_a_network_is_found_and_counted_once(tmp_path: Path) -> 
         ):
             dids.write_text("\n".join(net.population.dids) + "\n# the end\n")
             relay = relay_url(net.relay.replace("http:", "ws:"), allow_private=True)
-            tallies = await discover(finder, Wanted(net.plc, True, NOWHERE, [relay], dids))
+            tallies = await discover(
+                finder, DiscoverySources(net.plc, True, NOWHERE, [relay], dids)
+            )
             rows = await finder.registry.listing(limit=1000)
             assert {row.pds_url for row in rows} == set(net.pds)
             assert sum(tally.new for tally in tallies.values()) == len(net.pds)
@@ -127,15 +129,15 @@ def test_every_server_of_a_network_is_found_and_counted_once(tmp_path: Path) -> 
                 assert tally.found == tally.new + tally.known + tally.refused.total()
                 assert tally.error == ""
             # One in seven has never asked the relay to be crawled: the directory knows it.
-            assert 0 < tallies[Source.PLC].new + tallies[Source.DID].new < len(net.pds)
+            assert 0 < tallies[PdsSource.PLC].new + tallies[PdsSource.DID].new < len(net.pds)
             counted = {row.pds_url: row.account_count for row in rows if row.account_count}
             sizes = {h.url: len(net.population.members[h.index]) for h in net.plan.hosts}
             assert counted.items() <= sizes.items() and len(counted) > 5
             # All of it again: nothing is new, and nobody who answered is asked about his DID.
             before = sum(net.served.turns.values())
-            again = await discover(finder, Wanted(net.plc, True, NOWHERE, [relay], dids))
+            again = await discover(finder, DiscoverySources(net.plc, True, NOWHERE, [relay], dids))
             assert sum(tally.new for tally in again.values()) == 0
-            assert again[Source.RELAY].known == tallies[Source.RELAY].found
+            assert again[PdsSource.RELAY].known == tallies[PdsSource.RELAY].found
             assert sum(net.served.turns.values()) - before <= 4
 
     asyncio.run(run())
@@ -152,12 +154,12 @@ def test_a_relay_is_read_to_its_last_page(tmp_path: Path) -> None:
             stranger(listHosts=hosts) as relay,
             finding(tmp_path, relay.guard, private=False) as finder,
         ):
-            tally = Tally()
+            tally = DiscoveryCounts()
             await from_relay(finder, relay.url, tally)
             assert (tally.found, tally.new, tally.error) == (2500, 2500, "")
             assert len(relay.asked) == 3 and all("limit=1000" in path for path in relay.asked)
             row = (await finder.registry.listing(limit=1))[0]
-            assert (row.discovery_source, row.is_relay_connected) == (Source.RELAY, True)
+            assert (row.discovery_source, row.is_relay_connected) == (PdsSource.RELAY, True)
 
     asyncio.run(run())
 
@@ -184,7 +186,7 @@ def test_a_relay_that_leads_nowhere_is_left_and_named(why: str, tmp_path: Path) 
             stranger(listHosts=LOOPS[why]) as relay,
             finding(tmp_path, relay.guard, private=False) as finder,
         ):
-            tally = Tally()
+            tally = DiscoveryCounts()
             await from_relay(finder, relay.url, tally)
             assert why in tally.error and relay.url in tally.error
             assert len(relay.asked) <= 21
@@ -220,7 +222,7 @@ def test_what_a_relay_may_not_name_is_refused_and_counted(tmp_path: Path) -> Non
             stranger(listHosts=lambda request: {"hosts": rows}) as relay,
             finding(tmp_path, relay.guard, private=False) as finder,
         ):
-            tally = Tally()
+            tally = DiscoveryCounts()
             await from_relay(finder, relay.url, tally)
             assert tally.found == len(rows) and tally.new == 1
             assert tally.refused["banned"] == 1 and tally.refused["address"] >= 15
@@ -255,7 +257,7 @@ def test_what_a_did_document_may_not_name_is_refused_and_counted(tmp_path: Path)
             stranger(did=answer) as plc,
             finding(tmp_path, plc.guard, private=False) as finder,
         ):
-            tally = Tally()
+            tally = DiscoveryCounts()
             await from_dids(finder, dids, plc.url, tally)
             assert (tally.found, tally.refused.total()) == (len(endpoints),) * 2
             assert await finder.registry.listing() == [] and not tally.unresolved
@@ -276,12 +278,12 @@ def test_dids_are_looked_up_once_a_day_and_trouble_is_counted_apart(tmp_path: Pa
             stranger(did=answer) as plc,
             finding(tmp_path, plc.guard, private=False) as finder,
         ):
-            tally = Tally()
+            tally = DiscoveryCounts()
             await from_dids(finder, [first, gone, broken, first], plc.url, tally)
             assert (tally.found, tally.new) == (1, 1)
             assert tally.unresolved == {"not_found": 1, "parse_error": 1}
             asked = len(plc.asked)
-            again = Tally()
+            again = DiscoveryCounts()
             await from_dids(finder, [first, gone, broken], plc.url, again)
             assert (again.known, again.unresolved) == (1, tally.unresolved)
             assert len(plc.asked) == asked == 3
@@ -310,17 +312,17 @@ def test_a_public_name_with_a_private_address_is_refused_when_connecting(
 
     async def run() -> None:
         async with finding(tmp_path, Guard(), private=False, clock=SimClock()) as finder:
-            tally = Tally()
+            tally = DiscoveryCounts()
             await from_relay(finder, "https://relay.net-a.org", tally)
             assert "refused" in tally.error
             with pytest.raises(NotReady, match="not asked"):
-                await from_plc(finder, "https://plc.net-a.org", NOWHERE, Tally())
+                await from_plc(finder, "https://plc.net-a.org", NOWHERE, DiscoveryCounts())
             # It stops no other source.
             (tally,) = (
-                await discover(finder, Wanted("https://plc.net-a.org", True, NOWHERE))
+                await discover(finder, DiscoverySources("https://plc.net-a.org", True, NOWHERE))
             ).values()
             assert "not asked" in tally.error
-            tally = Tally()
+            tally = DiscoveryCounts()
             dids = [did_of(1), "did:web:rebind.net-a.org"]
             await from_dids(finder, dids, "https://plc.net-a.org", tally)
             assert tally.unresolved == {"refused": 2}
@@ -329,9 +331,9 @@ def test_a_public_name_with_a_private_address_is_refused_when_connecting(
     run_sim(run())
 
 
-@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("source", PdsSource)
 def test_whoever_named_it_a_name_with_a_private_address_is_not_scanned(
-    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: PdsSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lookup(host: str, port: int, *args: Any, **more: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
@@ -341,7 +343,7 @@ def test_whoever_named_it_a_name_with_a_private_address_is_not_scanned(
 
     async def run() -> None:
         clock = SimClock()
-        async with open_kit(config, tmp_path, clock, Metrics("pds", clock)) as kit:
+        async with open_kit(config, tmp_path, clock, CrawlMetrics("pds", clock)) as kit:
             entered = await kit.registry.register("https://pds.net-a.org", source, now=0.0)
             scan = scanning(await scan_parts(kit))
             bench = Bench(kit.registry, scan, clock, "me", lease(config), config.scan_timeout)
@@ -367,7 +369,7 @@ def test_a_redirect_leads_no_source_to_a_private_address(tmp_path: Path) -> None
         guard = Guard(exempt=frozenset({("127.0.0.1", port)}))
         try:
             async with finding(tmp_path, guard, private=False) as finder:
-                relay, mentions = Tally(), Tally()
+                relay, mentions = DiscoveryCounts(), DiscoveryCounts()
                 await from_relay(finder, f"http://127.0.0.1:{port}", relay)
                 assert "refused" in relay.error
                 await from_dids(finder, [did_of(1)], f"http://127.0.0.1:{port}", mentions)
@@ -384,13 +386,13 @@ def test_the_export_is_read_on_from_where_it_stopped(tmp_path: Path) -> None:
             world() as net,
             finding(tmp_path, Guard(allow_private=True), private=True) as finder,
         ):
-            await from_plc(finder, net.plc, NOWHERE, Tally())
+            await from_plc(finder, net.plc, NOWHERE, DiscoveryCounts())
             place = await finder.registry.notes.get(f"plc {net.plc}")
             assert place is not None and json.loads(place)["position"] > 100
             # As if the run had been cut off in the middle: the rest alone is read again.
             half = json.dumps({"form": "seq", "position": json.loads(place)["position"] // 2})
             await finder.registry.notes.put(f"plc {net.plc}", half)
-            rest, nothing = Tally(), Tally()
+            rest, nothing = DiscoveryCounts(), DiscoveryCounts()
             await from_plc(finder, net.plc, NOWHERE, rest)
             assert rest.found > 0 and rest.new == 0
             await from_plc(finder, net.plc, NOWHERE, nothing)
@@ -417,7 +419,7 @@ def test_a_mirror_is_read_without_asking_the_directory(tmp_path: Path) -> None:
             async with opened(tmp_path / "tables") as tables:
                 await PlcMirror(directory, tables, asyncio.Event()).run(lambda tally: None)
             before = sum(net.served.turns.values())
-            mirrored, other = Tally(), Tally()
+            mirrored, other = DiscoveryCounts(), DiscoveryCounts()
             await from_plc(finder, net.plc, tmp_path / "tables", mirrored)
             assert sum(net.served.turns.values()) == before
             live = {net.plan.hosts[a.host].url for a in map(net.population.account, range(120))}
@@ -439,9 +441,9 @@ def test_a_source_that_fails_stops_no_other(tmp_path: Path) -> None:
             finding(tmp_path, r.guard, private=False) as finder,
         ):
             dead = "http://127.0.0.1:1"
-            wanted = Wanted(r.url, True, NOWHERE, [dead, r.url])
+            wanted = DiscoverySources(r.url, True, NOWHERE, [dead, r.url])
             tallies = await discover(finder, wanted)
-            assert tallies[Source.RELAY].new == 1 and dead in tallies[Source.RELAY].error
-            assert tallies[Source.PLC].error != ""
+            assert tallies[PdsSource.RELAY].new == 1 and dead in tallies[PdsSource.RELAY].error
+            assert tallies[PdsSource.PLC].error != ""
 
     asyncio.run(run())

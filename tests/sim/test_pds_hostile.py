@@ -19,12 +19,12 @@ from tests.pds_scan import (
 )
 
 from trawlnet.crawlers.pds.scanning.pages import read_repos
-from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.lane import lane_of
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.pds import Lie, SimPds
+from trawlnet.sim.pds import PdsLie, SimPds
 from trawlnet.sim.pds.answers import VICTIM
 
 FIRST = 3100
@@ -41,7 +41,7 @@ TEMPER = Temper(
 )
 
 
-def hostile(lie: Lie = Lie.NONE, habit: Habit = Habit.GOOD, repos: int = 3) -> SimPds:
+def hostile(lie: PdsLie = PdsLie.NONE, habit: Habit = Habit.GOOD, repos: int = 3) -> SimPds:
     (pds,) = pdses_on(1, FIRST)
     pds.lie, pds.habit = lie, habit
     for number in range(repos):
@@ -67,7 +67,7 @@ def scanned(
             assert not [uri for uri in stored if VICTIM in uri]
             assert all(uri.startswith(tuple(f"at://{did}/" for did in pds.repos)) for uri in stored)
             assert len(stored) == len(set(stored)) <= 2 * len(pds.repos)
-            if pds.lie in (Lie.STOLEN_REPOS, Lie.FORGED_URIS):
+            if pds.lie in (PdsLie.STOLEN_REPOS, PdsLie.FORGED_URIS):
                 assert stored == []
             return result
 
@@ -77,16 +77,18 @@ def scanned(
 @pytest.mark.parametrize(
     ("lie", "verdict", "reason"),
     [
-        (Lie.STOLEN_REPOS, Verdict.COMPLETE, Reason.REFUSED),
-        (Lie.FORGED_URIS, Verdict.FAILED, Reason.PARSE_ERROR),
-        (Lie.ENDLESS_REPOS, Verdict.FAILED, Reason.LOOP),
-        (Lie.ENDLESS_RECORDS, Verdict.FAILED, Reason.LOOP),
-        (Lie.RELAY, Verdict.FAILED, Reason.REFUSED),
-        (Lie.LISTING_ONLY, Verdict.FAILED, Reason.REFUSED),
-        (Lie.BROKEN_JSON, Verdict.FAILED, Reason.PARSE_ERROR),
+        (PdsLie.STOLEN_REPOS, ScanVerdict.COMPLETE, Reason.REFUSED),
+        (PdsLie.FORGED_URIS, ScanVerdict.FAILED, Reason.PARSE_ERROR),
+        (PdsLie.ENDLESS_REPOS, ScanVerdict.FAILED, Reason.LOOP),
+        (PdsLie.ENDLESS_RECORDS, ScanVerdict.FAILED, Reason.LOOP),
+        (PdsLie.RELAY, ScanVerdict.FAILED, Reason.REFUSED),
+        (PdsLie.LISTING_ONLY, ScanVerdict.FAILED, Reason.REFUSED),
+        (PdsLie.BROKEN_JSON, ScanVerdict.FAILED, Reason.PARSE_ERROR),
     ],
 )
-def test_a_lie_is_seen_through(tmp_path: Path, lie: Lie, verdict: Verdict, reason: Reason) -> None:
+def test_a_lie_is_seen_through(
+    tmp_path: Path, lie: PdsLie, verdict: ScanVerdict, reason: Reason
+) -> None:
     result = scanned(hostile(lie), tmp_path)
     assert (result.verdict, result.reason) == (verdict, reason), result.detail
     assert result.detail
@@ -96,21 +98,21 @@ def test_a_lie_is_seen_through(tmp_path: Path, lie: Lie, verdict: Verdict, reaso
 @pytest.mark.parametrize(
     ("habit", "verdict", "reason"),
     [
-        (Habit.HUGE, Verdict.FAILED, Reason.TOO_LARGE),
-        (Habit.BOMB, Verdict.FAILED, Reason.TOO_LARGE),
-        (Habit.DRIP, Verdict.FAILED, Reason.TIMEOUT),
-        (Habit.STALL, Verdict.FAILED, Reason.TIMEOUT),
-        (Habit.REDIRECT_PRIVATE, Verdict.FAILED, Reason.REFUSED),
-        (Habit.REDIRECT_LOOP, Verdict.FAILED, Reason.REFUSED),
-        (Habit.GARBAGE, Verdict.FAILED, Reason.CONNECTION_ERROR),
-        (Habit.DEAD, Verdict.FAILED, Reason.CONNECTION_ERROR),
-        (Habit.SERVER_ERROR, Verdict.FAILED, Reason.UNAVAILABLE),
-        (Habit.TRUNCATING, Verdict.FAILED, Reason.TRUNCATED),
-        (Habit.LYING, Verdict.FAILED, Reason.PARSE_ERROR),
+        (Habit.HUGE, ScanVerdict.FAILED, Reason.TOO_LARGE),
+        (Habit.BOMB, ScanVerdict.FAILED, Reason.TOO_LARGE),
+        (Habit.DRIP, ScanVerdict.FAILED, Reason.TIMEOUT),
+        (Habit.STALL, ScanVerdict.FAILED, Reason.TIMEOUT),
+        (Habit.REDIRECT_PRIVATE, ScanVerdict.FAILED, Reason.REFUSED),
+        (Habit.REDIRECT_LOOP, ScanVerdict.FAILED, Reason.REFUSED),
+        (Habit.GARBAGE, ScanVerdict.FAILED, Reason.CONNECTION_ERROR),
+        (Habit.DEAD, ScanVerdict.FAILED, Reason.CONNECTION_ERROR),
+        (Habit.SERVER_ERROR, ScanVerdict.FAILED, Reason.UNAVAILABLE),
+        (Habit.TRUNCATING, ScanVerdict.FAILED, Reason.TRUNCATED),
+        (Habit.LYING, ScanVerdict.FAILED, Reason.PARSE_ERROR),
     ],
 )
 def test_trouble_on_the_wire_is_a_failure_and_never_an_empty_pds(
-    tmp_path: Path, habit: Habit, verdict: Verdict, reason: Reason
+    tmp_path: Path, habit: Habit, verdict: ScanVerdict, reason: Reason
 ) -> None:
     result = scanned(hostile(habit=habit), tmp_path)
     assert (result.verdict, result.reason) == (verdict, reason), result.detail
@@ -123,11 +125,11 @@ def test_an_hour_of_429_is_waited_for_elsewhere_and_by_everybody(tmp_path: Path)
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db", temper=TEMPER) as made:
             result = await made.scan(pds)
-            assert (result.verdict, result.reason) == (Verdict.PUT_OFF, Reason.RATE_LIMITED)
+            assert (result.verdict, result.reason) == (ScanVerdict.PUT_OFF, Reason.RATE_LIMITED)
             assert result.again_in == 3600.0
             did = next(iter(pds.repos))
             other = await made.scan_did(pds, did)
-            assert (other.verdict, other.reason) == (Verdict.PUT_OFF, Reason.PARKED)
+            assert (other.verdict, other.reason) == (ScanVerdict.PUT_OFF, Reason.PARKED)
             assert other.again_in and 3500.0 < other.again_in <= 3600.0
             assert made.world.requests(pds) == 1
 
@@ -141,7 +143,7 @@ def test_429_without_end_is_no_failure_however_short_each_is(tmp_path: Path) -> 
         temper = Temper(throttle_every=1, throttle_wait=1)
         async with bench([pds], tmp_path / "r.db", temper=temper) as made:
             result = await made.scan(pds, tries=2)
-            assert (result.verdict, result.reason) == (Verdict.PUT_OFF, Reason.RATE_LIMITED)
+            assert (result.verdict, result.reason) == (ScanVerdict.PUT_OFF, Reason.RATE_LIMITED)
             assert made.world.requests(pds) == 2
 
     asyncio.run(run())
@@ -162,7 +164,7 @@ def test_a_short_429_now_and_then_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_drip_that_outlasts_the_scan_is_the_servers_fault(tmp_path: Path) -> None:
     result = scanned(hostile(habit=Habit.DRIP), tmp_path, seconds=0.8)
-    assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.TIMEOUT)
+    assert (result.verdict, result.reason) == (ScanVerdict.FAILED, Reason.TIMEOUT)
 
 
 def test_a_flapping_server_is_scanned_to_its_end(tmp_path: Path) -> None:
@@ -171,9 +173,9 @@ def test_a_flapping_server_is_scanned_to_its_end(tmp_path: Path) -> None:
 
 
 def test_many_accounts_from_elsewhere_end_the_scan(tmp_path: Path) -> None:
-    pds = hostile(Lie.STOLEN_REPOS, repos=50)
+    pds = hostile(PdsLie.STOLEN_REPOS, repos=50)
     result = scanned(pds, tmp_path)
-    assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.REFUSED)
+    assert (result.verdict, result.reason) == (ScanVerdict.FAILED, Reason.REFUSED)
     assert result.requests < 20 and pds.asked["listRecords"] == 0
 
 
@@ -185,7 +187,7 @@ def test_one_stranger_among_neighbours_spoils_nothing(tmp_path: Path) -> None:
         async with bench([pds], tmp_path / "r.db") as made:
             del made.world.homes[did]
             result = await made.scan(pds)
-            assert (result.verdict, result.reason) == (Verdict.COMPLETE, Reason.OK)
+            assert (result.verdict, result.reason) == (ScanVerdict.COMPLETE, Reason.OK)
             assert result.held == {EPRINT: 4}
             again = await made.scan(pds)
             assert again.requests == 1  # Known by now, as long as nothing changes.
@@ -205,7 +207,7 @@ def test_one_broken_repo_forbids_to_say_that_there_is_nothing(tmp_path: Path) ->
             # More collections than any repo has: the description is refused.
             broken.records |= {f"com.example.c{n}": {"k": {}} for n in range(2500)}
             result = await made.scan(pds)
-            assert result.verdict is Verdict.PARTIAL and "1 of 4 repos" in result.detail
+            assert result.verdict is ScanVerdict.PARTIAL and "1 of 4 repos" in result.detail
             for name in list(broken.records):
                 if name != LIKE:
                     del broken.records[name]
@@ -222,7 +224,7 @@ def test_a_directory_that_is_down_is_no_fault_of_the_pds(tmp_path: Path) -> None
         async with bench([pds], tmp_path / "r.db") as made:
             made.world.is_directory_up = False
             result = await made.scan(pds)
-            assert (result.verdict, result.reason) == (Verdict.PUT_OFF, Reason.PARKED)
+            assert (result.verdict, result.reason) == (ScanVerdict.PUT_OFF, Reason.PARKED)
             assert await made.uris("eprints") == []
             made.world.is_directory_up = True
             made.parts.identities._known.clear()
@@ -241,7 +243,7 @@ def test_a_cursor_that_is_refused_later_does_not_stop_scans_for_good(tmp_path: P
 
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
-            assert (await made.scan(pds, records=2)).verdict is Verdict.PARTIAL
+            assert (await made.scan(pds, records=2)).verdict is ScanVerdict.PARTIAL
             progress = await made.parts.tables.progress(made.key(pds))
             from dataclasses import replace
 
@@ -260,15 +262,15 @@ def test_a_cursor_that_is_refused_later_does_not_stop_scans_for_good(tmp_path: P
 def test_a_listing_that_invents_accounts_is_not_walked_for_ever(
     tmp_path: Path, page: int, real: int, most: int
 ) -> None:
-    pds = hostile(Lie.INVENTED_REPOS, repos=real)
+    pds = hostile(PdsLie.INVENTED_REPOS, repos=real)
     pds.largest_page = page
 
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
             result = await made.scan(pds, records=10_000)
-            while result.verdict is Verdict.PARTIAL:
+            while result.verdict is ScanVerdict.PARTIAL:
                 result = await made.scan(pds, records=10_000)
-            assert (result.verdict, result.reason) == (Verdict.FAILED, Reason.LOOP)
+            assert (result.verdict, result.reason) == (ScanVerdict.FAILED, Reason.LOOP)
             assert "lives there" in result.detail
             assert result.again_in is not None and result.again_in >= 30 * 86_400
             assert made.world.requests(pds) <= most
@@ -372,7 +374,7 @@ def test_what_was_read_of_an_account_that_is_gone_in_the_middle_is_withdrawn(
 
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
-            assert (await made.scan(pds, records=100)).verdict is Verdict.PARTIAL
+            assert (await made.scan(pds, records=100)).verdict is ScanVerdict.PARTIAL
             assert len(await made.uris("eprints")) == 100
             repo.status = "takendown"
             result = await made.scan(pds)
@@ -412,7 +414,7 @@ def test_one_repo_that_is_not_found_does_not_make_a_relay_of_its_server(tmp_path
 
 
 def test_a_server_that_cannot_describe_is_asked_by_name(tmp_path: Path) -> None:
-    pds = hostile(Lie.NO_DESCRIPTIONS, repos=3)
+    pds = hostile(PdsLie.NO_DESCRIPTIONS, repos=3)
     result = scanned(pds, tmp_path)
     assert result.complete and result.held == {EPRINT: 6}
     assert pds.asked["describeRepo"] == 1

@@ -27,10 +27,10 @@ from tests.pds_scan import (
 )
 
 from trawlnet.crawlers.pds.scanning.claimed import before_next, joined
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.pds import PdsMeter
 from trawlnet.sim.atproto import serve_atproto
 from trawlnet.sim.pds import SimPds
@@ -63,7 +63,7 @@ def test_a_first_scan_costs_what_describing_every_repo_costs(
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
             result = await made.scan(pds)
-            assert result.verdict is Verdict.COMPLETE
+            assert result.verdict is ScanVerdict.COMPLETE
             assert result.indexed == 2 * scholars == result.held_total
             pages = 1 + extra
             asked_in_vain = int(repos > C + 30)
@@ -300,7 +300,7 @@ def test_a_cap_means_the_rest_comes_later_and_nothing_twice(tmp_path: Path) -> N
         async with bench([pds], tmp_path / "r.db") as made:
             found = []
             while not (result := await made.scan(pds, records=60)).complete:
-                assert (result.verdict, result.found) == (Verdict.PARTIAL, 60)
+                assert (result.verdict, result.found) == (ScanVerdict.PARTIAL, 60)
                 found.append(result.found)
             found.append(result.found)
             assert sum(found) == 280
@@ -321,7 +321,7 @@ def test_ten_requests_a_minute_and_a_minute_a_scan_cost_no_request_twice(tmp_pat
             slow = replace(made, parts=replace(made.parts, clock=clock))
             requests = []
             while not (result := await slow.scan(pds, seconds=60.0)).complete:
-                assert result.verdict is Verdict.PARTIAL and result.again_in is not None
+                assert result.verdict is ScanVerdict.PARTIAL and result.again_in is not None
                 requests.append(result.requests)
             assert [*requests, result.requests] == [10, 10, 9]
             assert made.world.requests(pds) == 1 + 20 + 4 * 2
@@ -363,19 +363,26 @@ def test_whoever_is_stopped_does_not_ask_again_what_was_answered(tmp_path: Path)
 
 
 def test_slices_follow_each_other_until_the_end_or_until_they_lead_nowhere() -> None:
-    tally = Tally(Counter(c=3), Counter(c=2), Counter(), Counter(c=1))
-    piece = ScanResult(Verdict.PARTIAL, Reason.OK, "", 0.0, tally, 10, 1, 5, {"c": 3}, 2, left=7)
-    end = replace(piece, verdict=Verdict.COMPLETE, again_in=None, held={"c": 6}, left=0)
+    tally = ScanCounts(Counter(c=3), Counter(c=2), Counter(), Counter(c=1))
+    piece = ScanResult(
+        ScanVerdict.PARTIAL, Reason.OK, "", 0.0, tally, 10, 1, 5, {"c": 3}, 2, left=7
+    )
+    end = replace(piece, verdict=ScanVerdict.COMPLETE, again_in=None, held={"c": 6}, left=0)
     whole = joined(piece, end)
-    assert (whole.verdict, whole.requests, whole.repos, whole.left) == (Verdict.COMPLETE, 20, 10, 0)
+    assert (whole.verdict, whole.requests, whole.repos, whole.left) == (
+        ScanVerdict.COMPLETE,
+        20,
+        10,
+        0,
+    )
     assert (whole.found, whole.indexed, whole.failed, whole.held_total) == (6, 4, 2, 6)
     assert before_next(piece) == 0.0 and before_next(end) is None
-    sent_away = replace(piece, verdict=Verdict.PUT_OFF, again_in=300.0)
+    sent_away = replace(piece, verdict=ScanVerdict.PUT_OFF, again_in=300.0)
     assert before_next(sent_away) == 300.0
     assert before_next(replace(sent_away, again_in=7200.0)) is None
-    assert before_next(replace(sent_away, repos=0, tally=Tally())) is None, "429 without end"
+    assert before_next(replace(sent_away, repos=0, tally=ScanCounts())) is None, "429 without end"
     assert before_next(replace(piece, again_in=86_400.0)) is None, "some repos could not be read"
-    assert before_next(replace(piece, verdict=Verdict.FAILED, again_in=None)) is None
+    assert before_next(replace(piece, verdict=ScanVerdict.FAILED, again_in=None)) is None
 
 
 def test_one_account_is_scanned_by_itself(tmp_path: Path) -> None:
@@ -453,13 +460,13 @@ async def _scan_everything(made: Bench, urls: list[str]) -> None:
     from trawlnet.crawlers.pds.scanning.scan import scan_pds
 
     for url in urls:
-        verdict = Verdict.PARTIAL
+        verdict = ScanVerdict.PARTIAL
         await claim(made.db, url)
-        while verdict is Verdict.PARTIAL:
+        while verdict is ScanVerdict.PARTIAL:
             deadline = made.parts.clock.now() + 60.0
             result = await scan_pds(made.parts, url, lease=LEASE, deadline=deadline)
             verdict = result.verdict
-        assert verdict is Verdict.COMPLETE
+        assert verdict is ScanVerdict.COMPLETE
 
 
 def test_scans_are_counted_under_names_that_we_know(tmp_path: Path) -> None:
@@ -472,7 +479,7 @@ def test_scans_are_counted_under_names_that_we_know(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with bench([pds], tmp_path / "r.db") as made:
-            metrics = Metrics("pds", made.parts.clock)
+            metrics = CrawlMetrics("pds", made.parts.clock)
             counting = replace(made, parts=replace(made.parts, meter=PdsMeter(metrics)))
             await counting.scan(pds)
             text = generate_latest(metrics.registry).decode()

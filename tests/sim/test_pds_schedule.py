@@ -17,10 +17,10 @@ from trawlnet.crawlers.pds.build import ScanHandler
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.config import gap as config_gap
 from trawlnet.crawlers.pds.discovery import rounds as discovery
-from trawlnet.crawlers.pds.discovery.cycle import Wanted
+from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Parts, crawl
@@ -28,15 +28,24 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.errors import TablesFull, TablesUnreachable
-from trawlnet.tables.registry.registry import Found, Registry, Source, Status, Terms, open_registry
+from trawlnet.tables.registry.registry import (
+    FoundPds,
+    PdsSource,
+    PdsStatus,
+    Registry,
+    Terms,
+    open_registry,
+)
 
 HOUR, DAY = 3600.0, 86_400.0
 CONFIG = PdsConfig(requests_per_minute=60_000)
 
 
-def told(verdict: Verdict, reason: Reason = Reason.OK, held: int = 0, again_in: Any = None) -> Any:
+def told(
+    verdict: ScanVerdict, reason: Reason = Reason.OK, held: int = 0, again_in: Any = None
+) -> Any:
     records = {"c": held} if held else {}
-    result = ScanResult(verdict, reason, "", again_in, Tally(), 1, 0, 0, records, held)
+    result = ScanResult(verdict, reason, "", again_in, ScanCounts(), 1, 0, 0, records, held)
     return replace(result, all_held=held, all_indexed=held)
 
 
@@ -45,14 +54,16 @@ class Hall:
     """A registry, a schedule, and scans that take as long and end as a test wants."""
 
     registry: Registry
-    answer: Callable[[str], Any] = lambda url: told(Verdict.COMPLETE)
+    answer: Callable[[str], Any] = lambda url: told(ScanVerdict.COMPLETE)
     seconds: float = 30.0
     clock: SimClock = field(default_factory=SimClock)
     control: Control = field(default_factory=lambda: Control(CONFIG.concurrency))
     starts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     at_once: int = 0
     most_at_once: int = 0
-    sources: Wanted = field(default_factory=lambda: Wanted("", False, Path("/nonexistent")))
+    sources: DiscoverySources = field(
+        default_factory=lambda: DiscoverySources("", False, Path("/nonexistent"))
+    )
 
     async def scan(self, url: str, lease: str, deadline: float) -> ScanResult:
         self.starts[url].append(self.clock.now())
@@ -64,7 +75,7 @@ class Hall:
         return result
 
     async def fill(self, count: int) -> None:
-        founds = [Found(f"http://127.0.0.1:{9000 + n}", Source.PLC) for n in range(count)]
+        founds = [FoundPds(f"http://127.0.0.1:{9000 + n}", PdsSource.PLC) for n in range(count)]
         await self.registry.register_many(founds, self.clock.now())
 
     async def run(self, config: PdsConfig = CONFIG, companions: Any = ()) -> Ending:
@@ -118,7 +129,7 @@ def test_a_batch_of_five_is_scanned_each_quarter_of_an_hour_two_at_a_time(tmp_pa
         assert all(start % 900 < 100 for start in starts)
         assert hall.most_at_once == 2
         rows = await hall.registry.listing()
-        assert all(row.status is Status.NO_CHIVE_RECORDS for row in rows)
+        assert all(row.status is PdsStatus.NO_CHIVE_RECORDS for row in rows)
 
     in_hall(tmp_path, body)
 
@@ -148,8 +159,8 @@ def test_whoever_stops_it_waits_for_the_scans_and_gives_the_rest_back(tmp_path: 
         assert ending is Ending.DRAINED
         rows = await hall.registry.listing()
         assert Counter(row.status for row in rows) == {
-            Status.NO_CHIVE_RECORDS: 2,
-            Status.PENDING: 3,
+            PdsStatus.NO_CHIVE_RECORDS: 2,
+            PdsStatus.PENDING: 3,
         }
         assert all(row.lease_owner is None for row in rows)
         assert hall.clock.now() < 40.0
@@ -160,9 +171,9 @@ def test_whoever_stops_it_waits_for_the_scans_and_gives_the_rest_back(tmp_path: 
 def test_each_kind_of_server_comes_round_as_often_as_it_should(tmp_path: Path) -> None:
     rich, poor, dead = (f"http://127.0.0.1:{9000 + n}" for n in range(3))
     answers = {
-        rich: told(Verdict.COMPLETE, held=2),
-        poor: told(Verdict.COMPLETE),
-        dead: told(Verdict.FAILED, Reason.TIMEOUT),
+        rich: told(ScanVerdict.COMPLETE, held=2),
+        poor: told(ScanVerdict.COMPLETE),
+        dead: told(ScanVerdict.FAILED, Reason.TIMEOUT),
     }
 
     async def body(hall: Hall) -> None:
@@ -178,25 +189,25 @@ def test_each_kind_of_server_comes_round_as_often_as_it_should(tmp_path: Path) -
         for gap, hours in zip(gaps(hall.starts[dead]), (1, 2, 4, 8, 16, 720), strict=True):
             assert hours * HOUR < gap < hours * HOUR + 2 * config.scan_interval
         row = await hall.registry.get(dead)
-        assert row is not None and row.status is Status.UNREACHABLE
+        assert row is not None and row.status is PdsStatus.UNREACHABLE
 
     in_hall(tmp_path, body)
 
 
-CUT_SHORT = told(Verdict.PARTIAL, again_in=1.0)
+CUT_SHORT = told(ScanVerdict.PARTIAL, again_in=1.0)
 
 
 @pytest.mark.parametrize("once", [False, True])
 def test_a_scan_that_was_cut_short_goes_on_at_once(tmp_path: Path, once: bool) -> None:
     async def body(hall: Hall) -> None:
         await hall.fill(1)
-        pieces = iter([*[CUT_SHORT] * 3, told(Verdict.COMPLETE, held=9)])
+        pieces = iter([*[CUT_SHORT] * 3, told(ScanVerdict.COMPLETE, held=9)])
         hall.answer = lambda url: next(pieces)
         await hall.run_for(2 * HOUR, CONFIG.model_copy(update={"once": once}))
         (starts,) = hall.starts.values()
         assert gaps(starts) == pytest.approx([hall.seconds + 1.0] * 3)
         (row,) = await hall.registry.listing()
-        assert (row.status, row.chive_record_count) == (Status.ACTIVE, 9)
+        assert (row.status, row.chive_record_count) == (PdsStatus.ACTIVE, 9)
 
     in_hall(tmp_path, body)
 
@@ -206,7 +217,7 @@ def test_large_ones_go_on_between_batches_and_keep_nobody_waiting(tmp_path: Path
 
     async def body(hall: Hall) -> None:
         await hall.fill(34)
-        hall.answer = lambda url: CUT_SHORT if url in large else told(Verdict.COMPLETE)
+        hall.answer = lambda url: CUT_SHORT if url in large else told(ScanVerdict.COMPLETE)
         await hall.run_for(2 * HOUR)
         small = sorted(starts[0] for url, starts in hall.starts.items() if url not in large)
         # Five a batch, of which the large ones take a place the first time only.
@@ -224,7 +235,7 @@ def test_large_ones_go_on_between_batches_and_keep_nobody_waiting(tmp_path: Path
 def test_once_ends_where_a_server_sends_us_away_again_and_again(tmp_path: Path) -> None:
     async def body(hall: Hall) -> None:
         await hall.fill(2)
-        hall.answer = lambda url: told(Verdict.PUT_OFF, Reason.RATE_LIMITED, again_in=300.0)
+        hall.answer = lambda url: told(ScanVerdict.PUT_OFF, Reason.RATE_LIMITED, again_in=300.0)
         assert await hall.run(CONFIG.model_copy(update={"once": True})) is Ending.DONE
         assert [len(starts) for starts in hall.starts.values()] == [1, 1]
 
@@ -234,8 +245,8 @@ def test_once_ends_where_a_server_sends_us_away_again_and_again(tmp_path: Path) 
 def test_who_was_sent_away_in_the_middle_goes_on_as_soon_as_it_may(tmp_path: Path) -> None:
     async def body(hall: Hall) -> None:
         await hall.fill(1)
-        sent_away = told(Verdict.PUT_OFF, Reason.RATE_LIMITED, again_in=300.0)
-        pieces = iter([sent_away, told(Verdict.COMPLETE, held=9)])
+        sent_away = told(ScanVerdict.PUT_OFF, Reason.RATE_LIMITED, again_in=300.0)
+        pieces = iter([sent_away, told(ScanVerdict.COMPLETE, held=9)])
         hall.answer = lambda url: next(pieces)
         await hall.run_for(800.0)
         (starts,) = hall.starts.values()
@@ -275,7 +286,7 @@ def test_a_claim_that_was_lost_meanwhile_is_not_scanned_and_stops_nothing(tmp_pa
         hall.registry.claim = robbed  # type: ignore[method-assign]
         await hall.run_for(600.0)
         assert len(hall.starts) == 1
-        rows = await hall.registry.listing(status=Status.SCANNING)
+        rows = await hall.registry.listing(status=PdsStatus.SCANNING)
         assert [row.lease_owner for row in rows] == ["others"] * 2
 
     in_hall(tmp_path, body)
@@ -342,7 +353,9 @@ def test_discovery_keeps_its_own_interval_across_restarts(tmp_path: Path) -> Non
     async def body(hall: Hall) -> None:
         dids = tmp_path / "dids"
         dids.write_text("did:example:nobody\n")
-        hall.sources = Wanted("https://plc.directory", False, tmp_path / "tables", dids=dids)
+        hall.sources = DiscoverySources(
+            "https://plc.directory", False, tmp_path / "tables", dids=dids
+        )
         finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
         rounds: list[float] = []
 
@@ -369,11 +382,11 @@ def test_of_those_that_begin_together_one_discovers_and_the_others_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(hall: Hall) -> None:
-        sources = Wanted("https://plc.directory", True, tmp_path / "tables")
+        sources = DiscoverySources("https://plc.directory", True, tmp_path / "tables")
         finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
         begun: list[float] = []
 
-        async def long(finder: Finder, sources: Wanted) -> dict[Source, Any]:
+        async def long(finder: Finder, sources: DiscoverySources) -> dict[PdsSource, Any]:
             begun.append(hall.clock.now())
             await hall.clock.sleep(HOUR)
             return {}
@@ -395,11 +408,11 @@ def test_whoever_was_replaced_while_discovering_stops_and_leaves_the_note_of_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body(hall: Hall) -> None:
-        sources = Wanted("https://plc.directory", True, tmp_path / "tables")
+        sources = DiscoverySources("https://plc.directory", True, tmp_path / "tables")
         finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
         ended: list[float] = []
 
-        async def long(finder: Finder, sources: Wanted) -> dict[Source, Any]:
+        async def long(finder: Finder, sources: DiscoverySources) -> dict[PdsSource, Any]:
             try:
                 await hall.clock.sleep(HOUR)
             finally:
@@ -424,11 +437,11 @@ def test_a_discovery_that_was_cut_off_is_taken_up_soon_and_never_twice_at_once(
     async def body(hall: Hall) -> None:
         dids = tmp_path / "dids"
         dids.write_text("did:example:nobody\n")
-        sources = Wanted("https://plc.directory", False, tmp_path / "tables", dids=dids)
+        sources = DiscoverySources("https://plc.directory", False, tmp_path / "tables", dids=dids)
         finder = Finder(hall.registry, None, Gate(hall.clock, manners(CONFIG)), hall.clock)  # type: ignore[arg-type]
         begun: list[float] = []
 
-        async def long(finder: Finder, sources: Wanted) -> dict[Source, Any]:
+        async def long(finder: Finder, sources: DiscoverySources) -> dict[PdsSource, Any]:
             begun.append(hall.clock.now())
             await hall.clock.sleep(5 * HOUR)
             return {}
@@ -499,7 +512,7 @@ def test_a_database_that_is_away_is_waited_for(
         hall.registry = Registry(moody, hall.registry.terms)
         assert await hall.run_for(2 * HOUR) is Ending.LIMIT
         rows = await hall.registry.listing()
-        assert [row.status for row in rows] == [Status.NO_CHIVE_RECORDS] * 4
+        assert [row.status for row in rows] == [PdsStatus.NO_CHIVE_RECORDS] * 4
         assert not any(row.consecutive_failures for row in rows)
 
     in_hall(tmp_path, body)

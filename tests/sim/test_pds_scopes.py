@@ -10,15 +10,15 @@ from typing import Any
 from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench, pdses_on, rkey, write
 
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.pds.discovery.cycle import Wanted, discover
+from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.records.routing import dids_in
-from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.pds import SimPds
 from trawlnet.sim.pds.model import eprint
-from trawlnet.tables.registry.registry import Registry, Source, Terms
+from trawlnet.tables.registry.registry import PdsSource, Registry, Terms
 
 FIRST = 3300  # Of the loopback addresses of this file.
 FUTURE = "pub.chive.future.thing"
@@ -56,7 +56,7 @@ def test_a_whole_scan_for_other_collections_withdraws_nothing(tmp_path: Path) ->
         async with bench([pds], tmp_path / "r.db") as made:
             await made.scan(pds)
             mistyped = await made.looking_for("pub.chvie.*").scan(pds)
-            assert mistyped.verdict is Verdict.COMPLETE and mistyped.held == {}
+            assert mistyped.verdict is ScanVerdict.COMPLETE and mistyped.held == {}
             assert len(await made.uris("eprints")) == 6
             # What a PDS holds is what is in the tables, whatever was looked for last.
             assert mistyped.all_held == 12
@@ -196,7 +196,7 @@ def test_a_process_that_slept_changes_nothing_when_it_wakes(tmp_path: Path) -> N
         async with bench([pds], tmp_path / "r.db") as made:
             url = made.world.url(pds)
             registry = Registry(made.db, Terms(allow_private=True))
-            await registry.register(url, Source.USER, now=0.0)
+            await registry.register(url, PdsSource.USER, now=0.0)
             assert await registry.claim_one(url, 0.0, 10.0, "sleeper")
             sleepy = replace(made.parts, http=Sleepy(made.parts.http, asleep, woken))
             deadline = made.parts.clock.now() + 120.0
@@ -209,7 +209,7 @@ def test_a_process_that_slept_changes_nothing_when_it_wakes(tmp_path: Path) -> N
                 write(repo, EPRINT, 1, first=7)
             woken.set()
             late = await sleeper
-            assert (late.verdict, late.reason) == (Verdict.PUT_OFF, Reason.PARKED)
+            assert (late.verdict, late.reason) == (ScanVerdict.PUT_OFF, Reason.PARKED)
             assert await made.parts.tables.progress(made.key(pds)) == before
             heir = await made.scan(pds)
             assert heir.complete and heir.requests > 1
@@ -250,11 +250,11 @@ def test_accounts_that_records_name_lead_to_their_servers(tmp_path: Path) -> Non
             assert await made.column("scan_mentions", "did") == []  # Nobody asked for them.
             await made.looking_for("pub.*", takes_mentions=True).scan(known)
             assert await made.column("scan_mentions", "did") == [author.did]
-            sources = Wanted(made.world.plc, False, tmp_path, mentions=True)
-            tally = (await discover(finder, sources))[Source.DID]
+            sources = DiscoverySources(made.world.plc, False, tmp_path, mentions=True)
+            tally = (await discover(finder, sources))[PdsSource.DID]
             assert (tally.new, tally.known) == (1, 0)
             row = await registry.get(made.world.url(unknown))
-            assert row is not None and row.discovery_source is Source.DID
+            assert row is not None and row.discovery_source is PdsSource.DID
             # Each is looked up once in a while.
             lookups = made.world.lookups
             await discover(finder, sources)

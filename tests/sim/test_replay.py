@@ -13,7 +13,7 @@ from trawlnet.archive.format import rca
 from trawlnet.archive.reader import NoArchive
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.crawlers.repos.replay import reading, unpack
-from trawlnet.crawlers.repos.replay.reading import Filter
+from trawlnet.crawlers.repos.replay.reading import CollectionFilter
 from trawlnet.crawlers.repos.replay.replay import Replay
 from trawlnet.tables.clickhouse import records
 from trawlnet.tables.clickhouse.open import opened
@@ -27,7 +27,7 @@ ALL = Query(
 
 
 async def replayed(tables, place, *, globs=(), workers=2, stop=None, progress=lambda size: None):
-    replay = Replay(tables, Filter(globs), stop or asyncio.Event(), progress)
+    replay = Replay(tables, CollectionFilter(globs), stop or asyncio.Event(), progress)
     await replay.run(place, workers)
     return replay.done
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import pytest
 
 from repos_run import Crawled, Truth, archived, blocks_written, put_up_mirror, run, run_relay
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.metrics.crawl import StatusClass
-from trawlnet.sim.atproto.lies import Lie
+from trawlnet.sim.atproto.lies import RepoLie
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.habits import Habit
 
@@ -91,7 +91,7 @@ def test_a_did_that_nobody_can_look_up_is_on_record(
         plain = await run(world, tmp_path / "plain", dids=str(dids))
         mirror = put_up_mirror(world, monkeypatch)
         for did in gone:
-            mirror.rows[did] = Identity(did, "", "")
+            mirror.rows[did] = RepoIdentity(did, "", "")
         mirrored = await run(world, tmp_path / "mirrored", dids=str(dids))
         expected = dict.fromkeys(strange, Reason.REFUSED) | dict.fromkeys(gone, Reason.NOT_FOUND)
         assert len(gone) > 1
@@ -134,28 +134,30 @@ def test_lies_are_refused_one_by_one(tmp_path: Path) -> None:
     crawled, truth = in_world(use, 6, accounts=300, hosts=4, habits={Habit.LYING: 1})
     assert archived(tmp_path) == truth.archivable(on_relay=True)
     lies = {did: row["lie"] for did, row in truth.rows.items() if "lie" in row}
-    assert set(lies.values()) == set(Lie)
+    assert set(lies.values()) == set(RepoLie)
     assert {crawled.reasons[did] for did in lies} == {Reason.PARSE_ERROR}
     words = {
-        Lie.OTHER_REPO: "a repository of did:", Lie.WRONG_SIGNATURE: "not signed",
-        Lie.HIGH_S: "not signed", Lie.WRONG_HASH: "hash_mismatch",
-        Lie.MISSING_BLOCK: "missing_block",
+        RepoLie.OTHER_REPO: "a repository of did:", RepoLie.WRONG_SIGNATURE: "not signed",
+        RepoLie.HIGH_S: "not signed", RepoLie.WRONG_HASH: "hash_mismatch",
+        RepoLie.MISSING_BLOCK: "missing_block",
     }  # fmt: skip
     for did, lie in lies.items():
         failure = crawled.failures[did]
-        assert words[Lie(lie)] in failure.detail
+        assert words[RepoLie(lie)] in failure.detail
         # What may have been a race is looked at twice.
-        assert failure.attempt == (1 if lie == Lie.MISSING_BLOCK else 0)
+        assert failure.attempt == (1 if lie == RepoLie.MISSING_BLOCK else 0)
 
 
 @pytest.mark.parametrize(
     ("verify", "believed"),
     [
-        ("hashes", {Lie.WRONG_SIGNATURE, Lie.HIGH_S}),
-        ("off", {Lie.WRONG_SIGNATURE, Lie.HIGH_S, Lie.WRONG_HASH}),
+        ("hashes", {RepoLie.WRONG_SIGNATURE, RepoLie.HIGH_S}),
+        ("off", {RepoLie.WRONG_SIGNATURE, RepoLie.HIGH_S, RepoLie.WRONG_HASH}),
     ],
 )
-def test_less_verification_believes_more(verify: str, believed: set[Lie], tmp_path: Path) -> None:
+def test_less_verification_believes_more(
+    verify: str, believed: set[RepoLie], tmp_path: Path
+) -> None:
     async def use(world: AtprotoWorld) -> tuple[Crawled, Truth]:
         return await run_relay(world, tmp_path, verify=verify), Truth.of(world)
 
@@ -163,7 +165,7 @@ def test_less_verification_believes_more(verify: str, believed: set[Lie], tmp_pa
     lies = {did: row["lie"] for did, row in truth.rows.items() if "lie" in row}
     told = {did for did, lie in lies.items() if did not in crawled.failures}
     assert {lies[did] for did in told} <= believed
-    assert {lies[did] for did in told} >= {Lie.WRONG_SIGNATURE, Lie.HIGH_S}
+    assert {lies[did] for did in told} >= {RepoLie.WRONG_SIGNATURE, RepoLie.HIGH_S}
     assert archived(tmp_path).keys() == truth.archivable(on_relay=True).keys() | told
 
 

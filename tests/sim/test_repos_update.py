@@ -20,13 +20,13 @@ from repos_run import (
     run_relay,
 )
 from trawlnet.archive.tombstones import read_tombstones
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto import directory, pds, tenancy
-from trawlnet.sim.atproto.accounts import Account, Status
-from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.accounts import Account, AccountStatus
+from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.lmdb.notes import open_notes
@@ -64,8 +64,8 @@ def switch_off(monkeypatch: pytest.MonkeyPatch, world: AtprotoWorld, dids: Seque
     gone = {world.population.index[did] for did in dids}
     before = tenancy.state_on
 
-    def state_on(host: Host, account: Account) -> Status:
-        return Status.DEACTIVATED if account.index in gone else before(host, account)
+    def state_on(host: SimHost, account: Account) -> AccountStatus:
+        return AccountStatus.DEACTIVATED if account.index in gone else before(host, account)
 
     for module in (tenancy, pds):
         monkeypatch.setattr(module, "state_on", state_on)
@@ -278,7 +278,7 @@ def test_a_directory_that_is_gone_costs_no_server_its_good_name(
     async def use(world: AtprotoWorld) -> Crawled:
         mirror = mirrored(world)
         # Every key is out of date, so that each repository needs a second look.
-        mirror.rows = {did: Identity(did, row.pds, "") for did, row in mirror.rows.items()}
+        mirror.rows = {did: RepoIdentity(did, row.pds, "") for did, row in mirror.rows.items()}
         more = {"plc_url": "http://127.0.0.1:9", "retry_base": 0.01}
         return await run(world, tmp_path, **more)
 
@@ -300,7 +300,7 @@ def test_an_account_that_moved_is_followed(
         now, moved = dict(mirror.rows), set()
         for did in truth.archivable(in_plc=True):
             if (former := truth.rows[did].get("former_pds")) is not None:
-                mirror.rows[did] = Identity(did, former, now[did].key)
+                mirror.rows[did] = RepoIdentity(did, former, now[did].key)
                 moved.add(did)
         first = await run(world, tmp_path)
         mirror.rows = now

@@ -22,7 +22,7 @@ from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.web import World, serve_web
+from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.sim.web.robots import Shape, shape
 from web_site import (
     Crawled,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def served(folder: Path, **options: Any) -> AsyncIterator[World]:
+async def served(folder: Path, **options: Any) -> AsyncIterator[WebWorld]:
     chosen: dict[str, Any] = {"hosts": 4, "pages": 24, "crawl_delay": 0.01, "digests": False}
     world = await serve_web(
         7,
@@ -60,7 +60,7 @@ async def served(folder: Path, **options: Any) -> AsyncIterator[World]:
         await world.close()
 
 
-def in_world(folder: Path, visit: Callable[[World], Awaitable[T]], **options: Any) -> T:
+def in_world(folder: Path, visit: Callable[[WebWorld], Awaitable[T]], **options: Any) -> T:
     async def main() -> T:
         async with served(folder, **options) as world:
             return await visit(world)
@@ -73,7 +73,7 @@ def test_every_page_that_may_be_had_is_captured_once_and_no_other_is_asked_for(
 ) -> None:
     log, site = tmp_path / "requests.jsonl", tmp_path / "site"
 
-    async def visit(world: World) -> tuple[Crawled, World]:
+    async def visit(world: WebWorld) -> tuple[Crawled, WebWorld]:
         return await crawled(config_for(world), site, world.seeds), world
 
     done, world = in_world(tmp_path, visit, hosts=12, pages=40)
@@ -92,7 +92,7 @@ def test_robots_txt_is_asked_for_once_on_every_host_and_obeyed_in_every_shape(
 ) -> None:
     log, site = tmp_path / "requests.jsonl", tmp_path / "site"
 
-    async def visit(world: World) -> tuple[Crawled, World]:
+    async def visit(world: WebWorld) -> tuple[Crawled, WebWorld]:
         return await crawled(config_for(world), site, world.seeds), world
 
     done, world = in_world(tmp_path, visit, hosts=12, pages=12)
@@ -113,7 +113,7 @@ def test_a_restart_asks_nobody_for_robots_txt_again_and_fetches_no_page_twice(
 ) -> None:
     log, site = tmp_path / "requests.jsonl", tmp_path / "site"
 
-    async def visit(world: World) -> None:
+    async def visit(world: WebWorld) -> None:
         await crawled(config_for(world, caps={"max_pages": 20}), site, world.seeds, "r1")
         await crawled(config_for(world), site, (), "r2")
 
@@ -125,7 +125,7 @@ def test_a_restart_asks_nobody_for_robots_txt_again_and_fetches_no_page_twice(
 def test_the_gap_to_each_host_and_its_crawl_delay_are_kept(tmp_path: Path) -> None:
     log, site = tmp_path / "requests.jsonl", tmp_path / "site"
 
-    async def visit(world: World) -> World:
+    async def visit(world: WebWorld) -> WebWorld:
         config = config_for(world, limits={"req_per_sec": 25}, caps={"max_pages": 60})
         await crawled(config, site, world.seeds)
         return world
@@ -196,7 +196,7 @@ def test_every_hostile_habit_is_survived_and_ends_in_its_reason(tmp_path: Path) 
     site = tmp_path / "site"
     temper = Temper(drip_gap=0.2, bomb_size=64 << 20, huge_size=64 << 20, longest=20.0)
 
-    async def visit(world: World) -> tuple[Crawled, World]:
+    async def visit(world: WebWorld) -> tuple[Crawled, WebWorld]:
         config = config_for(world, limits={"request_timeout": 1.0, "max_retries": 1})
         return await crawled(config, site, world.seeds), world
 
@@ -217,7 +217,7 @@ def test_a_host_that_throttles_is_waited_for_and_then_crawled_whole(tmp_path: Pa
     site = tmp_path / "site"
     habits = (Habit.THROTTLE_RETRY_AFTER, Habit.FLAPPING)
 
-    async def visit(world: World) -> tuple[Crawled, World]:
+    async def visit(world: WebWorld) -> tuple[Crawled, WebWorld]:
         config = config_for(world, limits={"max_retries": 5})
         return await crawled(config, site, world.seeds), world
 
@@ -232,7 +232,7 @@ def test_a_host_that_throttles_is_waited_for_and_then_crawled_whole(tmp_path: Pa
 def test_redirects_are_new_urls_with_a_capture_of_their_own(tmp_path: Path) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> World:
+    async def visit(world: WebWorld) -> WebWorld:
         await crawled(config_for(world), site, world.seeds)
         return world
 
@@ -287,7 +287,7 @@ def test_a_redirect_to_another_spelling_of_the_same_page_is_followed_on_the_spot
 def test_depth_is_counted_in_links_and_bounded(tmp_path: Path) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> World:
+    async def visit(world: WebWorld) -> WebWorld:
         config = config_for(world, caps={"max_depth": 1}, sitemaps={"enabled": False})
         await crawled(config, site, world.seeds)
         return world
@@ -303,7 +303,7 @@ def test_a_cap_counts_successes_and_holds_over_restarts(tmp_path: Path) -> None:
     site = tmp_path / "site"
     caps = {"scopes": [{"name": "host", "pattern": "^(http://[^/]+)/", "max_pages": 7}]}
 
-    async def visit(world: World) -> World:
+    async def visit(world: WebWorld) -> WebWorld:
         for run in ("r1", "r2", "r3"):
             stop = {"max_pages": 5} if run != "r3" else {}
             await crawled(config_for(world, caps=caps | stop), site, world.seeds, run)
@@ -318,7 +318,7 @@ def test_a_cap_counts_successes_and_holds_over_restarts(tmp_path: Path) -> None:
 def test_a_budget_of_pages_is_exact_and_ends_the_run(tmp_path: Path) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> Crawled:
+    async def visit(world: WebWorld) -> Crawled:
         return await crawled(config_for(world, caps={"max_pages": 13}), site, world.seeds)
 
     done = in_world(tmp_path, visit)
@@ -328,7 +328,7 @@ def test_a_budget_of_pages_is_exact_and_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_bytes_ends_the_run(tmp_path: Path) -> None:
-    async def visit(world: World) -> Crawled:
+    async def visit(world: WebWorld) -> Crawled:
         config = config_for(world, caps={"max_bytes": "100KB"})
         return await crawled(config, tmp_path / "site", world.seeds)
 
@@ -340,7 +340,7 @@ def test_a_scrape_asks_with_validators_and_writes_rows_for_what_is_unchanged(
 ) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> Crawled:
+    async def visit(world: WebWorld) -> Crawled:
         await crawled(config_for(world), site, world.seeds)
         return await scraped(config_for(world), site)
 
@@ -364,7 +364,7 @@ def test_a_scrape_asks_with_validators_and_writes_rows_for_what_is_unchanged(
 def test_a_scrape_of_a_consumed_spool_asks_for_nothing(tmp_path: Path) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> Crawled:
+    async def visit(world: WebWorld) -> Crawled:
         config = config_for(world, caps={"max_pages": 10})
         await crawled(config, site, world.seeds)
         await scraped(config_for(world), site, "s1")
@@ -376,7 +376,7 @@ def test_a_scrape_of_a_consumed_spool_asks_for_nothing(tmp_path: Path) -> None:
 def test_a_scrape_takes_a_spool_that_another_program_wrote(tmp_path: Path) -> None:
     site, spool = tmp_path / "site", tmp_path / "site" / "spool" / "discoveries"
 
-    async def visit(world: World) -> Crawled:
+    async def visit(world: WebWorld) -> Crawled:
         spool.mkdir(parents=True)
         rows = [{"url": url, "page_type": "topic", "depth": 3} for url in world.seeds]
         lines = [json.dumps(row) for row in (*rows, {"no": "url"})]
@@ -392,7 +392,7 @@ def test_a_scrape_takes_a_spool_that_another_program_wrote(tmp_path: Path) -> No
 def test_a_host_that_is_down_does_not_keep_a_scrape_from_its_end(tmp_path: Path) -> None:
     site, spool = tmp_path / "site", tmp_path / "site" / "spool" / "discoveries"
 
-    async def visit(world: World) -> Crawled:
+    async def visit(world: WebWorld) -> Crawled:
         spool.mkdir(parents=True)
         dead = world.site.base(1)
         rows = [{"url": f"{dead}/{n}"} for n in range(40)] + [{"url": world.seeds[0]}]
@@ -415,7 +415,7 @@ def test_what_a_scrape_gave_up_on_is_told_and_asked_again_after_a_retry(tmp_path
         async with open_ledger(config, state) as ledger:
             return {one.key: one.reason async for one in ledger.failures()}
 
-    async def visit(world: World) -> tuple[list[dict[str, Reason]], list[int], Crawled]:
+    async def visit(world: WebWorld) -> tuple[list[dict[str, Reason]], list[int], Crawled]:
         spool.mkdir(parents=True)
         dead, lost = f"{world.site.base(1)}/1", f"{world.site.base(0)}/no-such-page"
         rows = [{"url": one, "page_type": "topic"} for one in (dead, lost, world.seeds[0])]
@@ -457,7 +457,7 @@ def test_pages_are_visited_again_when_they_are_due_and_only_changed_ones_are_sen
     site = tmp_path / "site"
     revisit = {"enabled": True, "min_interval": 0.05, "max_interval": 0.05}
 
-    async def visit(world: World) -> tuple[Crawled, Crawled]:
+    async def visit(world: WebWorld) -> tuple[Crawled, Crawled]:
         config = config_for(world, revisit=revisit, caps={"max_pages": 30, "max_depth": None})
         first = await crawled(config, site, world.seeds)
         await world.advance()
@@ -476,7 +476,7 @@ def test_pages_are_visited_again_when_they_are_due_and_only_changed_ones_are_sen
 def test_links_that_say_nofollow_are_followed_only_if_told_to(wanted: bool, tmp_path: Path) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> World:
+    async def visit(world: WebWorld) -> WebWorld:
         config = config_for(world, robots={"follow_nofollow": wanted})
         await crawled(config, site, world.seeds)
         return world
@@ -491,7 +491,7 @@ def test_links_that_say_nofollow_are_followed_only_if_told_to(wanted: bool, tmp_
 def test_other_types_are_noted_and_not_stored_unless_wanted(tmp_path: Path) -> None:
     site = tmp_path / "site"
 
-    async def visit(world: World) -> None:
+    async def visit(world: WebWorld) -> None:
         await crawled(config_for(world), site, world.seeds)
 
     in_world(tmp_path, visit, hosts=3, pages=60)

@@ -23,12 +23,12 @@ from scripted_web import (
     scripted_web,
 )
 from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
-from trawlnet.crawlers.web.build import Order, open_crawl
+from trawlnet.crawlers.web.build import RunRequest, open_crawl
 from trawlnet.crawlers.web.plan import engine_limits
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from web_site import captures
 
 HOST = "127.0.0.2"
@@ -244,8 +244,10 @@ def test_a_crawl_that_is_told_to_stop_does_not_wait_out_a_gap(tmp_path: Path, de
         clock = VirtualClock()
         async with scripted_web([HOST], answers) as world:
             config = basic_config(limits={"req_per_sec": 0.02})
-            order = Order("r1", (world.url(HOST),))
-            async with open_crawl(config, tmp_path, clock, Metrics("web", clock), order) as parts:
+            order = RunRequest("r1", (world.url(HOST),))
+            async with open_crawl(
+                config, tmp_path, clock, CrawlMetrics("web", clock), order
+            ) as parts:
                 control = Control(4)
                 asyncio.get_running_loop().call_later(10.0, control.drain)
                 began = clock.now()

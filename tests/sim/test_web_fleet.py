@@ -16,7 +16,7 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.shared import check_shareable
 from trawlnet.fleet.compose_captures import CaptureComposer
 from trawlnet.fleet.supervise import Seen, begin
-from trawlnet.sim.web import World
+from trawlnet.sim.web import WebWorld
 from trawlnet.storage.objects import FolderObjects
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from web_fleet import (
@@ -37,11 +37,11 @@ RATE = 50.0  # Requests per second to one host.
 
 
 def with_site(
-    folder: Path, use: Callable[[World, str], Awaitable[None]], hosts: int = 6, pages: int = 20
-) -> World:
+    folder: Path, use: Callable[[WebWorld, str], Awaitable[None]], hosts: int = 6, pages: int = 20
+) -> WebWorld:
     """The site is closed then, and its log complete."""
 
-    async def main(url: str) -> World:
+    async def main(url: str) -> WebWorld:
         async with split_site(folder, hosts, pages) as world:
             await asyncio.wait_for(use(world, url), PATIENCE)
         return world
@@ -53,7 +53,7 @@ def with_site(
 def test_shards_capture_everything_once_and_hosts_see_one_visitor(tmp_path: Path) -> None:
     archive = str(tmp_path / "archive")
 
-    async def use(world: World, url: str) -> None:
+    async def use(world: WebWorld, url: str) -> None:
         config = web_fleet_config(world, url, archive, limits={"req_per_sec": RATE})
         runtime = Tasks(web_job(config, tmp_path / "scratch"))
         assert await web_crawl_with(config, runtime) is Word.DONE
@@ -74,7 +74,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
     """From two shards to three to one while they crawl, each time within a gap."""
     archive, rate = str(tmp_path / "archive"), 1.0
 
-    async def use(world: World, url: str) -> None:
+    async def use(world: WebWorld, url: str) -> None:
         config = web_fleet_config(world, url, archive, limits={"req_per_sec": rate})
         keys = await FleetKeys.open(url)
         plans, changes = [3, 1], set[asyncio.Task[object]]()
@@ -97,7 +97,7 @@ def test_lanes_move_between_shards_and_no_host_notices(tmp_path: Path) -> None:
 def test_a_budget_of_pages_is_exact_over_all_shards_and_the_next_run_has_its_own(
     tmp_path: Path,
 ) -> None:
-    async def use(world: World, url: str) -> None:
+    async def use(world: WebWorld, url: str) -> None:
         archive = str(tmp_path / "archive")
         config = web_fleet_config(world, url, archive, caps={"max_pages": 17})
         for run in (1, 2):
@@ -112,7 +112,7 @@ def test_a_budget_of_pages_is_exact_over_all_shards_and_the_next_run_has_its_own
 def test_a_budget_of_bytes_ends_the_crawl_of_all_shards(tmp_path: Path) -> None:
     archive = str(tmp_path / "archive")
 
-    async def use(world: World, url: str) -> None:
+    async def use(world: WebWorld, url: str) -> None:
         limits = {"req_per_sec": RATE}
         config = web_fleet_config(world, url, archive, caps={"max_bytes": "50KB"}, limits=limits)
         runtime = Tasks(web_job(config, tmp_path / "scratch"))
@@ -124,7 +124,7 @@ def test_a_budget_of_bytes_ends_the_crawl_of_all_shards(tmp_path: Path) -> None:
 
 
 def test_caps_hold_over_hosts_of_different_shards(tmp_path: Path) -> None:
-    async def use(world: World, url: str) -> None:
+    async def use(world: WebWorld, url: str) -> None:
         archive = str(tmp_path / "archive")
         one_for_all = {"name": "all articles", "pattern": "(/articles/)", "max_pages": 5}
         config = web_fleet_config(world, url, archive, caps={"scopes": [one_for_all]})
@@ -139,7 +139,7 @@ def test_caps_hold_over_hosts_of_different_shards(tmp_path: Path) -> None:
 def test_seeds_that_are_added_to_a_crawl_are_visited(tmp_path: Path) -> None:
     archive = str(tmp_path / "archive")
 
-    async def use(world: World, url: str) -> None:
+    async def use(world: WebWorld, url: str) -> None:
         first, *others = [world.site.base(host) + "/" for host in range(4)]
         keys = await FleetKeys.open(url)
         for seeds in ([first], [first, *others]):

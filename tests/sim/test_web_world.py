@@ -25,18 +25,18 @@ from hypothesis import strategies as st
 
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.web import World, read_manifest, serve_web
+from trawlnet.sim.web import WebWorld, read_manifest, serve_web
 from trawlnet.sim.web.links import links
 from trawlnet.sim.web.manifest import rows
 from trawlnet.sim.web.page import answer, charset
-from trawlnet.sim.web.plan import TRAPS, Kind, Node, Site
+from trawlnet.sim.web.plan import TRAPS, PageKind, SimPage, SimSite
 from trawlnet.sim.web.robots import PARSE_FLOOR, Shape, shape
 from trawlnet.sim.web.traps import trap_page
 
 AGENT = "trawlnet"
 
 
-Visit = Callable[[World, aiohttp.ClientSession], Coroutine[Any, Any, None]]
+Visit = Callable[[WebWorld, aiohttp.ClientSession], Coroutine[Any, Any, None]]
 
 
 def in_world(tmp_path: Path, visit: Visit, **options: Any) -> None:
@@ -53,17 +53,17 @@ def in_world(tmp_path: Path, visit: Visit, **options: Any) -> None:
     asyncio.run(main())
 
 
-def page_rows(world: World) -> list[dict[str, Any]]:
+def page_rows(world: WebWorld) -> list[dict[str, Any]]:
     return [row for row in read_manifest(world.manifest) if row["type"] == "page"]
 
 
-def host_rows(world: World) -> list[dict[str, Any]]:
+def host_rows(world: WebWorld) -> list[dict[str, Any]]:
     return [row for row in read_manifest(world.manifest) if row["type"] == "host"]
 
 
-def plan(seed: int = 7, hosts: int = 12, pages: int = 40) -> Site:
+def plan(seed: int = 7, hosts: int = 12, pages: int = 40) -> SimSite:
     names = tuple(f"127.0.0.{n + 2}" for n in range(hosts))
-    return Site(seed, names, (Habit.GOOD,) * hosts, pages, port=8000)
+    return SimSite(seed, names, (Habit.GOOD,) * hosts, pages, port=8000)
 
 
 # --- A small crawler, written from the rules alone. ---
@@ -198,7 +198,7 @@ def joined(base: str, href: str) -> str:
 def test_a_crawler_that_obeys_finds_exactly_what_the_manifest_promises(tmp_path: Path) -> None:
     log = tmp_path / "requests.jsonl"
 
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         pages = page_rows(world)
         head = next(iter(read_manifest(world.manifest)))
         hosts = {urlsplit(row["base"]).netloc for row in host_rows(world)}
@@ -226,7 +226,7 @@ def _is_denied(row: dict[str, Any]) -> bool:
 
 
 def test_depths_are_link_distances(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         depths = Counter(row["depth"] for row in page_rows(world) if row["via"] == "link")
         assert min(depths) == 0
         assert depths[0] >= 3
@@ -268,14 +268,14 @@ def test_every_path_of_the_plan_is_found_again() -> None:
     kinds = set()
     for n in range(400):
         kinds.add(site.kind(3, n))
-        assert site.find(3, site.path(3, n)) == Node(3, n)
-    assert kinds == set(Kind)
+        assert site.find(3, site.path(3, n)) == SimPage(3, n)
+    assert kinds == set(PageKind)
     for path in ("/articles/0.html", "/articles/99999.html", "/list?page=-1", "/list", "/nothing"):
         assert site.find(3, path) is None
 
 
 def test_robots_files_mean_what_the_plan_says(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         shapes = set()
         crawl = Crawl(session, set(), ())
         for row in host_rows(world):
@@ -295,7 +295,7 @@ def test_robots_files_mean_what_the_plan_says(tmp_path: Path) -> None:
 
 
 def test_robots_come_with_every_status_and_encoding(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         seen = {}
         for host, row in enumerate(host_rows(world)):
             url = f"{row['base']}/robots.txt"
@@ -324,14 +324,14 @@ def test_pages_look_like_pages() -> None:
     for n in range(40):
         if site.kind(0, n).html and charset(site, 0, n).codec == "utf-8":
             anchors = Anchors()
-            anchors.feed(answer(site, Node(0, n)).body.decode())
+            anchors.feed(answer(site, SimPage(0, n)).body.decode())
             counts.append(len(anchors.hrefs))
     assert 5_000 < min(sizes) < max(sizes) < 20_000
     assert 20 < sum(counts) / len(counts) < 40
 
 
 def test_unchanged_pages_are_not_sent_again_and_changed_ones_are(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         before = {
             row["url"]: row["sha256"]
             for row in page_rows(world)
@@ -374,7 +374,7 @@ async def status(session: aiohttp.ClientSession, url: str, headers: dict[str, st
 
 
 def test_a_wrong_etag_beats_a_right_date(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         for row in page_rows(world):
             if row["status"] == 200:
                 async with session.get(row["url"]) as response:
@@ -392,9 +392,9 @@ def test_pages_come_in_every_charset_and_can_be_read() -> None:
     site = plan(hosts=1, pages=2000)
     seen = {}
     for n in range(2000):
-        if site.kind(0, n) is Kind.ARTICLE:
+        if site.kind(0, n) is PageKind.ARTICLE:
             coding = charset(site, 0, n)
-            made = answer(site, Node(0, n))
+            made = answer(site, SimPage(0, n))
             seen[coding] = decode(made.body, made.content_type)
             assert f"<h1>Page {n}</h1>" in seen[coding]
     assert len(seen) == 9
@@ -403,7 +403,7 @@ def test_pages_come_in_every_charset_and_can_be_read() -> None:
 
 
 def test_redirects_lead_near_far_in_circles_and_out(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         ends: Counter[str] = Counter()
         codes = set()
         for row in page_rows(world):
@@ -436,7 +436,7 @@ async def follow(session: aiohttp.ClientSession, url: str) -> str:
     "door", ["/calendar/2030/01", "/maze/a/", "/session/item/1", "/facets?a=b"]
 )
 def test_traps_have_no_end(tmp_path: Path, door: str) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         base = f"http://127.0.0.2:{world.site.port}"
         seen, url = set(), base + door
         for _ in range(100):
@@ -454,7 +454,7 @@ def test_traps_have_no_end(tmp_path: Path, door: str) -> None:
 
 
 def test_sitemaps_name_pages_that_no_link_leads_to(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         named: set[str] = set()
         for row in host_rows(world):
             if row["sitemap"]:
@@ -482,7 +482,7 @@ async def locations(session: aiohttp.ClientSession, url: str) -> list[str]:
 def test_hostile_hosts_show_their_habit_and_leave_the_others_alone(tmp_path: Path) -> None:
     habits = (Habit.SERVER_ERROR, Habit.DEAD, Habit.STALL, Habit.TRUNCATING)
 
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         sick = {row["habit"]: row["base"] for row in host_rows(world) if row["habit"] != "good"}
         assert list(sick) == [habit.value for habit in habits]
         async with session.get(f"{sick['server_error']}/") as response:
@@ -505,7 +505,7 @@ def test_hostile_hosts_show_their_habit_and_leave_the_others_alone(tmp_path: Pat
 
 
 def test_a_world_of_sick_hosts_starts_from_them(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         assert len(world.seeds) == 2
         async with session.get(world.seeds[0]) as response:
             assert response.status == 500
@@ -514,7 +514,7 @@ def test_a_world_of_sick_hosts_starts_from_them(tmp_path: Path) -> None:
 
 
 def test_a_world_where_nobody_listens_is_refused(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         pytest.fail("it was served")
 
     with pytest.raises(ValueError, match="listens"):
@@ -537,13 +537,13 @@ def test_no_path_is_too_strange_to_be_answered(path: str) -> None:
 
 
 def test_sick_hosts_link_to_nobody_else() -> None:
-    site = Site(7, ("127.0.0.2", "127.0.0.3"), (Habit.GOOD, Habit.DRIP), 40, port=8000)
+    site = SimSite(7, ("127.0.0.2", "127.0.0.3"), (Habit.GOOD, Habit.DRIP), 40, port=8000)
     for n in range(site.pages_on(1)):
         assert {link.target.host for link in links(site, 1, n)} == {1}
 
 
 def test_names_are_told_apart_by_the_host_header(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         port = world.site.port
         assert world.seeds == [f"http://a.test:{port}/", f"http://b.test:{port}/"]
         digests = {row["url"]: row["sha256"] for row in page_rows(world)}
@@ -557,7 +557,7 @@ def test_names_are_told_apart_by_the_host_header(tmp_path: Path) -> None:
 
 
 def test_head_requests_and_other_methods_get_their_due(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         async with session.head(world.seeds[0]) as response:
             assert (response.status, await response.read()) == (200, b"")
             assert int(response.headers["Content-Length"]) > 1000
@@ -568,7 +568,7 @@ def test_head_requests_and_other_methods_get_their_due(tmp_path: Path) -> None:
 
 
 def test_the_ready_line_names_seeds_and_manifest(tmp_path: Path) -> None:
-    async def visit(world: World, session: aiohttp.ClientSession) -> None:
+    async def visit(world: WebWorld, session: aiohttp.ClientSession) -> None:
         line = json.loads(json.dumps(world.ready_line()))
         assert line == {"seeds": world.seeds, "manifest": str(tmp_path / "manifest.jsonl")}
 

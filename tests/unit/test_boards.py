@@ -17,8 +17,8 @@ import yaml
 from tests.program import PATIENCE
 from tests.servers import require
 
-from trawlnet.observe.alerts.rules import BEGAN, ENDED, FAILED, HOSTS_BLOCKED, Trouble
-from trawlnet.observe.metrics.catalogue import CATALOGUE, Kind, Owner
+from trawlnet.observe.alerts.rules import BEGAN, ENDED, FAILED, HOSTS_BLOCKED, AlertKind
+from trawlnet.observe.metrics.catalogue import CATALOGUE, Owner, SeriesKind
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "observe"
@@ -30,7 +30,7 @@ STORIES = yaml.safe_load((FOLDER / "trawlnet.test.yml").read_text())["tests"]
 # What Prometheus and its client library know of any program.
 FOREIGN = {"up", *(f"process_{name}" for name in ("open_fds", "max_fds", "cpu_seconds_total"))}
 FOREIGN |= {"process_resident_memory_bytes"}
-SUFFIXES = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+SUFFIXES = {SeriesKind.HISTOGRAM: ("_bucket", "_sum", "_count")}
 UNITS = {"s", "ms", "bytes", "Bps", "short", "cps", "percentunit"}
 
 
@@ -134,10 +134,10 @@ def test_every_query_follows_what_the_reader_has_chosen(path: Path) -> None:
 def test_counters_are_shown_as_rates_and_histograms_as_quantiles() -> None:
     text = "\n".join(expr for path in BOARDS for expr in queries(path))
     for one in CATALOGUE:
-        if one.kind is Kind.COUNTER:
+        if one.kind is SeriesKind.COUNTER:
             uses = re.findall(rf"(\w+)\({one.exposed}\{{", text)
             assert uses and set(uses) == {"rate"}, one.name
-        if one.kind is Kind.HISTOGRAM:
+        if one.kind is SeriesKind.HISTOGRAM:
             assert f"(rate({one.name}_bucket" in text
 
 
@@ -169,7 +169,7 @@ def test_the_stories_are_about_series_that_there_are() -> None:
 
 def test_every_alert_is_explained() -> None:
     page = (ROOT / "docs/howto/alerts-and-boards.md").read_text()
-    titles = [*Trouble, HOSTS_BLOCKED, BEGAN, ENDED, FAILED]
+    titles = [*AlertKind, HOSTS_BLOCKED, BEGAN, ENDED, FAILED]
     for name in [*titles, *(rule["alert"] for rule in ALERTS)]:
         assert f"`{name}`" in page, name
 

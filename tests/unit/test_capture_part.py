@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.captures.capture import Capture, Hop, Link
+from trawlnet.captures.capture import Capture, CapturedLink, Hop
 from trawlnet.captures.parts import WARC, ComposedLog, Writing, capture_form, part_path
 from trawlnet.captures.replay_shared import CDXJ, EDGES, PAGES, replay_archive
-from trawlnet.captures.shared_archive import LOGS, Listed, archived_lines, body_damage, log_name
+from trawlnet.captures.shared_archive import (
+    LOGS,
+    ManifestLine,
+    archived_lines,
+    body_damage,
+    log_name,
+)
 from trawlnet.engine.task import Task
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.objects import FolderObjects
@@ -33,7 +39,7 @@ def page(path: str, body: bytes | None = b"<p>text</p>\r\n\r\n", status: int = 2
         content_type="text/html",
         request_headers=[("User-Agent", "Bot")],
         response_headers=[("Content-Type", "text/html")],
-        links=[Link("https://a.example/", "home")],
+        links=[CapturedLink("https://a.example/", "home")],
     )
 
 
@@ -45,10 +51,10 @@ def put(objects: FolderObjects, part: str, captures: Iterable[Capture], level: i
         objects.put(name, data)
 
 
-def composed(objects: FolderObjects, kept: dict[str, set[bytes]]) -> Listed:
+def composed(objects: FolderObjects, kept: dict[str, set[bytes]]) -> ManifestLine:
     log = ComposedLog(objects, kept)
     objects.put(f"{LOGS}/{log_name(1)}", log.pieces())
-    listed = Listed(log_name(1), log.captures, list(kept))
+    listed = ManifestLine(log_name(1), log.captures, list(kept))
     objects.put(listed.path, json.dumps(listed.as_json()).encode())
     return listed
 
@@ -57,7 +63,7 @@ def keys(*paths: str) -> set[bytes]:
     return {f"https://a.example/{path}".encode() for path in paths}
 
 
-def urls(objects: FolderObjects, listed: Listed) -> list[str]:
+def urls(objects: FolderObjects, listed: ManifestLine) -> list[str]:
     return [line.url.rpartition("/")[2] for line in archived_lines(objects, listed)]
 
 
@@ -108,7 +114,7 @@ def test_a_log_that_was_cut_is_told(tmp_path: Path) -> None:
     objects = FolderObjects(tmp_path)
     put(objects, PARTS[0], [page(str(n)) for n in range(5)], None)
     listed = composed(objects, {PARTS[0]: keys(*map(str, range(5)))})
-    other = Listed(listed.log, 6, listed.parts)
+    other = ManifestLine(listed.log, 6, listed.parts)
     with pytest.raises(SinkError, match="5 captures, where 6"):
         list(archived_lines(objects, other))
     path = tmp_path / LOGS / listed.log

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from trawlnet.captures import derived
 from trawlnet.captures import files as capture_files
-from trawlnet.captures.capture import Capture, Link
+from trawlnet.captures.capture import Capture, CapturedLink
 from trawlnet.captures.discovery import open_discoveries
 from trawlnet.captures.files import INDEX, LOG, CaptureFiles, CaptureOptions
 from trawlnet.captures.line import CaptureLine, pack, unpack
@@ -115,7 +115,7 @@ def test_a_compressed_body_is_named_so(tmp_path: Path) -> None:
 def test_files_go_where_the_options_say(tmp_path: Path) -> None:
     put(
         tmp_path,
-        replace(PAGE, links=[Link("https://site.test/to", "text")]),
+        replace(PAGE, links=[CapturedLink("https://site.test/to", "text")]),
         html_folder="bodies",
         permissions=0o666,
         pages_csv="tables/p.csv",
@@ -290,10 +290,10 @@ def test_torn_tails_are_cut_and_lost_rows_written_again(tmp_path: Path, torn: by
 
 def test_parts_begun_after_the_last_checkpoint_are_made_again(tmp_path: Path) -> None:
     after = tmp_path / "after"
-    linked = [replace(numbered(n), links=[Link(URL, str(n))]) for n in range(8)]
+    linked = [replace(numbered(n), links=[CapturedLink(URL, str(n))]) for n in range(8)]
     killed(tmp_path / "before", after, [[one] for one in linked], csv_bytes=300)
     assert len(list((after / "logs").glob("pages-one*"))) > 2
-    put(after, replace(numbered(8), links=[Link(URL, "8")]), run="two", csv_bytes=1 << 20)
+    put(after, replace(numbered(8), links=[CapturedLink(URL, "8")]), run="two", csv_bytes=1 << 20)
     assert [row[1][-1] for row in all_rows(after)] == list("012345678")
     edges = [row for path in (after / "logs").glob("edges*") for row in rows(path)[1:]]
     assert sorted(row[2] for row in edges) == list("012345678")
@@ -369,7 +369,12 @@ def test_a_kill_at_the_header_leaves_no_table_without_one(
 
 def test_rows_are_spread_over_parts_of_a_bounded_size(tmp_path: Path) -> None:
     for n in range(10):
-        put(tmp_path, replace(numbered(n), links=[Link(URL, "text")]), csv_bytes=700, log_bytes=900)
+        put(
+            tmp_path,
+            replace(numbered(n), links=[CapturedLink(URL, "text")]),
+            csv_bytes=700,
+            log_bytes=900,
+        )
     parts = sorted((tmp_path / "logs").glob("pages-one*.csv"))
     assert [path.name for path in parts][:2] == ["pages-one.csv", "pages-one.part0002.csv"]
     assert [row[1][-1] for row in all_rows(tmp_path)] == list("0123456789")
@@ -418,9 +423,9 @@ CELL = st.text("ab %;\t\N{WHITE SUN WITH RAYS}", max_size=5) | st.text(
 )
 
 
-@given(CELL, st.lists(st.builds(Link, CELL, CELL, CELL), max_size=3))
+@given(CELL, st.lists(st.builds(CapturedLink, CELL, CELL, CELL), max_size=3))
 @settings(max_examples=300)
-def test_edges_are_written_as_the_csv_module_would(url: str, links: list[Link]) -> None:
+def test_edges_are_written_as_the_csv_module_would(url: str, links: list[CapturedLink]) -> None:
     line = CaptureLine(1, "r", "v", 0.0, url, 200, depth=3, links=links)
     expected = [(url, link.to, link.text, 3, link.context) for link in links]
     assert edge_rows([line]) == csv_bytes(expected)
@@ -439,7 +444,7 @@ def test_a_formula_is_data_unless_spreadsheets_must_be_safe(formula: str) -> Non
         "http://a/",
         200,
         etag=formula,
-        links=[Link("http://b/", formula, formula)],
+        links=[CapturedLink("http://b/", formula, formula)],
     )
     for rows in (page_rows, edge_rows):
         for is_safe in (False, True):
@@ -450,7 +455,9 @@ def test_a_formula_is_data_unless_spreadsheets_must_be_safe(formula: str) -> Non
 
 
 def test_what_is_no_formula_is_the_same_in_a_safe_table() -> None:
-    line = CaptureLine(1, "r", "v", 0.0, "http://a/?x=1", 200, links=[Link("b", "a=b", "c")])
+    line = CaptureLine(
+        1, "r", "v", 0.0, "http://a/?x=1", 200, links=[CapturedLink("b", "a=b", "c")]
+    )
     assert edge_rows([line], True) == edge_rows([line], False)
     assert page_rows([line], True) == page_rows([line], False)
 
@@ -477,7 +484,7 @@ def test_formulas_stay_and_nul_goes() -> None:
     url=st.text(max_size=50),
     etag=st.text(st.characters(exclude_categories=()), max_size=20),
     metadata=st.dictionaries(TEXT, st.none() | st.integers(-(2**53), 2**53) | TEXT, max_size=3),
-    links=st.lists(st.builds(Link, TEXT, TEXT, TEXT), max_size=3),
+    links=st.lists(st.builds(CapturedLink, TEXT, TEXT, TEXT), max_size=3),
     depth=st.integers(0, 9),
     simhash=st.none() | st.integers(0, 2**64 - 1),
 )

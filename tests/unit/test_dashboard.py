@@ -13,47 +13,59 @@ from tests.dashboard_run import HOSTILE, made_workspace, many_lanes, table_of
 
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.dashboard import charts, parts
-from trawlnet.observe.dashboard.door import Keys, is_own_page
+from trawlnet.observe.dashboard.door import DoorKeys, is_own_page
 from trawlnet.observe.dashboard.events import Face, difference, question_of
-from trawlnet.observe.dashboard.lanes import PAGE_ROWS, Wish, choose, wish_of
-from trawlnet.observe.dashboard.place import Deed, Look, Order, Standing, Told, order_of
-from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace, look_at, read_files
+from trawlnet.observe.dashboard.lanes import PAGE_ROWS, LaneQuery, choose, wish_of
+from trawlnet.observe.dashboard.place import (
+    CrawlCondition,
+    CrawlerFacts,
+    CrawlView,
+    Deed,
+    DeedOrder,
+    order_of,
+)
+from trawlnet.observe.dashboard.workspace import (
+    WorkspacePlace,
+    WorkspaceSource,
+    look_at,
+    read_files,
+)
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneRow, LaneTable, read_table
 
 ROWS = many_lanes(3000)
-NOBODY = Keys("127.0.0.1", "", b"secret")
+NOBODY = DoorKeys("127.0.0.1", "", b"secret")
 TOKEN = "a-token-of-some-length"
-GUARDED = Keys("0.0.0.0", TOKEN, b"secret")
+GUARDED = DoorKeys("0.0.0.0", TOKEN, b"secret")
 
 
 async def nothing() -> dict[str, Any]:
     return {}
 
 
-async def told() -> Told:
-    return Told({}, ())
+async def told() -> CrawlerFacts:
+    return CrawlerFacts({}, ())
 
 
 async def retried(reason: object) -> int:
     return 0
 
 
-def asked_of(path: Path, pid: int | None = None) -> Asked:
+def asked_of(path: Path, pid: int | None = None) -> WorkspaceSource:
     def flag(word: str) -> Path | None:
         return found if (found := path / f"{word}.web").exists() else None
 
     state = path / "state" / "web"
-    return Asked("web", path, lambda: state, lambda: pid, flag, nothing, told, retried)
+    return WorkspaceSource("web", path, lambda: state, lambda: pid, flag, nothing, told, retried)
 
 
-def looked(path: Path, pid: int | None = None, now: float = 1_790_000_001.0) -> Look:
+def looked(path: Path, pid: int | None = None, now: float = 1_790_000_001.0) -> CrawlView:
     asked = asked_of(path, pid)
     return look_at(asked, read_files(asked.folder()), {"open": 7, "settled": {"ok": 5}}, now)
 
 
 def test_troubled_hosts_come_first() -> None:
-    chosen = choose(ROWS, Wish())
+    chosen = choose(ROWS, LaneQuery())
     assert chosen.found == chosen.total == 3000
     assert {row.condition for row in chosen.rows} == {"blocked"}
     assert len(chosen.rows) == PAGE_ROWS
@@ -62,23 +74,23 @@ def test_troubled_hosts_come_first() -> None:
 @pytest.mark.parametrize("down", [True, False])
 @pytest.mark.parametrize("sort", ["lane", "rate", "in_flight", "failures", "parked_until"])
 def test_pages_in_any_order_hold_every_row_once(sort: str, down: bool) -> None:
-    pages = choose(ROWS, Wish(sort=sort, down=down)).pages
+    pages = choose(ROWS, LaneQuery(sort=sort, down=down)).pages
     rows: list[LaneRow] = []
     for page in range(pages):
-        rows += choose(ROWS, Wish(sort=sort, down=down, page=page)).rows
+        rows += choose(ROWS, LaneQuery(sort=sort, down=down, page=page)).rows
     assert sorted(rows) == sorted(ROWS)
     values = [getattr(row, sort) or 0 for row in rows]
     assert values == sorted(values, reverse=down)
 
 
 def test_a_filter_looks_at_name_and_condition_whatever_the_case() -> None:
-    chosen = choose(ROWS, Wish(contains="HOST29", condition="slowed"))
+    chosen = choose(ROWS, LaneQuery(contains="HOST29", condition="slowed"))
     assert chosen.found == sum(row.condition == "slowed" and "host29" in row.lane for row in ROWS)
     assert 0 < chosen.found < 100
 
 
 def test_a_page_beyond_the_last_is_the_last() -> None:
-    chosen = choose(ROWS, Wish(page=10_000))
+    chosen = choose(ROWS, LaneQuery(page=10_000))
     assert chosen.page == chosen.pages - 1
     assert chosen.rows
 
@@ -163,23 +175,23 @@ def test_only_what_changed_is_sent(tmp_path: Path) -> None:
 def test_a_killed_crawl_is_told_from_one_that_ended(tmp_path: Path) -> None:
     path = made_workspace(tmp_path / "w", [])
     live, status = path / "state" / "web" / "live.json", path / "state" / "web" / "status.json"
-    assert looked(path).standing is Standing.CUT_SHORT
+    assert looked(path).standing is CrawlCondition.CUT_SHORT
     live.write_text(live.read_text().replace('"running"', '"ended"', 1))
-    assert looked(path).standing is Standing.ENDED
+    assert looked(path).standing is CrawlCondition.ENDED
     # An earlier one has ended; the last, which nobody watched, has not.
     status.write_text('{"running": 5000}')
-    assert looked(path).standing is Standing.CUT_SHORT
+    assert looked(path).standing is CrawlCondition.CUT_SHORT
 
 
 def test_a_crawl_that_runs_is_as_its_files_say(tmp_path: Path) -> None:
     path = made_workspace(tmp_path / "w", [])
-    assert looked(path, pid=4121).standing is Standing.RUNNING
+    assert looked(path, pid=4121).standing is CrawlCondition.RUNNING
     assert looked(path, pid=4121).counts == {"running": 4121, "open": 1}
     (path / "pause.web").touch()
-    assert looked(path, pid=4121).standing is Standing.PAUSED
+    assert looked(path, pid=4121).standing is CrawlCondition.PAUSED
     (path / "stop.web").touch()
-    assert looked(path, pid=4121).standing is Standing.DRAINING
-    assert looked(tmp_path / "empty").standing is Standing.NEVER
+    assert looked(path, pid=4121).standing is CrawlCondition.DRAINING
+    assert looked(tmp_path / "empty").standing is CrawlCondition.NEVER
 
 
 def test_old_figures_are_called_old(tmp_path: Path) -> None:
@@ -207,7 +219,7 @@ def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) 
     stop.write_text("by hand")
     over.sweep()
     assert stop.exists()
-    asyncio.run(over.obey(Order("web", Deed.DRAIN)))
+    asyncio.run(over.obey(DeedOrder("web", Deed.DRAIN)))
     running.sweep()
     assert stop.exists()
     over.sweep()

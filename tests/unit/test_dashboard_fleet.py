@@ -15,9 +15,9 @@ from trawlnet.engine.partition import bucket_of, owner_of
 from trawlnet.engine.ports import Counts
 from trawlnet.fleet.history import figures_of
 from trawlnet.fleet.telling import heed, unpacked
-from trawlnet.observe.dashboard.place import Standing
+from trawlnet.observe.dashboard.place import CrawlCondition
 from trawlnet.observe.lane_table import LaneTable
-from trawlnet.stores.redis.fleet.shards import Heard, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetPlan, Heard, Word
 from trawlnet.stores.redis.window import Wishes
 
 ROW = {
@@ -30,20 +30,20 @@ ROW = {
 @pytest.mark.parametrize(
     ("plan", "at_work", "commanded", "paused", "standing"),
     [
-        (Plan(), False, False, False, Standing.NEVER),
-        (Plan(1, 1, 2, Word.RUN), True, True, False, Standing.RUNNING),
-        (Plan(1, 1, 2, Word.RUN), True, True, True, Standing.PAUSED),
-        (Plan(1, 1, 2, Word.RUN), False, True, False, Standing.RUNNING),
-        (Plan(1, 1, 2, Word.RUN), True, False, False, Standing.RUNNING),
-        (Plan(1, 1, 2, Word.RUN), False, False, False, Standing.CUT_SHORT),
-        (Plan(1, 1, 2, Word.DRAIN), True, True, False, Standing.DRAINING),
-        (Plan(1, 1, 2, Word.DRAIN), False, True, False, Standing.ENDED),
-        (Plan(1, 1, 2, Word.STOP), False, False, True, Standing.ENDED),
-        (Plan(1, 1, 2, Word.DONE), True, True, False, Standing.ENDED),
+        (FleetPlan(), False, False, False, CrawlCondition.NEVER),
+        (FleetPlan(1, 1, 2, Word.RUN), True, True, False, CrawlCondition.RUNNING),
+        (FleetPlan(1, 1, 2, Word.RUN), True, True, True, CrawlCondition.PAUSED),
+        (FleetPlan(1, 1, 2, Word.RUN), False, True, False, CrawlCondition.RUNNING),
+        (FleetPlan(1, 1, 2, Word.RUN), True, False, False, CrawlCondition.RUNNING),
+        (FleetPlan(1, 1, 2, Word.RUN), False, False, False, CrawlCondition.CUT_SHORT),
+        (FleetPlan(1, 1, 2, Word.DRAIN), True, True, False, CrawlCondition.DRAINING),
+        (FleetPlan(1, 1, 2, Word.DRAIN), False, True, False, CrawlCondition.ENDED),
+        (FleetPlan(1, 1, 2, Word.STOP), False, False, True, CrawlCondition.ENDED),
+        (FleetPlan(1, 1, 2, Word.DONE), True, True, False, CrawlCondition.ENDED),
     ],
 )
 def test_a_fleet_stands_as_its_plan_and_its_shards_say(
-    plan: Plan, at_work: bool, commanded: bool, paused: bool, standing: Standing
+    plan: FleetPlan, at_work: bool, commanded: bool, paused: bool, standing: CrawlCondition
 ) -> None:
     assert standing_of(plan, at_work, commanded, paused) is standing
 

@@ -20,9 +20,9 @@ from trawlnet.fleet.supervise import Seen, _Watch, is_done
 from trawlnet.fleet.tenure import Tenure
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.errors import Fenced
-from trawlnet.stores.redis.fleet.shards import Beat, Claim, Plan, Word
+from trawlnet.stores.redis.fleet.shards import Beat, ClaimAnswer, FleetPlan, Word
 
-PLAN = Plan(version=4, run=2, shards=2, word=Word.RUN)
+PLAN = FleetPlan(version=4, run=2, shards=2, word=Word.RUN)
 
 
 @dataclass
@@ -73,11 +73,11 @@ class Keys:
 
     token = "s000-1"
 
-    def __init__(self, claims: Sequence[Claim | None] = (), stands: bool = True) -> None:
+    def __init__(self, claims: Sequence[ClaimAnswer | None] = (), stands: bool = True) -> None:
         self.claims = list(claims)
         self.stands = stands
 
-    async def claim(self, *_: Any) -> Claim | None:
+    async def claim(self, *_: Any) -> ClaimAnswer | None:
         return self.claims.pop(0)
 
     async def beat(self, *_: Any) -> Beat:
@@ -86,8 +86,8 @@ class Keys:
 
 def test_a_claim_waits_for_whoever_stands() -> None:
     async def main() -> None:
-        waiting = Claim(False, wait=0.6)
-        keys = Keys([waiting, waiting, Claim(True, before=["s000-0"])])
+        waiting = ClaimAnswer(False, wait=0.6)
+        keys = Keys([waiting, waiting, ClaimAnswer(True, before=["s000-0"])])
         tenure = Tenure(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
         assert tenure.barred_until() > 0.0
         assert await tenure.claim(PLAN, []) == ["s000-0"]
@@ -107,7 +107,7 @@ def test_a_claim_ends_with_its_plan() -> None:
 
 def test_whoever_slept_may_not_act_before_it_has_asked() -> None:
     async def main() -> None:
-        keys = Keys([Claim(True)])
+        keys = Keys([ClaimAnswer(True)])
         tenure = Tenure(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
         await tenure.claim(PLAN, [])
         await asyncio.sleep(7.9)
@@ -129,7 +129,7 @@ def test_time_counts_from_before_the_question() -> None:
     """The server counts from when it heard it, and the answer may be long on its way."""
 
     class Slow(Keys):
-        async def claim(self, *_: Any) -> Claim | None:
+        async def claim(self, *_: Any) -> ClaimAnswer | None:
             await asyncio.sleep(6.0)
             return await super().claim()
 
@@ -138,7 +138,7 @@ def test_time_counts_from_before_the_question() -> None:
             return await super().beat()
 
     async def main() -> None:
-        tenure = Tenure(Slow([Claim(True)]), 0, 10.0, SimClock())  # type: ignore[arg-type]
+        tenure = Tenure(Slow([ClaimAnswer(True)]), 0, 10.0, SimClock())  # type: ignore[arg-type]
         await tenure.claim(PLAN, [])
         for _ in range(2):
             assert tenure.barred_until() == 0.0

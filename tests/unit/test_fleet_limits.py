@@ -10,12 +10,12 @@ from trawlnet.engine.ports import Counts
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.supervise import Seen
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.stores.redis.fleet.shards import Plan
+from trawlnet.stores.redis.fleet.shards import FleetPlan
 
 
 def seen(**started: int) -> Seen:
     rows = {n: {"token": token, "started": n_} for n, (token, n_) in enumerate(started.items())}
-    return Seen(Plan(), rows, Counts())
+    return Seen(FleetPlan(), rows, Counts())
 
 
 def test_tasks_are_counted_over_shards_and_over_terms_that_have_ended() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from program import at_once, trawlnet
-from trawlnet.fleet.plan import Assumptions, Host, forecast, read_hosts, slowest
-from trawlnet.tables.registry.registry import Source, Terms, open_registry
+from trawlnet.fleet.plan import Assumptions, HostSize, forecast, read_hosts, slowest
+from trawlnet.tables.registry.registry import PdsSource, Terms, open_registry
 
 USUAL = Assumptions()
 sizes = st.lists(st.integers(0, 5000), min_size=1, max_size=30)
@@ -20,7 +20,7 @@ sizes = st.lists(st.integers(0, 5000), min_size=1, max_size=30)
 @given(sizes, st.integers(1, 6))
 @settings(deadline=None, max_examples=40)
 def test_no_plan_is_faster_than_its_hosts_or_its_shards(found: list[int], shards: int) -> None:
-    hosts = [Host(f"pds{n}.example", repos) for n, repos in enumerate(found)]
+    hosts = [HostSize(f"pds{n}.example", repos) for n, repos in enumerate(found)]
     planned = forecast(hosts, shards, USUAL)
     total = sum(found)
     assert planned.seconds >= planned.floor - 1e-6
@@ -31,7 +31,10 @@ def test_no_plan_is_faster_than_its_hosts_or_its_shards(found: list[int], shards
 
 
 def test_one_large_host_is_the_floor_for_any_number_of_shards() -> None:
-    hosts = [Host("large.example", 1_000_000), *(Host(f"s{n}.example", 50) for n in range(200))]
+    hosts = [
+        HostSize("large.example", 1_000_000),
+        *(HostSize(f"s{n}.example", 50) for n in range(200)),
+    ]
     plans = [forecast(hosts, shards, USUAL) for shards in (1, 4, 16)]
     floor = 1_000_000 / min(10.0, 4 / 0.5)
     assert [plan.seconds for plan in plans] == pytest.approx([floor] * 3, rel=0.01)
@@ -39,7 +42,7 @@ def test_one_large_host_is_the_floor_for_any_number_of_shards() -> None:
 
 
 def test_shards_help_as_long_as_they_are_what_is_short() -> None:
-    hosts = [Host(f"pds{n}.example", 20_000) for n in range(400)]
+    hosts = [HostSize(f"pds{n}.example", 20_000) for n in range(400)]
     one, four = forecast(hosts, 1, USUAL), forecast(hosts, 4, USUAL)
     assert one.seconds == pytest.approx(8_000_000 / USUAL.shard_rate, rel=0.02)
     assert 3.0 < one.seconds / four.seconds <= 4.0
@@ -47,7 +50,7 @@ def test_shards_help_as_long_as_they_are_what_is_short() -> None:
 
 def test_sizes_are_read_with_or_without_a_head() -> None:
     told = ["host,repos", "a.example,5", "# a comment", "", "b.example\t7"]
-    assert read_hosts(told) == [Host("a.example", 5), Host("b.example", 7)]
+    assert read_hosts(told) == [HostSize("a.example", 5), HostSize("b.example", 7)]
     with pytest.raises(ValueError, match="line 2"):
         read_hosts(["a.example 1", "b.example many"])
 
@@ -70,8 +73,8 @@ def test_the_command_plans_from_the_registry(tmp_path: Path) -> None:
 
     async def fill() -> None:
         registry = await open_registry(tmp_path / "r.db", Terms())
-        await registry.register("https://pds.world.net", Source.RELAY, accounts=800, now=1.0)
-        await registry.register("https://new.world.net", Source.USER, now=1.0)
+        await registry.register("https://pds.world.net", PdsSource.RELAY, accounts=800, now=1.0)
+        await registry.register("https://new.world.net", PdsSource.USER, now=1.0)
         await registry.close()
 
     asyncio.run(fill())

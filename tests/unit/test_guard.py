@@ -15,7 +15,7 @@ from clients import Visit, visit
 from hostile_server import Exchange
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.dial import GuardedResolver, Pools, permitted
-from trawlnet.net.guard import Guard, Refused, address_verdict
+from trawlnet.net.guard import AddressRefused, Guard, address_verdict
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 
@@ -107,7 +107,7 @@ FORBIDDEN_URLS = [
 
 @pytest.mark.parametrize("url", FORBIDDEN_URLS)
 def test_a_url_of_another_kind_is_refused(url: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         Guard().destination(url)
 
 
@@ -131,7 +131,7 @@ def test_what_is_sent_is_what_the_parser_of_urls_reads(text: str) -> None:
     guard = Guard(allow_private=True)
     try:
         to = guard.destination(text)
-    except Refused:
+    except AddressRefused:
         return
     url = URL(text, encoded=True)
     host, port = (url.raw_host or "").lower(), url.port
@@ -142,14 +142,14 @@ def test_what_is_sent_is_what_the_parser_of_urls_reads(text: str) -> None:
 def test_a_policy_may_insist_on_tls() -> None:
     guard = Guard(schemes=frozenset({"https"}))
     assert guard.destination("https://example.org/")
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         guard.destination("http://example.org/")
 
 
 def test_opening_private_hosts_opens_every_port_and_plain_http() -> None:
     guard = Guard(allow_private=True, schemes=frozenset({"https"}))
     assert guard.destination("http://127.0.0.1:8081/").origin.port == 8081
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         guard.destination("http://169.254.169.254/latest/meta-data/")
 
 
@@ -157,7 +157,7 @@ def test_an_exemption_is_for_one_address_and_one_port() -> None:
     guard = Guard(exempt=frozenset({("127.0.0.1", 8081)}))
     assert guard.destination("http://127.0.0.1:8081/")
     for url in ("http://127.0.0.1:8082/", "http://127.0.0.2:8081/", "http://127.0.0.1/"):
-        with pytest.raises(Refused):
+        with pytest.raises(AddressRefused):
             guard.destination(url)
 
 
@@ -172,7 +172,7 @@ def test_of_a_names_addresses_only_the_permitted_are_told() -> None:
 
 
 def test_a_name_with_only_forbidden_addresses_is_refused() -> None:
-    with pytest.raises(Refused, match="private"):
+    with pytest.raises(AddressRefused, match="private"):
         permitted(Guard(), "x.test", 80, [info("10.0.0.1")])
 
 

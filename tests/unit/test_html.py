@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from trawlnet.sim.habits import Habit
 from trawlnet.sim.web.links import links
 from trawlnet.sim.web.page import answer, wording
-from trawlnet.sim.web.plan import Node, Site
+from trawlnet.sim.web.plan import SimPage, SimSite
 from trawlnet.webpage.charset import as_utf8, codec_of
-from trawlnet.webpage.html import LinkChoice, Page, read_page
+from trawlnet.webpage.html import HtmlPage, LinkChoice, read_page
 from trawlnet.webpage.html_cost import affordable
 from trawlnet.webpage.robots_tag import RobotsWords, robots_words
-from trawlnet.webpage.url import Keys
+from trawlnet.webpage.url import UrlKeys
 
 URL = "http://example.com/docs/page.html"
 CHOICE = LinkChoice(agent="trawlnet")
 
 
-def page(html: str | bytes, choice: LinkChoice = CHOICE, **more: object) -> Page:
+def page(html: str | bytes, choice: LinkChoice = CHOICE, **more: object) -> HtmlPage:
     body = html if isinstance(html, bytes) else html.encode()
     return read_page(body, URL, choice, **more)  # type: ignore[arg-type]
 
@@ -283,16 +283,16 @@ def test_no_bytes_are_too_odd(body: bytes) -> None:
 
 # --- The simulated web knows where its pages lead. ---
 
-SITE = Site(3, tuple(f"127.0.0.{n + 2}" for n in range(6)), (Habit.GOOD,) * 6, 90, 8000)
+SITE = SimSite(3, tuple(f"127.0.0.{n + 2}" for n in range(6)), (Habit.GOOD,) * 6, 90, 8000)
 
 
 @pytest.mark.parametrize("host", range(3))
 def test_every_link_of_the_simulated_web_is_found(host: int) -> None:
-    keys, agent = Keys(), "trawlnet"
+    keys, agent = UrlKeys(), "trawlnet"
     for n in range(SITE.pages):
         if not SITE.kind(host, n).html:
             continue
-        node = Node(host, n)
+        node = SimPage(host, n)
         reply = answer(SITE, node)
         # Tags in the head lead where an anchor leads, but without its rel=nofollow.
         choice = LinkChoice(tags=("a",), agent=agent)

@@ -16,7 +16,7 @@ from certificates import self_signed
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, hostile
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.client.dial import GuardedResolver, Pools
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
@@ -458,7 +458,7 @@ def test_a_tls_handshake_without_an_end_is_given_up_at_the_connect_deadline(new_
 
     async def run() -> Trouble:
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        async with server, client(limits=Limits(total=90.0, connect=0.2)) as http:
+        async with server, client(limits=RequestLimits(total=90.0, connect=0.2)) as http:
             answer = await http.get(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         assert isinstance(answer, Trouble)
         return answer

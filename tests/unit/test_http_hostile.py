@@ -22,16 +22,16 @@ from certificates import self_signed
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, Script
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits, Response, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.net.trouble import Dropped, Trouble, clean, reason_for, reason_for_status
+from trawlnet.net.trouble import ConnectionDropped, Trouble, clean, reason_for, reason_for_status
 from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 # Only who waits in vain is waited for; all else ends by itself, however busy the machine is.
-PATIENT = Limits(total=30.0, wire=200_000, inflated=1_000_000)
+PATIENT = RequestLimits(total=30.0, wire=200_000, inflated=1_000_000)
 SHORT = replace(PATIENT, total=1.0)
 
 
@@ -283,7 +283,9 @@ CODED: list[tuple[str, bytes, Reason]] = [
 ]
 
 
-def meet(script: Script, limits: Limits = PATIENT, new_loop: Any = None) -> Response | Trouble:
+def meet(
+    script: Script, limits: RequestLimits = PATIENT, new_loop: Any = None
+) -> Response | Trouble:
     """Ask once; however it ends, in one request with one turn, and not long after the deadline."""
 
     async def act(v: Visit) -> Response | Trouble:
@@ -434,7 +436,7 @@ BOMBS = [
 def test_a_bomb_costs_its_cap_and_no_more(name: str, body: bytes) -> None:
     tracemalloc.start()
     try:
-        answer = meet(encoded(name, body), Limits(total=30.0, inflated=4 << 20))
+        answer = meet(encoded(name, body), RequestLimits(total=30.0, inflated=4 << 20))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -444,7 +446,7 @@ def test_a_bomb_costs_its_cap_and_no_more(name: str, body: bytes) -> None:
 
 def test_an_endless_stream_is_never_held_in_memory() -> None:
     async def act(v: Visit) -> int:
-        limits = Limits(total=20.0, wire=64 << 20)
+        limits = RequestLimits(total=20.0, wire=64 << 20)
         total = 0
         async with v.http.stream(v.server.url(), limits=limits) as stream:
             async for chunk in stream:
@@ -570,7 +572,7 @@ def test_a_host_that_never_accepts_ends_at_the_connect_deadline() -> None:
             for each in crowd:
                 each.setblocking(False)
                 each.connect_ex(full.getsockname())
-            limits = Limits(total=20.0, connect=0.3)
+            limits = RequestLimits(total=20.0, connect=0.3)
             guard = Guard(allow_private=True)
             http = Http(CountedTurns(), SystemClock(), AGENT, guard=guard, limits=limits)
             async with http:
@@ -600,7 +602,7 @@ def test_a_name_that_does_not_resolve_is_a_dns_error(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENETUNREACH])
 def test_a_shortage_of_this_machine_is_blamed_on_nobody_else(number: int) -> None:
     cause = OSError(number, "shortage")
-    error = Dropped("cannot connect")
+    error = ConnectionDropped("cannot connect")
     error.__cause__ = cause
     assert reason_for(error) is Reason.UNKNOWN
 

@@ -21,12 +21,12 @@ from clients import AGENT, CountedTurns
 from hostile_positions import HONEST, POSITIONS, positions_served
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client import framing
-from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 
-LIMITS = Limits(total=100.0, wire=1 << 20, inflated=1 << 20)  # In vain waits only a failure.
+LIMITS = RequestLimits(total=100.0, wire=1 << 20, inflated=1 << 20)  # In vain waits only a failure.
 HOSTILE = 8  # Connections at a time.
 HONEST_ASKED = 20  # Requests at least.
 
@@ -74,7 +74,7 @@ def judged(asking: Any, hostile_answers: int) -> list[Reason]:
     return reasons
 
 
-async def among_honest(port: int, paths: list[str], limits: Limits = LIMITS) -> list[Reason]:
+async def among_honest(port: int, paths: list[str], limits: RequestLimits = LIMITS) -> list[Reason]:
     guard = Guard(allow_private=True)
     async with Http(CountedTurns(), SystemClock(), AGENT, guard=guard, limits=limits) as http:
 
@@ -100,7 +100,7 @@ def test_too_much_at_any_position_costs_nobody_else(habit: str, name: str, port:
 
 def test_drips_at_every_position_end_at_the_deadline(port: int) -> None:
     paths = [f"/drip/{name}" for name in POSITIONS]
-    limits = Limits(total=1.0, wire=8 << 20, inflated=8 << 20)
+    limits = RequestLimits(total=1.0, wire=8 << 20, inflated=8 << 20)
     assert set(judged(among_honest(port, paths, limits), len(paths))) == {Reason.TIMEOUT}
 
 
@@ -150,7 +150,7 @@ def tls_served(context: ssl.SSLContext | None, endless: bytes = b"") -> Iterator
         listening.shutdown(socket.SHUT_RDWR)
 
 
-async def over_tls(tls: int, port: int, limits: Limits, times: int) -> list[Reason]:
+async def over_tls(tls: int, port: int, limits: RequestLimits, times: int) -> list[Reason]:
     guard = Guard(allow_private=True)
     async with Http(CountedTurns(), SystemClock(), AGENT, guard=guard, limits=limits) as http:
 
@@ -165,7 +165,7 @@ async def over_tls(tls: int, port: int, limits: Limits, times: int) -> list[Reas
 @pytest.mark.parametrize("name", HANDSHAKES)
 def test_a_handshake_of_too_much_is_over_before_its_deadline(name: str, port: int) -> None:
     with tls_served(None, HANDSHAKES[name]) as tls:
-        limits = Limits(total=100.0, connect=60.0)
+        limits = RequestLimits(total=100.0, connect=60.0)
         reasons = judged(over_tls(tls, port, limits, HOSTILE), HOSTILE)
     assert set(reasons) == {Reason.CONNECTION_ERROR}
 

@@ -18,7 +18,7 @@ from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.agent import user_agent
-from trawlnet.net.client.answer import Limits, Response, Stream, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Response, Stream, outcome_of
 from trawlnet.net.client.dial import Pools
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
@@ -124,8 +124,8 @@ def test_bodies_in_every_coding_we_ask_for_are_read(name: str, deflate: Any) -> 
 def test_a_body_of_exactly_the_cap_is_read_and_one_byte_more_is_not() -> None:
     async def act(v: Visit) -> None:
         for field in ("wire", "inflated"):
-            assert (await v.get(limits=Limits(**{field: 5}))).body == b"hello"
-            assert (await v.get(limits=Limits(**{field: 4}))).reason is Reason.TOO_LARGE
+            assert (await v.get(limits=RequestLimits(**{field: 5}))).body == b"hello"
+            assert (await v.get(limits=RequestLimits(**{field: 4}))).reason is Reason.TOO_LARGE
 
     visit(hello, act)
 
@@ -183,7 +183,7 @@ def test_a_slow_reader_is_not_blamed_on_the_server() -> None:
 
     async def act(v: Visit) -> int:
         total = 0
-        limits = Limits(total=DEADLINE)
+        limits = RequestLimits(total=DEADLINE)
         async with v.http.stream(v.server.url(), limits=limits) as stream:
             async for chunk in stream:
                 assert isinstance(chunk, bytes), chunk
@@ -199,7 +199,7 @@ def test_the_wait_for_a_turn_does_not_count_against_the_deadline() -> None:
     async def run() -> Response | Trouble:
         async with hostile(hello) as server:
             gate = Gate(SystemClock(), Manners(rate=1.0 / BEYOND, concurrency=1))
-            guard, limits = Guard(allow_private=True), Limits(total=DEADLINE)
+            guard, limits = Guard(allow_private=True), RequestLimits(total=DEADLINE)
             async with Http(gate, SystemClock(), AGENT, guard=guard, limits=limits) as http:
                 answers = [http.get(server.url()) for _ in range(2)]
                 return (await asyncio.gather(*answers))[-1]
@@ -213,7 +213,7 @@ def test_the_gap_to_what_left_before_does_not_count_against_it_either() -> None:
             await asyncio.sleep(BEYOND)
 
     async def run() -> Response | Trouble:
-        guard, limits = Guard(allow_private=True), Limits(total=DEADLINE)
+        guard, limits = Guard(allow_private=True), RequestLimits(total=DEADLINE)
         async with (
             hostile(hello) as server,
             Http(Unhurried(), SystemClock(), AGENT, guard=guard, limits=limits) as http,

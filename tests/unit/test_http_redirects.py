@@ -10,9 +10,9 @@ import pytest
 from clients import AGENT, CountedTurns, Visit, visit
 from hostile_server import Exchange, Script, hostile
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits, Response
+from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.clock import SystemClock
-from trawlnet.net.guard import Guard, Refused
+from trawlnet.net.guard import AddressRefused, Guard
 from trawlnet.net.http import Http
 from trawlnet.net.redirect import Leg, first_leg, next_leg
 from trawlnet.net.trouble import Circular, Trouble
@@ -57,7 +57,7 @@ def test_too_many_hops_are_a_loop() -> None:
     async def act(v: Visit) -> None:
         assert (await v.get("/0")).reason is Reason.LOOP
         assert v.server.requests == len(v.turns.lanes) == 6
-        fewer = await v.get("/0", limits=Limits(redirects=2))
+        fewer = await v.get("/0", limits=RequestLimits(redirects=2))
         assert fewer.reason is Reason.LOOP
         assert v.server.requests == len(v.turns.lanes) == 9
 
@@ -66,7 +66,7 @@ def test_too_many_hops_are_a_loop() -> None:
 
 def test_a_caller_may_have_redirects_returned() -> None:
     async def act(v: Visit) -> None:
-        answer = await v.get("/a", limits=Limits(redirects=0))
+        answer = await v.get("/a", limits=RequestLimits(redirects=0))
         assert (answer.status, answer.headers["location"]) == (302, "/b")
         assert answer.reason is Reason.HTTP_ERROR
         assert v.server.requests == len(v.turns.lanes) == 1
@@ -167,7 +167,7 @@ def test_another_scheme_or_subdomain_is_another_origin(location: str) -> None:
 
 def test_a_policy_of_tls_holds_for_redirects() -> None:
     guard = Guard(schemes=frozenset({"https"}))
-    with pytest.raises(Refused):
+    with pytest.raises(AddressRefused):
         next_leg(guard, leg_from("https://a.example/"), "http://a.example/", 5)
 
 

@@ -12,9 +12,9 @@ import uvloop
 from clients import Visit, visit
 from hostile_server import Exchange
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.client.connection import Connection
-from trawlnet.net.client.low_water import LowWater
+from trawlnet.net.client.low_water import SocketLowWater
 from trawlnet.net.trouble import Trouble
 
 LOOPS = pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_body_that_stops_on_its_way_is_given_up_in_time(new_loop: Any) -> None
         await asyncio.sleep(30)
 
     async def act(v: Visit) -> None:
-        limits = Limits(total=2.0)  # Enough for the head on a busy machine.
+        limits = RequestLimits(total=2.0)  # Enough for the head on a busy machine.
         async with v.http.stream(v.server.url(), limits=limits) as stream:
             assert not isinstance(stream, Trouble)
             trouble = await stream.fill(bytearray(3_000_000))
@@ -98,7 +98,7 @@ def mark_of(made: socket.socket) -> int:
 
 def test_the_mark_follows_what_is_left_and_goes_back_to_one() -> None:
     with socket.socket() as made:
-        mark = LowWater(made)
+        mark = SocketLowWater(made)
         marks = []
         for left in (50_000_000, 400_000, 0):
             mark.set(left)

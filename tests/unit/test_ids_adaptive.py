@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, Pace
+from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, EvenPace
 from trawlnet.crawlers.ids.adaptive.combs import Comb
 from trawlnet.crawlers.ids.adaptive.concurrency import Concurrency
 from trawlnet.crawlers.ids.adaptive.embargo import Embargo
 from trawlnet.crawlers.ids.adaptive.gap_search import GapSearch
-from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.adaptive.outage import Outage
 from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, Ask, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.crawlers.ids.retries import Tries, Waiting
@@ -31,8 +31,8 @@ INF = float("inf")
 # --- The head ---
 
 
-def steady_head(rate: float = 50.0, seconds: int = 120) -> Head:
-    head = Head(0.02)
+def steady_head(rate: float = 50.0, seconds: int = 120) -> HeadModel:
+    head = HeadModel(0.02)
     for second in range(seconds):
         for k in range(int(rate)):
             at = second + k / rate
@@ -75,7 +75,7 @@ def test_ids_that_stop_coming_do_not_drive_the_head_backwards() -> None:
 
 
 def test_nothing_known_means_anything_may_be_asked_for() -> None:
-    assert Head(0.02).newest(5.0) == INF
+    assert HeadModel(0.02).newest(5.0) == INF
 
 
 # --- The ceiling ---
@@ -133,7 +133,7 @@ def test_a_server_that_names_a_time_is_left_alone_for_it() -> None:
 
 @given(st.lists(st.floats(0.0, 2.0), min_size=5, max_size=100), st.floats(0.5, 2000.0))
 def test_no_more_leaves_than_the_rate_allows(gaps: list[float], rate: float) -> None:
-    pace, now, sent = Pace(rate), 0.0, 0
+    pace, now, sent = EvenPace(rate), 0.0, 0
     for gap in gaps:
         now += gap
         count = pace.ready(now)
@@ -341,16 +341,18 @@ def test_during_an_outage_one_canary_is_out_at_a_time() -> None:
     assert not outage.on
 
 
-@pytest.mark.parametrize("verdict", [Verdict.THROTTLED, Verdict.FAILED, Verdict.DISABLED])
-def test_after_a_canary_without_news_there_is_another(verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    "verdict", [AnswerVerdict.THROTTLED, AnswerVerdict.FAILED, AnswerVerdict.DISABLED]
+)
+def test_after_a_canary_without_news_there_is_another(verdict: AnswerVerdict) -> None:
     pilot = AdaptivePilot(Controls(max_rps=100.0), 0)
     (ask,) = pilot.asks(0.0, 1)
-    pilot.answered(1.0, Answer(ask, Verdict.DISABLED, 0.1))
+    pilot.answered(1.0, Answer(ask, AnswerVerdict.DISABLED, 0.1))
     (canary,) = pilot.asks(pilot.wake_at(1.0), 5)
     pilot.answered(10.0, Answer(canary, verdict, 0.1))
     (other,) = pilot.asks(pilot.wake_at(10.0), 5)
     assert [canary.purpose, other.purpose] == [Purpose.CANARY] * 2
-    pilot.answered(40.0, Answer(other, Verdict.STORED, 0.1, 30.0))
+    pilot.answered(40.0, Answer(other, AnswerVerdict.STORED, 0.1, 30.0))
     assert len(pilot.asks(41.0, 5)) > 1
 
 
@@ -381,11 +383,16 @@ class Flaky:
             return Answer(ask, self._rng.choice(_TROUBLE), took)
         born = ask.id / 10.0
         if ask.id % 97 == 13 or at < born + 5.0 + ask.id % 7:
-            return Answer(ask, Verdict.NOT_FOUND, took)
-        return Answer(ask, Verdict.STORED, took, happened_at=born)
+            return Answer(ask, AnswerVerdict.NOT_FOUND, took)
+        return Answer(ask, AnswerVerdict.STORED, took, happened_at=born)
 
 
-_TROUBLE = (Verdict.FAILED, Verdict.MALFORMED, Verdict.THROTTLED, Verdict.DISABLED)
+_TROUBLE = (
+    AnswerVerdict.FAILED,
+    AnswerVerdict.MALFORMED,
+    AnswerVerdict.THROTTLED,
+    AnswerVerdict.DISABLED,
+)
 
 
 @pytest.mark.parametrize("scaling", ["adaptive", "classic"])
@@ -400,7 +407,7 @@ def test_every_id_that_was_passed_is_fetched_or_remembered(
     journal = rehearsal.journal
     for i in range(journal.beyond):
         assert i in journal.fetched or i in journal.asked or i in journal.marks, i
-    holes = [i for i, mark in journal.marks.items() if mark is Mark.HOLE]
+    holes = [i for i, mark in journal.marks.items() if mark is LedgerMark.HOLE]
     assert all(i % 97 == 13 for i in holes)
     assert len(journal.fetched) > 100
 
@@ -445,7 +452,7 @@ def test_memory_is_bounded_by_what_is_pending() -> None:
 def test_left_out_ids_are_told_to_the_ledger() -> None:
     pilot = AdaptivePilot(Controls(max_rps=1000.0, step=5), 100)
     (ask,) = pilot.asks(0.0, 1)
-    entries = pilot.answered(0.1, Answer(ask, Verdict.STORED, 0.1, 0.0))
+    entries = pilot.answered(0.1, Answer(ask, AnswerVerdict.STORED, 0.1, 0.0))
     assert [(e.start, e.end, e.mark) for e in entries] == [(100, 101, "done"), (101, 105, "gap")]
     assert [ask.id for ask in pilot.asks(1.0, 1)] == [105]
 
@@ -457,7 +464,7 @@ def test_refusals_and_nothing_else_are_an_outage() -> None:
         now = max(now + 0.01, pilot.wake_at(now))
         for ask in pilot.asks(now, 5):
             asked.append(now)
-            pilot.answered(now + 0.1, Answer(ask, Verdict.THROTTLED, 0.1))
+            pilot.answered(now + 0.1, Answer(ask, AnswerVerdict.THROTTLED, 0.1))
         pilot.decide(now)
     assert len([at for at in asked if at > 60.0]) <= 8
 
@@ -468,8 +475,8 @@ def test_an_api_that_only_fails_costs_no_id_its_tries() -> None:
     while now < 1500.0:
         now = max(now + 0.01, pilot.wake_at(now))
         for ask in pilot.asks(now, 5):
-            entries = pilot.answered(now + 0.1, Answer(ask, Verdict.FAILED, 0.1))
-            missed += [entry for entry in entries if entry.mark is Mark.MISSED]
+            entries = pilot.answered(now + 0.1, Answer(ask, AnswerVerdict.FAILED, 0.1))
+            missed += [entry for entry in entries if entry.mark is LedgerMark.MISSED]
         pilot.decide(now)
     assert missed == []
 
@@ -488,7 +495,7 @@ def test_the_hurry_after_a_stall_costs_no_try() -> None:
 def test_a_stated_wait_is_kept(wait: float) -> None:
     pilot = AdaptivePilot(Controls(max_rps=20.0), 0)
     (ask,) = pilot.asks(0.0, 1)
-    pilot.answered(0.1, Answer(ask, Verdict.THROTTLED, 0.1, wait=wait))
+    pilot.answered(0.1, Answer(ask, AnswerVerdict.THROTTLED, 0.1, wait=wait))
     assert pilot.wake_at(0.2) >= 0.1 + wait
     assert list(pilot.asks(wait - 1.0, 9)) == []
     assert list(pilot.asks(wait + 1.0, 9)) != []
@@ -496,6 +503,6 @@ def test_a_stated_wait_is_kept(wait: float) -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 25.0, 400.0])
 def test_a_quiet_minute_saves_up_no_more_than_a_burst(rate: float) -> None:
-    pace = Pace(rate)
+    pace = EvenPace(rate)
     pace.spend(pace.ready(0.0))
     assert pace.ready(60.0) <= max(2.0, 0.1 * rate)

@@ -14,9 +14,9 @@ from trawlnet.crawlers.ids.api.json_preset import plain_api
 from trawlnet.crawlers.ids.api.pgcr_preset import PGCR
 from trawlnet.crawlers.ids.api.presets import api_of, base_of
 from trawlnet.crawlers.ids.config import IdsConfig, manners
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.model import AnswerVerdict
 from trawlnet.net.client.answer import Response
-from trawlnet.sim.ids.bodies import Report, error, item, pgcr, proxy_page
+from trawlnet.sim.ids.bodies import SimReport, error, item, pgcr, proxy_page
 
 ID = 15_000_000_007
 ENDED = 1_700_000_000.0
@@ -29,31 +29,31 @@ def answered(body: bytes, status: int = 200, wait: float | None = None) -> Respo
 
 
 def report(raid: bool = True, **kind: bool) -> bytes:
-    return pgcr(Report(1, ID, ENDED, raid), **kind)
+    return pgcr(SimReport(1, ID, ENDED, raid), **kind)
 
 
 @pytest.mark.parametrize(
     ("code", "status", "verdict"),
     [
-        (1653, 404, Verdict.NOT_FOUND),
-        (1653, 200, Verdict.NOT_FOUND),
-        (5, 503, Verdict.DISABLED),
-        (5, 200, Verdict.DISABLED),
-        (12, 200, Verdict.EMBARGOED),
-        (12, 403, Verdict.EMBARGOED),
-        (1672, 200, Verdict.THROTTLED),
-        (1672, 503, Verdict.THROTTLED),
-        *((code, 200, Verdict.THROTTLED) for code in (31, 35, 36, 37, 51, 54, 55, 56, 57)),
-        *((code, 500, Verdict.FAILED) for code in (3, 1618, 1626, 1643)),
-        *((code, 401, Verdict.DISABLED) for code in (2101, 2102, 2103, 2107)),
-        (99999, 403, Verdict.THROTTLED),
-        (99999, 503, Verdict.THROTTLED),
-        (99999, 502, Verdict.FAILED),
-        (99999, 200, Verdict.FAILED),
-        (1, 500, Verdict.FAILED),
+        (1653, 404, AnswerVerdict.NOT_FOUND),
+        (1653, 200, AnswerVerdict.NOT_FOUND),
+        (5, 503, AnswerVerdict.DISABLED),
+        (5, 200, AnswerVerdict.DISABLED),
+        (12, 200, AnswerVerdict.EMBARGOED),
+        (12, 403, AnswerVerdict.EMBARGOED),
+        (1672, 200, AnswerVerdict.THROTTLED),
+        (1672, 503, AnswerVerdict.THROTTLED),
+        *((code, 200, AnswerVerdict.THROTTLED) for code in (31, 35, 36, 37, 51, 54, 55, 56, 57)),
+        *((code, 500, AnswerVerdict.FAILED) for code in (3, 1618, 1626, 1643)),
+        *((code, 401, AnswerVerdict.DISABLED) for code in (2101, 2102, 2103, 2107)),
+        (99999, 403, AnswerVerdict.THROTTLED),
+        (99999, 503, AnswerVerdict.THROTTLED),
+        (99999, 502, AnswerVerdict.FAILED),
+        (99999, 200, AnswerVerdict.FAILED),
+        (1, 500, AnswerVerdict.FAILED),
     ],
 )
-def test_the_code_decides_before_the_status(code: int, status: int, verdict: Verdict) -> None:
+def test_the_code_decides_before_the_status(code: int, status: int, verdict: AnswerVerdict) -> None:
     reading = PGCR.read(ID, answered(error(code, "X"), status))
     assert reading.verdict is verdict
     assert reading.word in PGCR.words
@@ -61,7 +61,7 @@ def test_the_code_decides_before_the_status(code: int, status: int, verdict: Ver
 
 def test_a_raid_is_stored_and_its_lag_counts_from_its_end() -> None:
     reading = PGCR.read(ID, answered(report()))
-    assert reading.verdict is Verdict.STORED
+    assert reading.verdict is AnswerVerdict.STORED
     assert reading.happened_at == ENDED
     assert isinstance(reading.message, dict)
     assert reading.message["instance"]["instance_id"] == ID
@@ -70,7 +70,7 @@ def test_a_raid_is_stored_and_its_lag_counts_from_its_end() -> None:
 
 def test_what_is_no_raid_is_there_and_not_wanted() -> None:
     reading = PGCR.read(ID, answered(report(raid=False)))
-    assert (reading.verdict, reading.happened_at) == (Verdict.FILTERED, ENDED)
+    assert (reading.verdict, reading.happened_at) == (AnswerVerdict.FILTERED, ENDED)
     assert reading.message is None
 
 
@@ -90,14 +90,14 @@ def test_what_is_no_raid_is_there_and_not_wanted() -> None:
 )
 def test_a_spoilt_report_is_asked_for_otherwise(body: bytes) -> None:
     reading = PGCR.read(ID, answered(body))
-    assert (reading.verdict, reading.again) == (Verdict.MALFORMED, "malformed_retry")
+    assert (reading.verdict, reading.again) == (AnswerVerdict.MALFORMED, "malformed_retry")
 
 
 @pytest.mark.parametrize(
     ("status", "verdict"),
-    [(403, Verdict.THROTTLED), (503, Verdict.THROTTLED), (502, Verdict.FAILED)],
+    [(403, AnswerVerdict.THROTTLED), (503, AnswerVerdict.THROTTLED), (502, AnswerVerdict.FAILED)],
 )
-def test_a_proxys_page_is_no_report(status: int, verdict: Verdict) -> None:
+def test_a_proxys_page_is_no_report(status: int, verdict: AnswerVerdict) -> None:
     reading = PGCR.read(ID, answered(proxy_page(status), status))
     assert (reading.verdict, reading.again) == (verdict, "retry")
 
@@ -113,20 +113,22 @@ def test_the_servers_word_on_waiting_counts_and_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "wait", "verdict"),
     [
-        (b"null", 200, None, Verdict.NOT_FOUND),
-        (b"null", 404, None, Verdict.NOT_FOUND),
-        (b"", 410, None, Verdict.NOT_FOUND),
-        (b"", 429, None, Verdict.THROTTLED),
-        (b"", 503, None, Verdict.DISABLED),
-        (b"", 503, 5.0, Verdict.THROTTLED),
-        (b"", 500, None, Verdict.FAILED),
-        (b"<html>", 200, None, Verdict.MALFORMED),
-        (b"[1]", 200, None, Verdict.MALFORMED),
-        (item(ID, ENDED, 1), 200, None, Verdict.STORED),
-        (b'{"text":"\\ud800 \\u0000"}', 200, None, Verdict.STORED),
+        (b"null", 200, None, AnswerVerdict.NOT_FOUND),
+        (b"null", 404, None, AnswerVerdict.NOT_FOUND),
+        (b"", 410, None, AnswerVerdict.NOT_FOUND),
+        (b"", 429, None, AnswerVerdict.THROTTLED),
+        (b"", 503, None, AnswerVerdict.DISABLED),
+        (b"", 503, 5.0, AnswerVerdict.THROTTLED),
+        (b"", 500, None, AnswerVerdict.FAILED),
+        (b"<html>", 200, None, AnswerVerdict.MALFORMED),
+        (b"[1]", 200, None, AnswerVerdict.MALFORMED),
+        (item(ID, ENDED, 1), 200, None, AnswerVerdict.STORED),
+        (b'{"text":"\\ud800 \\u0000"}', 200, None, AnswerVerdict.STORED),
     ],
 )
-def test_plain_answers(body: bytes, status: int, wait: float | None, verdict: Verdict) -> None:
+def test_plain_answers(
+    body: bytes, status: int, wait: float | None, verdict: AnswerVerdict
+) -> None:
     reading = PLAIN.read(ID, answered(body, status, wait))
     assert reading.verdict is verdict
     assert reading.word in PLAIN.words
@@ -135,9 +137,9 @@ def test_plain_answers(body: bytes, status: int, wait: float | None, verdict: Ve
 def test_plain_items_can_be_chosen_by_what_they_say() -> None:
     api = plain_api("born", ["kind=story", "kind=job"])
     wanted = api.read(7, answered(b'{"kind":"job","born":12.5}'))
-    assert (wanted.verdict, wanted.happened_at) == (Verdict.STORED, 12.5)
+    assert (wanted.verdict, wanted.happened_at) == (AnswerVerdict.STORED, 12.5)
     assert wanted.message == {"id": 7, "item": {"kind": "job", "born": 12.5}}
-    assert api.read(7, answered(b'{"kind":"poll"}')).verdict is Verdict.FILTERED
+    assert api.read(7, answered(b'{"kind":"poll"}')).verdict is AnswerVerdict.FILTERED
     with pytest.raises(NotReady):
         plain_api("", ["kind"])
 
@@ -205,7 +207,7 @@ def test_a_plain_api_with_a_key_refuses_it_with_401() -> None:
     """Without a key it is the id that is withheld."""
     keyed = api_of(IdsConfig(preset="json", key_variable="SOME_KEY"))
     reading = keyed.read(ID, answered(b"", 401))
-    assert reading.verdict is Verdict.DISABLED
+    assert reading.verdict is AnswerVerdict.DISABLED
     assert reading.word in keyed.key_words
     assert reading.word in keyed.words
-    assert PLAIN.read(ID, answered(b"", 401)).verdict is Verdict.EMBARGOED
+    assert PLAIN.read(ID, answered(b"", 401)).verdict is AnswerVerdict.EMBARGOED

@@ -11,7 +11,7 @@ from trawlnet.crawlers.ids.config import IdsConfig, manners
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
-from trawlnet.crawlers.ids.model import Answer, Pilot, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Pilot
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
@@ -30,7 +30,9 @@ def sent(pilot: Pilot, start: float, seconds: int) -> int:
             pilot.decide(now)
         for ask in pilot.asks(now, 1000):
             count += 1
-            pilot.answered(now, Answer(ask, Verdict.FILTERED, 0.01, now - LONG_AGO + ask.id / 50))
+            pilot.answered(
+                now, Answer(ask, AnswerVerdict.FILTERED, 0.01, now - LONG_AGO + ask.id / 50)
+            )
     return count
 
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.crawlers.ids.classic.counters import Counters
-from trawlnet.crawlers.ids.classic.law import NO_LAG, Reading, Setting, Strategy, classic_law
+from trawlnet.crawlers.ids.classic.counters import SecondCounters
+from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading, Setting, Strategy, classic_law
 from trawlnet.crawlers.ids.classic.pilot import ClassicPilot
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, Ask, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
 
 MANY = 1_000_000  # Workers: enough to see a share of them to six digits.
 
 
 def law(fraction: float, lag: float = 40.0, rate: float = 50.0, workers: int = 100) -> Setting:
-    return classic_law(Reading(fraction, lag, rate), workers, 5, 250)
+    return classic_law(PeriodReading(fraction, lag, rate), workers, 5, 250)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def law(fraction: float, lag: float = 40.0, rate: float = 50.0, workers: int = 1
 def test_the_normal_step_has_the_values_that_were_checked_by_hand(
     fraction: float, change: float
 ) -> None:
-    setting = classic_law(Reading(fraction, 40.0, 50.0), MANY, 5, 2 * MANY)
+    setting = classic_law(PeriodReading(fraction, 40.0, 50.0), MANY, 5, 2 * MANY)
     assert setting.strategy is Strategy.NORMAL
     assert setting.workers / MANY - 1.0 == pytest.approx(change, abs=0.0006)
 
@@ -54,7 +54,9 @@ def test_catching_up_adds_one_percent_for_each_second_of_lag_above_twenty() -> N
 def test_the_period_of_catching_up_grows_with_lag_and_workers() -> None:
     assert law(0.0, 70.0).period == 10_000
     assert law(0.0, 7200.0, workers=200).period == int((200 * 7180) ** 0.824)
-    assert classic_law(Reading(0.0, 90_000.0, 0.0), 1, 5, 250).period == int((5 * 89_980) ** 0.824)
+    assert classic_law(PeriodReading(0.0, 90_000.0, 0.0), 1, 5, 250).period == int(
+        (5 * 89_980) ** 0.824
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,16 +80,16 @@ def test_the_normal_period_is_five_minutes_of_work(
 def test_workers_stay_within_their_bounds_whatever_is_read(
     fraction: float, lag: float, rate: float, workers: int, least: int, most: int
 ) -> None:
-    setting = classic_law(Reading(fraction, lag, rate), workers, least, most)
+    setting = classic_law(PeriodReading(fraction, lag, rate), workers, least, most)
     assert least <= setting.workers <= most
     assert setting.period >= 1
 
 
 def test_counters_weigh_the_newest_minutes_most() -> None:
-    counters = Counters()
+    counters = SecondCounters()
     for second in range(480):
         missing = second >= 240
-        counters.count(second, Verdict.NOT_FOUND if missing else Verdict.STORED)
+        counters.count(second, AnswerVerdict.NOT_FOUND if missing else AnswerVerdict.STORED)
     reading = counters.reading(479.0, 240.0)
     # Windows of four minutes that end 4, 3, 2, 1 and 0 minutes ago, weights 1 to 5.
     assert reading.fraction_404 == pytest.approx(
@@ -97,32 +99,32 @@ def test_counters_weigh_the_newest_minutes_most() -> None:
 
 
 def test_a_period_of_less_than_a_minute_is_read_over_a_minute() -> None:
-    counters = Counters()
+    counters = SecondCounters()
     for second in range(50):
-        counters.count(second, Verdict.STORED)
+        counters.count(second, AnswerVerdict.STORED)
     assert counters.reading(49.0, 5.0).pgcr_rate > 0.0
 
 
 def test_a_lag_of_three_hundred_seconds_does_not_look_like_six_hundred() -> None:
-    counters = Counters()
+    counters = SecondCounters()
     for second in range(120):
-        counters.count(second, Verdict.STORED)
+        counters.count(second, AnswerVerdict.STORED)
         counters.lag(second, 301.0)
     assert 300.0 < counters.reading(119.0, 120.0).p20_lag < 360.0
 
 
 def test_without_any_answer_the_lag_is_the_fallback() -> None:
-    reading = Counters().reading(1000.0, 300.0)
+    reading = SecondCounters().reading(1000.0, 300.0)
     assert (reading.fraction_404, reading.p20_lag, reading.pgcr_rate) == (0.0, NO_LAG, 0.0)
 
 
 def test_a_lag_below_zero_is_dropped() -> None:
-    counters = Counters()
+    counters = SecondCounters()
     counters.lag(1.0, -5.0)
     assert counters.reading(2.0, 60.0).p20_lag == NO_LAG
 
 
-def answer(ask: Ask, verdict: Verdict) -> Answer:
+def answer(ask: Ask, verdict: AnswerVerdict) -> Answer:
     return Answer(ask, verdict, 0.1)
 
 
@@ -131,22 +133,22 @@ def test_a_missing_id_is_tried_four_times_then_six_more_then_missed() -> None:
     purposes, now, entries = [], 0.0, []
     (ask, *others) = pilot.asks(now, 5)
     for other in others:
-        pilot.answered(now, answer(other, Verdict.FILTERED))
+        pilot.answered(now, answer(other, AnswerVerdict.FILTERED))
     while not entries:
         purposes.append(ask.purpose)
-        entries = list(pilot.answered(now, answer(ask, Verdict.NOT_FOUND)))
+        entries = list(pilot.answered(now, answer(ask, AnswerVerdict.NOT_FOUND)))
         while not entries:
             now += 0.5
             asked = pilot.asks(now, 50)
             for one in asked:
                 if one.id != ask.id:
-                    pilot.answered(now, answer(one, Verdict.FILTERED))
+                    pilot.answered(now, answer(one, AnswerVerdict.FILTERED))
             again = [one for one in asked if one.id == ask.id]
             if again:
                 (ask,) = again
                 break
     assert purposes == [Purpose.FIRST] + [Purpose.RETRY] * 3 + [Purpose.OFFLOAD] * 6
-    assert [(e.start, e.mark) for e in entries] == [(100, Mark.MISSED)]
+    assert [(e.start, e.mark) for e in entries] == [(100, LedgerMark.MISSED)]
     assert 3.3 * 60 < now < 12 * 60
 
 
@@ -155,7 +157,7 @@ def test_a_worker_that_waits_takes_no_other_id() -> None:
     asks = [ask for k in range(10) for ask in pilot.asks(k / 10, 50)]
     assert [ask.id for ask in asks] == [100, 101, 102, 103, 104]
     for ask in asks:
-        pilot.answered(1.0, answer(ask, Verdict.NOT_FOUND))
+        pilot.answered(1.0, answer(ask, AnswerVerdict.NOT_FOUND))
     assert list(pilot.asks(1.5, 50)) == []
 
 
@@ -169,10 +171,10 @@ def test_a_period_ends_only_when_every_worker_is_back() -> None:
         asks = pilot.asks(now, 250)
         asked += asks
         for ask in asks[: len(asks) if len(asked) < 10_000 else -1]:
-            pilot.answered(now, answer(ask, Verdict.FILTERED))
+            pilot.answered(now, answer(ask, AnswerVerdict.FILTERED))
     decisions.append(pilot.decide(now))
     assert (list(pilot.asks(now, 250)), decisions) == ([], [None])
-    pilot.answered(now, answer(asked[-1], Verdict.FILTERED))
+    pilot.answered(now, answer(asked[-1], AnswerVerdict.FILTERED))
     decision = pilot.decide(now)
     assert decision is not None
     assert decision.law == "classic"
@@ -182,17 +184,17 @@ def test_a_period_ends_only_when_every_worker_is_back() -> None:
 def test_what_a_metrics_server_says_counts_for_one_decision() -> None:
     pilot = ClassicPilot(Controls(workers=100, max_rps=1e6), 0)
     pilot.decide(0.0)
-    pilot.told(Reading(0.9, 10.0, 5.0))
+    pilot.told(PeriodReading(0.9, 10.0, 5.0))
     for _ in range(10_000 // 100):
         for ask in pilot.asks(1.0, 100):
-            pilot.answered(1.0, answer(ask, Verdict.FILTERED))
+            pilot.answered(1.0, answer(ask, AnswerVerdict.FILTERED))
         pilot.asks(1.0, 0)
     decision = None
     now = 1.0
     while decision is None:
         now += 0.1
         for ask in pilot.asks(now, 100):
-            pilot.answered(now, answer(ask, Verdict.FILTERED))
+            pilot.answered(now, answer(ask, AnswerVerdict.FILTERED))
         decision = pilot.decide(now)
     assert decision.workers == 25
     assert "gap" in decision.reason

@@ -20,7 +20,7 @@ from trawlnet.crawlers.ids.adaptive.survey import (
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.ledger.position import position_of
 from trawlnet.crawlers.ids.ledger.span_codec import span_of
-from trawlnet.crawlers.ids.model import Entry, Mark, Purpose
+from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark, Purpose
 from trawlnet.stores.spans import Span, overlay
 
 Exists = Callable[[int], bool | None]
@@ -38,7 +38,7 @@ def surveyed(ground: Ground, exists: Exists, most: int = 10**6) -> list[int]:
     return asked
 
 
-def laid(entries: list[Entry]) -> list[Span]:
+def laid(entries: list[LedgerEntry]) -> list[Span]:
     spans: list[Span] = []
     for entry in entries:
         spans = overlay(spans, span_of(entry))
@@ -70,7 +70,7 @@ def test_an_island_of_the_smallest_size_is_found_wherever_it_lies() -> None:
         surveyed(ground, island.__contains__)
         found = {i for one in ground.islands for i in range(one.start, one.end)}
         assert found >= set(island)
-        assert not any(e.mark is Mark.GAP and e.start < island.stop and island.start < e.end
+        assert not any(e.mark is LedgerMark.GAP and e.start < island.stop and island.start < e.end
                        for e in ground.entries)  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_asked_for_is_no_gap() -> None:
     surveyed(ground, lambda i: None if i == 1024 else False)
     (island,) = ground.islands
     assert island.unread == (1024,) and island.hits == ()
-    assert Mark.PENDING in {e.mark for e in ground.entries if e.start <= 1024 < e.end}
+    assert LedgerMark.PENDING in {e.mark for e in ground.entries if e.start <= 1024 < e.end}
     walk = Walk(10_000, 1, [])
     Crossings(walk)._land(island)
     assert 1024 in walk.old(200)

@@ -9,7 +9,7 @@ import pytest
 from trawlnet.crawlers.ids.ledger.notes import DecisionFile, head_file
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.ledger.span_codec import Miss
-from trawlnet.crawlers.ids.model import Answer, Decision, Entry, Mark, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Decision, LedgerEntry, LedgerMark
 
 
 def chances(**policy: float) -> SecondChances:
@@ -18,7 +18,7 @@ def chances(**policy: float) -> SecondChances:
 
 def test_a_missed_id_gets_some_rounds_each_later_than_the_last() -> None:
     second = chances(after=10.0, rounds=3)
-    second.noted(0.0, [Entry(7, 8, Mark.MISSED, "errors")])
+    second.noted(0.0, [LedgerEntry(7, 8, LedgerMark.MISSED, "errors")])
     asked = []
     now = 0.0
     while (due := second.wake_at(now)) < float("inf"):
@@ -26,22 +26,22 @@ def test_a_missed_id_gets_some_rounds_each_later_than_the_last() -> None:
         now = due
         (ask,) = second.asks(now, 5)
         asked.append((now, ask.id))
-        entries = second.answered(now, Answer(ask, Verdict.FAILED, 0.1))
+        entries = second.answered(now, Answer(ask, AnswerVerdict.FAILED, 0.1))
         second.noted(now, entries)
-        assert [entry.mark for entry in entries] == [Mark.MISSED]
+        assert [entry.mark for entry in entries] == [LedgerMark.MISSED]
     assert asked == [(10.0, 7), (30.0, 7), (70.0, 7)]
 
 
 @pytest.mark.parametrize(
     ("verdict", "mark"),
     [
-        (Verdict.STORED, Mark.DONE),
-        (Verdict.FILTERED, Mark.DONE),
-        (Verdict.NOT_FOUND, Mark.HOLE),
-        (Verdict.EMBARGOED, Mark.EMBARGOED),
+        (AnswerVerdict.STORED, LedgerMark.DONE),
+        (AnswerVerdict.FILTERED, LedgerMark.DONE),
+        (AnswerVerdict.NOT_FOUND, LedgerMark.HOLE),
+        (AnswerVerdict.EMBARGOED, LedgerMark.EMBARGOED),
     ],
 )
-def test_an_answer_ends_the_second_chances(verdict: Verdict, mark: Mark) -> None:
+def test_an_answer_ends_the_second_chances(verdict: AnswerVerdict, mark: LedgerMark) -> None:
     second = chances()
     second.remember(0.0, {7: Miss(at=0.0)})
     (ask,) = second.asks(900.0, 1)
@@ -53,8 +53,8 @@ def test_an_outage_uses_up_no_round_and_stops_them_all() -> None:
     second = chances(after=10.0, pause=60.0)
     second.remember(0.0, {7: Miss(), 8: Miss()})
     (ask,) = second.asks(10.0, 1)
-    second.heard(11.0, Verdict.DISABLED)
-    assert second.answered(11.0, Answer(ask, Verdict.DISABLED, 0.1)) == ()
+    second.heard(11.0, AnswerVerdict.DISABLED)
+    assert second.answered(11.0, Answer(ask, AnswerVerdict.DISABLED, 0.1)) == ()
     assert second.wake_at(11.0) == 71.0
     assert len(second) == 2
 

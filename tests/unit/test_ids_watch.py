@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.program import PATIENCE
 from tests.servers import free_port, require
 
-from trawlnet.crawlers.ids.alerts import Figures, Watchman
-from trawlnet.crawlers.ids.classic.law import NO_LAG, Reading
+from trawlnet.crawlers.ids.alerts import StatusFigures, Watchman
+from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading
 from trawlnet.crawlers.ids.classic.prometheus import PrometheusReader, points_of, queries, weighted
-from trawlnet.crawlers.ids.model import Answer, Ask, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerEntry, LedgerMark, Purpose
 from trawlnet.crawlers.ids.start import first_id, newest_found
 from trawlnet.crawlers.ids.storing.spool_limit import has_no_room
 from trawlnet.engine.gate import Gate
@@ -28,16 +28,16 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.observe.alerts.shapes import Level
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.observe.metrics.ids import LAG_BUCKETS, STATUSES, Asked, IdsMeter
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.observe.metrics.ids import LAG_BUCKETS, STATUSES, EndedRequest, IdsMeter
 from trawlnet.observe.recent import RecentCounts, RecentValues
 
 
 def saw(
     watchman: Watchman,
-    verdict: Verdict,
+    verdict: AnswerVerdict,
     purpose: Purpose = Purpose.FIRST,
-    *entries: Entry,
+    *entries: LedgerEntry,
     now: float = 0.0,
 ) -> list[str]:
     answer = Answer(Ask(7, purpose), verdict, 0.1)
@@ -46,39 +46,39 @@ def saw(
 
 def test_an_outage_is_told_once_and_so_is_its_end() -> None:
     watchman = Watchman(3600.0, 0.0)
-    assert saw(watchman, Verdict.DISABLED) == ["outage"]
-    assert saw(watchman, Verdict.DISABLED) == []
-    assert saw(watchman, Verdict.THROTTLED) == []
-    assert saw(watchman, Verdict.NOT_FOUND, now=30.0) == ["outage over"]
-    assert saw(watchman, Verdict.STORED) == []
+    assert saw(watchman, AnswerVerdict.DISABLED) == ["outage"]
+    assert saw(watchman, AnswerVerdict.DISABLED) == []
+    assert saw(watchman, AnswerVerdict.THROTTLED) == []
+    assert saw(watchman, AnswerVerdict.NOT_FOUND, now=30.0) == ["outage over"]
+    assert saw(watchman, AnswerVerdict.STORED) == []
 
 
-@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.THROTTLED])
-def test_nothing_but_errors_or_refusals_is_an_outage(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [AnswerVerdict.FAILED, AnswerVerdict.THROTTLED])
+def test_nothing_but_errors_or_refusals_is_an_outage(verdict: AnswerVerdict) -> None:
     """A page of the proxy says 503 for maintenance, and for too many requests."""
     watchman = Watchman(3600.0, 0.0)
     titles = [saw(watchman, verdict, now=float(second)) for second in range(30)]
     assert [second for second, told in enumerate(titles) if told] == [19]
-    assert saw(watchman, Verdict.FILTERED, now=40.0) == ["outage over"]
+    assert saw(watchman, AnswerVerdict.FILTERED, now=40.0) == ["outage over"]
 
 
-@pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.THROTTLED])
-def test_errors_and_refusals_among_answers_are_no_outage(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [AnswerVerdict.FAILED, AnswerVerdict.THROTTLED])
+def test_errors_and_refusals_among_answers_are_no_outage(verdict: AnswerVerdict) -> None:
     watchman = Watchman(3600.0, 0.0)
     for second in range(200):
-        answer = Verdict.STORED if second % 15 == 0 else verdict
+        answer = AnswerVerdict.STORED if second % 15 == 0 else verdict
         assert saw(watchman, answer, now=float(second)) == []
 
 
 def test_a_key_that_is_refused_is_no_outage() -> None:
     watchman = Watchman(3600.0, 0.0, "BUNGIE_API_KEY")
-    answer = Answer(Ask(7, Purpose.FIRST), Verdict.DISABLED, 0.1)
+    answer = Answer(Ask(7, Purpose.FIRST), AnswerVerdict.DISABLED, 0.1)
     (alert,) = watchman.saw(0.0, answer, (), key_refused=True)
     assert (alert.title, alert.level) == ("key refused", Level.ERROR)
     assert "BUNGIE_API_KEY" in alert.text
     assert watchman.saw(1.0, answer, (), key_refused=True) == []
     assert watchman.key_refused
-    assert saw(watchman, Verdict.STORED, now=2.0) == ["key refused: over"]
+    assert saw(watchman, AnswerVerdict.STORED, now=2.0) == ["key refused: over"]
     assert not watchman.key_refused
 
 
@@ -86,23 +86,26 @@ def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
     watchman = Watchman(3600.0, 0.0)
 
     def first(i: int) -> list[str]:
-        answer = Answer(Ask(i, Purpose.FIRST), Verdict.STORED, 0.1)
+        answer = Answer(Ask(i, Purpose.FIRST), AnswerVerdict.STORED, 0.1)
         return [alert.title for alert in watchman.saw(0.0, answer, ())]
 
     assert first(99) == []
-    assert saw(watchman, Verdict.NOT_FOUND, Purpose.PROBE) == [], "nothing is found yet"
-    assert saw(watchman, Verdict.STORED, Purpose.PROBE) == [], "it may be the end of a stall"
+    assert saw(watchman, AnswerVerdict.NOT_FOUND, Purpose.PROBE) == [], "nothing is found yet"
+    assert saw(watchman, AnswerVerdict.STORED, Purpose.PROBE) == [], "it may be the end of a stall"
     assert first(5000) == ["gap found"]
     assert first(5001) == []
     assert first(4999) == []
-    gap = Entry(100, 5000, Mark.UNSURVEYED)
-    assert saw(watchman, Verdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
-    assert saw(watchman, Verdict.STORED, Purpose.FIRST, Entry(1, 5, Mark.UNSURVEYED)) == []
-    finer = Entry(100, 5000, Mark.UNSURVEYED, "1 of 64 ids was asked for")
-    surveyed = Entry(100, 5000, Mark.GAP, "1 of 2 ids was asked for")
-    assert saw(watchman, Verdict.NOT_FOUND, Purpose.SURVEY, finer, surveyed) == []
-    island = Entry(100, 228, Mark.PENDING, "island")
-    assert saw(watchman, Verdict.STORED, Purpose.SURVEY, island) == ["island found"]
+    gap = LedgerEntry(100, 5000, LedgerMark.UNSURVEYED)
+    assert saw(watchman, AnswerVerdict.STORED, Purpose.PROBE, gap) == ["gap crossed"]
+    assert (
+        saw(watchman, AnswerVerdict.STORED, Purpose.FIRST, LedgerEntry(1, 5, LedgerMark.UNSURVEYED))
+        == []
+    )
+    finer = LedgerEntry(100, 5000, LedgerMark.UNSURVEYED, "1 of 64 ids was asked for")
+    surveyed = LedgerEntry(100, 5000, LedgerMark.GAP, "1 of 2 ids was asked for")
+    assert saw(watchman, AnswerVerdict.NOT_FOUND, Purpose.SURVEY, finer, surveyed) == []
+    island = LedgerEntry(100, 228, LedgerMark.PENDING, "island")
+    assert saw(watchman, AnswerVerdict.STORED, Purpose.SURVEY, island) == ["island found"]
 
 
 def told_by_age(ages: Sequence[float]) -> list[tuple[int, str]]:
@@ -128,8 +131,8 @@ def test_a_crawl_that_catches_up_is_not_told_that_its_newest_id_is_old() -> None
     assert behind == [(300, "newest id is old")]
 
 
-def figures(errors: float = 0.0, requests: int = 100) -> Figures:
-    return Figures(31.0, 0.02, errors, requests, 12, 15_000_000_000)
+def figures(errors: float = 0.0, requests: int = 100) -> StatusFigures:
+    return StatusFigures(31.0, 0.02, errors, requests, 12, 15_000_000_000)
 
 
 def test_runaway_errors_are_told_when_they_begin() -> None:
@@ -154,7 +157,7 @@ def test_the_status_is_told_now_and_then() -> None:
 
 
 def test_the_meter_counts_every_request_and_only_real_lags() -> None:
-    metrics = Metrics("ids", SystemClock())
+    metrics = CrawlMetrics("ids", SystemClock())
     meter = IdsMeter(metrics)
     for verdict, lag in (
         ("stored", 30.0),
@@ -162,8 +165,8 @@ def test_the_meter_counts_every_request_and_only_real_lags() -> None:
         ("disabled", None),
         ("stored", -5.0),
     ):
-        meter.answered(Asked(verdict, "Word", "first", 0, 0.12, lag), now=100.0)
-    meter.answered(Asked("not_found", "Word", "retry", 3, 0.1, None), now=100.0)
+        meter.answered(EndedRequest(verdict, "Word", "first", 0, 0.12, lag), now=100.0)
+    meter.answered(EndedRequest("not_found", "Word", "retry", 3, 0.1, None), now=100.0)
     from prometheus_client import generate_latest
 
     text = generate_latest(metrics.registry).decode()
@@ -179,7 +182,7 @@ def test_the_meter_counts_every_request_and_only_real_lags() -> None:
 
 
 def test_every_verdict_has_its_number() -> None:
-    assert set(STATUSES) == set(map(str, Verdict))
+    assert set(STATUSES) == set(map(str, AnswerVerdict))
     assert sorted(STATUSES.values()) == [1, 2, 3, 4, 5, 6, 9, 10]
 
 
@@ -253,9 +256,9 @@ def test_where_nothing_is_found_nothing_is_claimed() -> None:
 
 class Told:
     def __init__(self) -> None:
-        self.readings: list[Reading | None] = []
+        self.readings: list[PeriodReading | None] = []
 
-    def told(self, reading: Reading | None) -> None:
+    def told(self, reading: PeriodReading | None) -> None:
         self.readings.append(reading)
 
 
@@ -281,7 +284,7 @@ def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_p
         stderr=subprocess.DEVNULL,
     )
 
-    async def main() -> tuple[Reading | str, Reading | str]:
+    async def main() -> tuple[PeriodReading | str, PeriodReading | str]:
         clock = SystemClock()
         gate = Gate(clock, Manners(rate=1e6))
         agent = "trawlnet/test (+nobody@example.org)"
@@ -300,7 +303,7 @@ def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_p
     finally:
         server.kill()
         server.wait()
-    assert found == Reading(0.0, NO_LAG, 0.0)
+    assert found == PeriodReading(0.0, NO_LAG, 0.0)
     assert isinstance(gone, str) and gone
 
 
@@ -309,7 +312,7 @@ def test_without_an_answer_the_pilot_goes_by_its_own_counters_and_the_log_says_s
 ) -> None:
     told = Told()
     reader = PrometheusReader(None, "", SystemClock(), told)  # type: ignore[arg-type]
-    reading = Reading(0.1, 30.0, 40.0)
+    reading = PeriodReading(0.1, 30.0, 40.0)
     for one in ("refused", "refused", reading):
         reader._tell(one)
     assert told.readings == [None, None, reading]

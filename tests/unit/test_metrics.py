@@ -23,9 +23,9 @@ from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics import exporter
-from trawlnet.observe.metrics.crawl import DURATION_BUCKETS, Metrics, Scrape, StatusClass
+from trawlnet.observe.metrics.crawl import DURATION_BUCKETS, CrawlMetrics, Scrape, StatusClass
 from trawlnet.observe.metrics.exporter import MetricsAddressError, parse_address, serving_metrics
-from trawlnet.observe.metrics.families import Tally, histogram
+from trawlnet.observe.metrics.families import LocalHistogram, histogram
 from trawlnet.stores.memory import MemoryStore
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -80,7 +80,9 @@ def by_reason(found: Samples, name: str) -> Counter[str]:
     )
 
 
-def watching(figures: Metrics, control: Control | None = None, gate: Gate | None = None) -> Scrape:
+def watching(
+    figures: CrawlMetrics, control: Control | None = None, gate: Gate | None = None
+) -> Scrape:
     """The figures of a crawl that does not run."""
     clock = SystemClock()
     gate = gate or Gate(clock, Manners())
@@ -101,7 +103,7 @@ def plain(found: Samples, name: str) -> float:
 def test_a_scrape_agrees_with_the_store_in_the_middle_and_at_the_end() -> None:
     async def main() -> tuple[Samples, int, Samples, MemoryStore, Shelf]:
         clock, store, shelf = SystemClock(), MemoryStore(), Shelf()
-        figures = Metrics("toy", clock)
+        figures = CrawlMetrics("toy", clock)
         handler = Pausing(half=60)
         gate = Gate(clock, Manners(rate=float("inf"), concurrency=4, block_at=10_000))
         control = Control(workers=8)
@@ -147,7 +149,7 @@ def test_lanes_are_counted_by_condition_and_never_named() -> None:
         gate.park("b", float("inf"))
         gate.observe("c", Outcome(Reason.TIMEOUT))
         gate.observe(NASTY, Outcome(Reason.OK))
-        figures = Metrics("toy", clock)
+        figures = CrawlMetrics("toy", clock)
         text = await watching(figures, gate=gate).text()
         assert b"evil" not in text
         return samples(text.decode())
@@ -170,7 +172,7 @@ def test_any_status_falls_into_one_of_six_classes(status: int | None, label: str
 def test_http_figures_are_the_meter_s() -> None:
     async def main() -> Samples:
         clock = SystemClock()
-        figures = Metrics("toy", clock)
+        figures = CrawlMetrics("toy", clock)
         figures.http.request_ended(200, 10, 100)
         figures.http.request_ended(503, 5, 5)
         figures.http.request_ended(None, 0, 0)
@@ -191,7 +193,7 @@ def test_http_figures_are_the_meter_s() -> None:
 
 def test_a_tally_reads_like_the_library_s_histogram() -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    tally = Tally(names.TASK_DURATION, ["web"], DURATION_BUCKETS)
+    tally = LocalHistogram(names.TASK_DURATION, ["web"], DURATION_BUCKETS)
     ours.register(tally)
     library = histogram(names.TASK_DURATION, DURATION_BUCKETS, theirs).labels("web")
     for seconds in (0.0, 0.005, 0.0051, 1.0, 300.0, 1e6):
@@ -204,7 +206,7 @@ def test_a_tally_reads_like_the_library_s_histogram() -> None:
 def test_every_series_that_all_crawlers_share_is_exported() -> None:
     async def main() -> str:
         clock = SystemClock()
-        figures = Metrics("toy", clock)
+        figures = CrawlMetrics("toy", clock)
         scrape = watching(figures)
         return (await scrape.text()).decode()
 
@@ -220,7 +222,7 @@ def test_two_runs_in_one_process_do_not_mix() -> None:
     async def scrape_of(tries: int) -> Samples:
         clock, control = SystemClock(), Control(1)
         control.figures.tally[Reason.OK] = tries
-        return samples((await watching(Metrics("toy", clock), control).text()).decode())
+        return samples((await watching(CrawlMetrics("toy", clock), control).text()).decode())
 
     for tries in (3, 4):
         found = asyncio.run(scrape_of(tries))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.webpage.origin import Refusal, canonical_origin
+from trawlnet.webpage.origin import OriginRefusal, canonical_origin
 
 
 @pytest.mark.parametrize(
@@ -30,34 +30,34 @@ def test_every_way_of_writing_a_server_comes_to_one(written, origin):
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("", Refusal.EMPTY),
-        (" \n", Refusal.EMPTY),
-        ("https://", Refusal.NOT_A_URL),
-        ("not a url", Refusal.NOT_A_URL),
-        ("https://pds.bsky.social:99999", Refusal.NOT_A_URL),
-        ("x" * 3000, Refusal.TOO_LONG),
-        ("ftp://pds.bsky.social", Refusal.SCHEME),
-        ("at://pds.bsky.social", Refusal.SCHEME),
-        ("https://localhost:2583", Refusal.PRIVATE),
-        ("http://uwu", Refusal.PRIVATE),
-        ("https://pds.local", Refusal.PRIVATE),
-        ("https://metadata.google.internal", Refusal.PRIVATE),
-        ("https://pds.test", Refusal.PRIVATE),
-        ("http://127.0.0.1", Refusal.ADDRESS),
-        ("http://2130706433", Refusal.ADDRESS),
-        ("http://0x7f.1", Refusal.ADDRESS),
-        ("https://8.8.8.8", Refusal.ADDRESS),
-        ("https://[::1]:3000", Refusal.ADDRESS),
-        ("https://example.com", Refusal.EXAMPLE),
-        ("https://pds.example.org", Refusal.EXAMPLE),
-        ("https://pds.example", Refusal.EXAMPLE),
-        ("https://nobody.invalid", Refusal.EXAMPLE),
-        ("https://abc.ngrok-free.app", Refusal.TUNNEL),
-        ("https://abc.eu.ngrok.io", Refusal.TUNNEL),
-        ("https://pds.bsky.social:0", Refusal.HOST),
-        (f"https://{'a' * 64}.social", Refusal.HOST),
-        ("https://-pds.social", Refusal.HOST),
-        ("https://a..b.social", Refusal.HOST),
+        ("", OriginRefusal.EMPTY),
+        (" \n", OriginRefusal.EMPTY),
+        ("https://", OriginRefusal.NOT_A_URL),
+        ("not a url", OriginRefusal.NOT_A_URL),
+        ("https://pds.bsky.social:99999", OriginRefusal.NOT_A_URL),
+        ("x" * 3000, OriginRefusal.TOO_LONG),
+        ("ftp://pds.bsky.social", OriginRefusal.SCHEME),
+        ("at://pds.bsky.social", OriginRefusal.SCHEME),
+        ("https://localhost:2583", OriginRefusal.PRIVATE),
+        ("http://uwu", OriginRefusal.PRIVATE),
+        ("https://pds.local", OriginRefusal.PRIVATE),
+        ("https://metadata.google.internal", OriginRefusal.PRIVATE),
+        ("https://pds.test", OriginRefusal.PRIVATE),
+        ("http://127.0.0.1", OriginRefusal.ADDRESS),
+        ("http://2130706433", OriginRefusal.ADDRESS),
+        ("http://0x7f.1", OriginRefusal.ADDRESS),
+        ("https://8.8.8.8", OriginRefusal.ADDRESS),
+        ("https://[::1]:3000", OriginRefusal.ADDRESS),
+        ("https://example.com", OriginRefusal.EXAMPLE),
+        ("https://pds.example.org", OriginRefusal.EXAMPLE),
+        ("https://pds.example", OriginRefusal.EXAMPLE),
+        ("https://nobody.invalid", OriginRefusal.EXAMPLE),
+        ("https://abc.ngrok-free.app", OriginRefusal.TUNNEL),
+        ("https://abc.eu.ngrok.io", OriginRefusal.TUNNEL),
+        ("https://pds.bsky.social:0", OriginRefusal.HOST),
+        (f"https://{'a' * 64}.social", OriginRefusal.HOST),
+        ("https://-pds.social", OriginRefusal.HOST),
+        ("https://a..b.social", OriginRefusal.HOST),
     ],
 )
 def test_junk_is_refused_with_its_reason(written, why):

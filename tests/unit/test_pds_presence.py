@@ -14,9 +14,9 @@ import pytest
 from trawlnet.crawlers.pds.build import open_kit, open_parts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.scanning.presence import present, release_dead
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry.registry import Registry, Source, Terms, open_registry
+from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, open_registry
 
 NOW, LEASE = 1_800_000_000.0, 120.0
 A, B = "https://a.pds-world.net", "https://b.pds-world.net"
@@ -28,7 +28,7 @@ def on(folder: Path, body: Callable[[Registry], Awaitable[None]]) -> None:
         registry = await open_registry(folder / "registry.db", Terms())
         try:
             for url in (A, B):
-                await registry.register(url, Source.USER, now=NOW)
+                await registry.register(url, PdsSource.USER, now=NOW)
             await body(registry)
         finally:
             await registry.close()
@@ -91,9 +91,9 @@ def test_a_crawl_gives_back_what_a_dead_scan_had_claimed(tmp_path: Path) -> None
 
     async def run() -> None:
         clock = SimClock()
-        metrics = Metrics("pds", clock)
+        metrics = CrawlMetrics("pds", clock)
         async with open_kit(config, tmp_path, clock, metrics) as kit:
-            await kit.registry.register(A, Source.USER, now=clock.now())
+            await kit.registry.register(A, PdsSource.USER, now=clock.now())
             await kit.registry.claim_one(A, clock.now(), LEASE, DEAD)
             async with open_parts(config, tmp_path, clock, metrics):
                 assert await kit.registry.claims(clock.now()) == {}

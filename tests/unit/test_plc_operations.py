@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trawlnet.atproto.identity.plc import fold_log, parse_log_line
-from trawlnet.atproto.identity.plc_chain import Link, fold_links
+from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,
     by_did,
@@ -149,15 +149,15 @@ def test_batches_of_any_size_and_crashes_in_between_change_nothing(seed):
 
 
 def test_operations_of_one_instant_are_put_in_order_by_their_links():
-    links = [Link("c", "b", 5), Link("a", "", 5), Link("b", "a", 5)]
+    links = [ChainLink("c", "b", 5), ChainLink("a", "", 5), ChainLink("b", "a", 5)]
     assert fold_links(links).head == "c"
     assert fold_links(links).nullified == frozenset()
 
 
 def test_a_hole_in_a_chain_is_counted_and_a_circle_ends():
-    holed = fold_links([Link("a", "", 1), Link("c", "b", 3)])
+    holed = fold_links([ChainLink("a", "", 1), ChainLink("c", "b", 3)])
     assert (holed.head, holed.orphans) == ("c", 1)
-    circle = fold_links([Link("a", "b", 1), Link("b", "a", 1)])
+    circle = fold_links([ChainLink("a", "b", 1), ChainLink("b", "a", 1)])
     assert circle.head in ("a", "b")
     assert fold_links([]).head == ""
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trawlnet.crawlers.atproto.export import Place
-from trawlnet.crawlers.atproto.reader import Directory, ExportReader, Tally, Wait
+from trawlnet.crawlers.atproto.export import ExportCursor
+from trawlnet.crawlers.atproto.reader import Directory, ExportReader, MirrorCounts, Wait
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.engine.gate import Gate
@@ -29,9 +29,9 @@ def test_an_address_that_we_refuse_ourselves_is_told_at_once(tireless: bool) -> 
         gate = Gate(clock, Manners())
         async with Http(gate, clock, agent_for("a@b.example", allow_private=False)) as http:
             directory = Directory("http://127.0.0.1:2582", http, gate, clock)
-            reader = ExportReader(directory, Tally(), tireless=tireless)
+            reader = ExportReader(directory, MirrorCounts(), tireless=tireless)
             with pytest.raises(NotReady, match="is not asked") as refused:
-                await reader.page(Place())
+                await reader.page(ExportCursor())
         assert "--allow-private-hosts" in refused.value.hint
         assert clock.now() < 1.0
 
@@ -70,7 +70,7 @@ def test_a_directory_that_was_never_there_is_given_up_on_soon_and_each_wait_is_t
         async with Http(gate, clock, agent, guard=Guard(allow_private=True)) as http:
             directory = Directory(url, http, gate, clock, True, waits.append)
             with pytest.raises(Unanswered, match=f"does not tell .*{reason}") as failed:
-                await ExportReader(directory, Tally()).page(Place())
+                await ExportReader(directory, MirrorCounts()).page(ExportCursor())
         assert 5.0 < clock.waited < 20.0
         assert "stored" not in failed.value.hint
         assert len(waits) == 3

@@ -24,8 +24,8 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import LaneCondition, shown
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.observe.progress import LaneLook, Phase, Progress, Snapshot
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.observe.progress import LaneLook, Phase, ProgressMeter, Snapshot
 from trawlnet.observe.terminal.block import block
 from trawlnet.observe.terminal.render import duration, json_line, plain_line, size
 from trawlnet.observe.terminal.view import Style, showing
@@ -142,7 +142,7 @@ def test_a_hostile_lane_name_reaches_no_renderer_whole() -> None:
         clock = SystemClock()
         gate = Gate(clock, Manners(block_at=1))
         gate.observe(HOSTILE, Outcome(Reason.TIMEOUT))
-        return await Progress("toy", parts(gate, clock), Control(1)).snapshot()
+        return await ProgressMeter("toy", parts(gate, clock), Control(1)).snapshot()
 
     snap = asyncio.run(main())
     assert [look.condition for look in snap.held] == [LaneCondition.BLOCKED]
@@ -180,7 +180,7 @@ def test_speed_and_eta_come_from_the_last_minute() -> None:
         gate = Gate(clock, Manners(rate=10.0, concurrency=4))
         control = Control(workers=4)
         whole = parts(gate, clock, Paced(gate), [Task(f"k{n}", "a") for n in range(3000)])
-        progress = Progress("toy", whole, control)
+        progress = ProgressMeter("toy", whole, control)
         running = asyncio.create_task(crawl(whole, Limits(), control))
         snaps = []
         for _ in range(100):
@@ -247,7 +247,7 @@ def test_the_time_left_is_that_of_the_longest_lane() -> None:
 
 
 async def _after(seconds: int, whole: Parts, control: Control) -> Snapshot:
-    progress = Progress("toy", whole, control)
+    progress = ProgressMeter("toy", whole, control)
     running = asyncio.create_task(crawl(whole, Limits(), control))
     for _ in range(seconds):
         await whole.clock.sleep(1.0)
@@ -266,7 +266,7 @@ def test_there_is_no_eta_while_more_is_found_than_done() -> None:
         clock, control = SimClock(), Control(2)
         gate = Gate(clock, Manners(rate=math.inf))
         whole = parts(gate, clock, endless, [Task("k", "a")])
-        progress = Progress("toy", whole, control)
+        progress = ProgressMeter("toy", whole, control)
         running = asyncio.create_task(crawl(whole, Limits(), control))
         for _ in range(20):
             await clock.sleep(1.0)
@@ -292,9 +292,9 @@ def test_parked_blocked_and_slow_lanes_are_named_with_why() -> None:
         clock, control = SimClock(), Control(8)
         gate = Gate(clock, Manners(rate=math.inf, block_at=2))
         tasks = [Task(f"{lane}{n}", lane) for lane in ("hang", "busy", "dead") for n in range(3)]
-        figures = Metrics("toy", clock)
+        figures = CrawlMetrics("toy", clock)
         whole = parts(gate, clock, figures.timed(stuck), tasks)
-        progress = Progress("toy", whole, control)
+        progress = ProgressMeter("toy", whole, control)
         retry = RetryPolicy(attempts=9, base=0.1)
         running = asyncio.create_task(crawl(whole, Limits(retry=retry), control))
         await clock.sleep(30.0)
@@ -319,7 +319,7 @@ def test_parked_blocked_and_slow_lanes_are_named_with_why() -> None:
 def test_phases_follow_the_control() -> None:
     async def main() -> list[Phase]:
         clock, control = SystemClock(), Control(1)
-        progress = Progress("toy", parts(Gate(clock, Manners()), clock), control)
+        progress = ProgressMeter("toy", parts(Gate(clock, Manners()), clock), control)
         phases = [(await progress.snapshot()).phase]
         control.pause()
         phases.append((await progress.snapshot()).phase)
@@ -339,7 +339,7 @@ def test_a_view_shows_the_start_the_middle_and_the_end(style: Style) -> None:
         clock, control = SimClock(), Control(1)
         gate = Gate(clock, Manners(rate=1.0))
         whole = parts(gate, clock, Paced(gate), [Task(f"k{n}", "a") for n in range(61)])
-        async with showing(Progress("toy", whole, control), style, out):
+        async with showing(ProgressMeter("toy", whole, control), style, out):
             await crawl(whole, Limits(), control)
 
     run_sim(main())
@@ -363,7 +363,9 @@ def test_a_reader_that_goes_away_does_not_end_the_crawl() -> None:
     async def main() -> Ending:
         clock, control = SystemClock(), Control(1)
         whole = parts(Gate(clock, Manners()), clock, fine, [Task("k", "a")])
-        async with showing(Progress("toy", whole, control), Style.PLAIN, GonePipe(), every=0.001):
+        async with showing(
+            ProgressMeter("toy", whole, control), Style.PLAIN, GonePipe(), every=0.001
+        ):
             return await crawl(whole, Limits(), control)
 
     assert asyncio.run(main()) is Ending.DONE
@@ -373,7 +375,7 @@ def test_trouble_in_the_crawl_passes_through_the_view() -> None:
     async def main() -> None:
         clock = SystemClock()
         whole = parts(Gate(clock, Manners()), clock)
-        async with showing(Progress("toy", whole, Control(1)), Style.PLAIN, io.StringIO()):
+        async with showing(ProgressMeter("toy", whole, Control(1)), Style.PLAIN, io.StringIO()):
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
@@ -386,7 +388,7 @@ def test_many_lanes_are_looked_at_seldom() -> None:
         gate = CountingGate(clock, Manners())
         for n in range(20_000):
             gate.park(f"lane{n}", 1e9)
-        progress = Progress("toy", parts(gate, clock), Control(1))
+        progress = ProgressMeter("toy", parts(gate, clock), Control(1))
         for _ in range(40):  # Ten seconds of a live view.
             await progress.snapshot()
             await clock.sleep(0.25)

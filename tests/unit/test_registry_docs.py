@@ -11,15 +11,15 @@ from trawlnet.crawlers.atproto.serviceauth import AuthError
 from trawlnet.crawlers.pds.site.answers import _ERRORS
 from trawlnet.crawlers.pds.site.app import _ROUTES
 from trawlnet.crawlers.pds.site.page import packaged
-from trawlnet.crawlers.pds.site.register import Fault, State
+from trawlnet.crawlers.pds.site.register import Fault, RegisterState
 from trawlnet.observe.metrics.catalogue import REGISTRATIONS, REGISTRY_HOSTS, REGISTRY_REQUESTS
-from trawlnet.tables.registry.rules import Source, Status
+from trawlnet.tables.registry.rules import PdsSource, PdsStatus
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "registry-api.md"
 DESCRIPTION = json.loads(packaged("openapi.json"))
 
 
-@pytest.mark.parametrize("words", [AuthError, Fault, State, Status, Source])
+@pytest.mark.parametrize("words", [AuthError, Fault, RegisterState, PdsStatus, PdsSource])
 def test_every_word_is_documented(words: type[AuthError]) -> None:
     text = REFERENCE.read_text()
     assert [str(word) for word in words if f"`{word}`" not in text] == []
@@ -37,8 +37,8 @@ def test_every_route_error_and_metric_is_documented() -> None:
 
 def test_the_description_has_the_words_of_the_code() -> None:
     schemas = DESCRIPTION["components"]["schemas"]
-    assert schemas["Status"]["enum"] == list(Status)
-    assert schemas["Source"]["enum"] == list(Source)
-    assert schemas["Registered"]["properties"]["status"]["enum"] == list(State)
+    assert schemas["PdsStatus"]["enum"] == list(PdsStatus)
+    assert schemas["PdsSource"]["enum"] == list(PdsSource)
+    assert schemas["Registered"]["properties"]["status"]["enum"] == list(RegisterState)
     programs = {path for path, _, _ in _ROUTES if path.startswith(("/xrpc", "/api", "/metrics"))}
     assert programs <= set(DESCRIPTION["paths"])

@@ -11,15 +11,15 @@ from selectolax.lexbor import LexborHTMLParser
 
 from trawlnet.crawlers.pds.site.buckets import Buckets, neighbourhood
 from trawlnet.crawlers.pds.site.description import description
-from trawlnet.crawlers.pds.site.page import Figures, Notice, Search, overview, scans_by_hour
+from trawlnet.crawlers.pds.site.page import Notice, PageFigures, Search, overview, scans_by_hour
 from trawlnet.crawlers.pds.site.prompt import PromptBooks
 from trawlnet.crawlers.pds.site.register import domain_of
 from trawlnet.crawlers.pds.site.serving import desk_manners
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.reports import chart
 from trawlnet.tables.errors import TablesUnreachable
-from trawlnet.tables.registry.browse import Browsed, Wish
-from trawlnet.tables.registry.rules import PdsRow, Source, Status
+from trawlnet.tables.registry.browse import Browsed, BrowseQuery
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 from trawlnet.tables.registry.stats import HourlyScans, Stats
 
 NOW = 1_800_000_000.0
@@ -95,14 +95,14 @@ def test_hosts_count_for_whom_they_belong_to(url: str, domain: str) -> None:
 @given(st.text("<>&\"'a= ", min_size=1, max_size=20))
 def test_whatever_a_stranger_writes_stays_text(text: str) -> None:
     row = PdsRow(
-        pds_url=f"https://{text}", discovered_at=NOW, discovery_source=Source.USER,
-        status=Status.PENDING, last_scan_at=None, next_scan_at=None, has_chive_records=None,
+        pds_url=f"https://{text}", discovered_at=NOW, discovery_source=PdsSource.USER,
+        status=PdsStatus.PENDING, last_scan_at=None, next_scan_at=None, has_chive_records=None,
         chive_record_count=0, consecutive_failures=0, scan_priority=1, last_error=text,
         is_relay_connected=False, account_count=None, indexed_record_count=0, last_try_at=None,
         last_reason=None, updated_at=NOW, lease_owner=None, lease_until=None,
     )  # fmt: skip
-    search = Search(Wish(contains=text), Browsed([row], 1, 0, 0))
-    page = overview(Figures(NO_STATS, [], NOW), search, Notice(text, good=False, value=text))
+    search = Search(BrowseQuery(contains=text), Browsed([row], 1, 0, 0))
+    page = overview(PageFigures(NO_STATS, [], NOW), search, Notice(text, good=False, value=text))
     read = LexborHTMLParser(page)
     assert read.css_first("#q").attributes["value"] == text
     assert read.css_first("#pds_url").attributes["value"] == text
@@ -126,7 +126,7 @@ def test_a_picture_is_sound_whatever_the_figures(figures: list[tuple[int, int, i
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=9))
 def test_a_bar_is_never_longer_than_the_longest(counts: list[int]) -> None:
-    made = chart.bars("b", [(str(n), n) for n in counts], chart.Column("n"), first="f")
+    made = chart.bars("b", [(str(n), n) for n in counts], chart.ExtraColumn("n"), first="f")
     bars = LexborHTMLParser(made).css("td.bar rect")
     assert all(0.0 <= float(bar.attributes["width"] or -1) <= 200.0 for bar in bars)
 

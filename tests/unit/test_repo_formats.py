@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trawlnet.atproto import dagcbor
-from trawlnet.atproto.car import Block, read_frames, read_header, write_car
+from trawlnet.atproto.car import CarBlock, read_frames, read_header, write_car
 from trawlnet.atproto.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
 from trawlnet.atproto.commit import Commit, parse_commit
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
@@ -195,11 +195,11 @@ def test_a_car_of_another_kind_is_refused(header):
 
 
 def test_frames_say_where_blocks_are():
-    blocks = [Block(cid_of(data), data) for data in (b"one", b"", b"three" * 100)]
+    blocks = [CarBlock(cid_of(data), data) for data in (b"one", b"", b"three" * 100)]
     car = write_car([blocks[0].cid], blocks)
     header = read_header(car)
     frames = list(read_frames(car, header.end))
-    assert [Block(frame.cid, car[frame.start : frame.end]) for frame in frames] == blocks
+    assert [CarBlock(frame.cid, car[frame.start : frame.end]) for frame in frames] == blocks
     assert [frame.at for frame in frames] == [header.end, *(frame.end for frame in frames[:-1])]
 
 

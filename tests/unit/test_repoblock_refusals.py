@@ -10,7 +10,7 @@ from extractors import BACKENDS, FIXTURES, UNVERIFIED, Extract, needs_fixtures, 
 from made_repos import DID, REV, SOME_CID, NoKey, field, make_car
 from trawlnet.archive.format import repoblock_plain
 from trawlnet.archive.format.content import DropReason, ExtractOptions, RepoError, RepoErrorKind
-from trawlnet.atproto.car import Block, car_frame, car_header, write_car
+from trawlnet.atproto.car import CarBlock, car_frame, car_header, write_car
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.commit import Commit
 from trawlnet.atproto.dagcbor import encode, head
@@ -59,7 +59,7 @@ def test_a_changed_byte_in_any_block_is_a_hash_mismatch(extract: Extract) -> Non
 
 def test_an_unreferenced_block_is_ignored_but_its_hash_is_checked(extract: Extract) -> None:
     car = make_car({"a.b.c/1": LIKE})
-    extra = Block(cid_of(b"extra", 0x55), b"extra")
+    extra = CarBlock(cid_of(b"extra", 0x55), b"extra")
     assert extract(car + car_frame(*extra), ExtractOptions()).records == 1
     lying = car + car_frame(extra.cid, b"Extra")
     assert refusal(extract, lying, ExtractOptions()) is RepoErrorKind.HASH_MISMATCH
@@ -135,7 +135,7 @@ def test_of_two_blocks_of_one_name_the_first_counts(extract: Extract) -> None:
     """Where hashes are not asked for, both may claim to be it."""
     repo = build_repo_of_blocks(DID, {"a.b.c/x": LIKE}, NoKey(), REV)
     name = cid_of(LIKE)
-    first = [Block(name, field(head(0, 1))), Block(name, field(head(0, 2)))]
+    first = [CarBlock(name, field(head(0, 1))), CarBlock(name, field(head(0, 2)))]
     others = [block for block in repo.blocks if block.cid != name]
     car = write_car([repo.head], [*first, *others])
     assert records_of(extract(car, UNVERIFIED)) == {"a.b.c/x": b'{"v":1}'}
@@ -165,17 +165,17 @@ def test_another_repo_version_is_named_as_such(extract: Extract, version: int) -
 
 def commit_car(commit: bytes) -> bytes:
     root = cid_of(commit)
-    return write_car([root], [Block(root, commit)])
+    return write_car([root], [CarBlock(root, commit)])
 
 
 def entry(key: bytes, value: Cid, prefix: int = 0, tree: Cid | None = None) -> dict[str, object]:
     return {"k": key, "p": prefix, "t": tree, "v": value}
 
 
-def tree_car(nodes: list[bytes], *others: Block) -> bytes:
+def tree_car(nodes: list[bytes], *others: CarBlock) -> bytes:
     """A CAR around tree nodes given as bytes, the first of them the root."""
     commit = Commit(DID, cid_of(nodes[0]), REV, sig=bytes(64)).encode()
-    blocks = [Block(cid_of(data), data) for data in [commit, *nodes, LIKE]]
+    blocks = [CarBlock(cid_of(data), data) for data in [commit, *nodes, LIKE]]
     return write_car([blocks[0].cid], [*blocks, *others])
 
 
@@ -278,7 +278,7 @@ def test_a_sound_tree_of_hand_made_nodes_is_read(extract: Extract) -> None:
 def test_a_missing_record_or_node_costs_the_repo(extract: Extract, missing: Cid) -> None:
     root = encode({"e": [entry(LAYER_1, VALUE)], "l": cid_of(LEAF)})
     commit = Commit(DID, cid_of(root), REV, sig=bytes(64)).encode()
-    blocks = [Block(cid_of(data), data) for data in (commit, root, LEAF, LIKE)]
+    blocks = [CarBlock(cid_of(data), data) for data in (commit, root, LEAF, LIKE)]
     car = write_car([blocks[0].cid], [block for block in blocks if block.cid != missing])
     assert refusal(extract, car) is RepoErrorKind.MISSING_BLOCK
 
@@ -295,8 +295,8 @@ def test_a_tree_that_contains_itself_ends(extract: Extract) -> None:
         encode({"e": [entry(LAYER_1, VALUE, tree=other)], "l": None}),
     ):
         commit = Commit(DID, itself, REV, sig=bytes(64)).encode()
-        blocks = [Block(cid_of(commit), commit), Block(itself, loop), Block(other, step)]
-        car = write_car([cid_of(commit)], [*blocks, Block(VALUE, LIKE)])
+        blocks = [CarBlock(cid_of(commit), commit), CarBlock(itself, loop), CarBlock(other, step)]
+        car = write_car([cid_of(commit)], [*blocks, CarBlock(VALUE, LIKE)])
         assert refusal(extract, car) is RepoErrorKind.BAD_TREE
 
 

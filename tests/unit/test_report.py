@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from trawlnet.observe.reports.chart import Column, bars, columns, lines, table
+from trawlnet.observe.reports.chart import ExtraColumn, bars, columns, lines, table
 from trawlnet.observe.reports.html import breakable, macros
 from trawlnet.observe.reports.html import render as render_template
 from trawlnet.observe.reports.numbers import number, short
@@ -28,8 +28,8 @@ def test_whatever_a_stranger_calls_himself_is_text():
             EVIL,
             [Tile(EVIL, EVIL)],
             [
-                bars(EVIL, [(EVIL, 3)], Column(EVIL, EVIL), first=EVIL, note=EVIL),
-                columns(EVIL, [(EVIL, 3)], Column(EVIL), first=EVIL),
+                bars(EVIL, [(EVIL, 3)], ExtraColumn(EVIL, EVIL), first=EVIL, note=EVIL),
+                columns(EVIL, [(EVIL, 3)], ExtraColumn(EVIL), first=EVIL),
                 lines(EVIL, [EVIL, "b"], {EVIL: [1, 2], "c": [None, 3]}, EVIL),
                 table(EVIL, [EVIL, "b"], [(EVIL, EVIL)], note=EVIL),
             ],
@@ -40,21 +40,21 @@ def test_whatever_a_stranger_calls_himself_is_text():
 
 
 def test_a_page_loads_nothing_from_anywhere():
-    page = render(Report("t", "l", [], [bars("b", [("x", 1)], Column("n"), first="f")]))
+    page = render(Report("t", "l", [], [bars("b", [("x", 1)], ExtraColumn("n"), first="f")]))
     assert not re.search(r"(?:src|href)=|url\(|@import", page)
     assert "default-src 'none'" in page and page.startswith("<!doctype html>")
 
 
 def test_every_figure_of_a_picture_is_in_its_table():
-    made = columns("c", [("jan", 12345), ("feb", 0.125)], Column("size", "MB"), first="month")
+    made = columns("c", [("jan", 12345), ("feb", 0.125)], ExtraColumn("size", "MB"), first="month")
     table = made[made.index("<table") :]
     assert "12,345" in table and "0.125" in table and "jan" in table and "size, MB" in table
 
 
 def test_nothing_is_said_to_be_nothing():
     for made in (
-        bars("b", [], Column("n"), first="f"),
-        columns("c", [], Column("n"), first="f"),
+        bars("b", [], ExtraColumn("n"), first="f"),
+        columns("c", [], ExtraColumn("n"), first="f"),
         lines("l", [], {}, "s"),
         lines("l", ["a"], {"x": [None]}, "s"),
         table("t", ["a", "b"], []),
@@ -64,7 +64,7 @@ def test_nothing_is_said_to_be_nothing():
 
 @given(st.lists(st.floats(0, 1e15), min_size=1, max_size=40))
 def test_no_bar_leaves_the_picture(values: list[float]):
-    made = columns("c", [(str(n), v) for n, v in enumerate(values)], Column("n"), first="f")
+    made = columns("c", [(str(n), v) for n, v in enumerate(values)], ExtraColumn("n"), first="f")
     for y, height in re.findall(r'y="([-\d.]+)" height="([-\d.]+)"', made):
         assert float(y) >= 0 and float(height) >= 0 and float(y) + float(height) <= 260
 

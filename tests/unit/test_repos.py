@@ -14,20 +14,27 @@ from pydantic import ValidationError
 
 from trawlnet.crawlers.atproto.answers import error_outcome, speaks_for_account
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.repos.accounts.visit_planner import Claim
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
 from trawlnet.crawlers.repos.build import open_parts, reading_threads
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
 from trawlnet.crawlers.repos.sources import share_before
-from trawlnet.crawlers.repos.work import Listed, Listing, RepoVisit, Resolution, did_of, read_task
+from trawlnet.crawlers.repos.work import (
+    Listing,
+    ListingKind,
+    RepoVisit,
+    Resolution,
+    did_of,
+    read_task,
+)
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.client.answer import Response
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 PDS = "https://pds.example"
-REPOS = Listing(Listed.REPOS, PDS)
-HOSTS = Listing(Listed.HOSTS, "https://relay.example")
+REPOS = Listing(ListingKind.REPOS, PDS)
+HOSTS = Listing(ListingKind.HOSTS, "https://relay.example")
 DID = "did:plc:" + "a" * 24
 
 
@@ -114,7 +121,10 @@ def test_a_page_of_repos_and_the_page_after_it_are_one_outcome() -> None:
     rows = [{"did": DID, "rev": "3k"}, {"did": "did:web:x", "active": False, "rev": 5}]
     listed = read_page(REPOS, page(rows, "c1"), HostRules())
     assert listed is not None
-    assert listed.claims == [Claim(DID, PDS, "3k"), Claim("did:web:x", PDS, active=False)]
+    assert listed.claims == [
+        ListedAccount(DID, PDS, "3k"),
+        ListedAccount("did:web:x", PDS, active=False),
+    ]
     outcome = listed.outcome([RepoVisit(DID, PDS).task()])
     first, after = outcome.found
     assert outcome.reason is Reason.OK
@@ -129,7 +139,7 @@ def test_a_page_of_repos_and_the_page_after_it_are_one_outcome() -> None:
     "work",
     [
         REPOS,
-        Listing(Listed.HOSTS, PDS, "c", 3, 1, (5, 6)),
+        Listing(ListingKind.HOSTS, PDS, "c", 3, 1, (5, 6)),
         Resolution(DID, "https://plc.example"),
         RepoVisit(DID, PDS, "did:key:z", "3k"),
     ],
@@ -202,7 +212,7 @@ def test_empty_pages_are_followed_for_a_while_only() -> None:
 
 
 def test_a_listing_without_end_has_a_last_page() -> None:
-    listing = Listing(Listed.REPOS, PDS, "c", number=50_000)
+    listing = Listing(ListingKind.REPOS, PDS, "c", number=50_000)
     assert read(listing, page([{"did": DID}], "d")).reason is Reason.LOOP
 
 
@@ -223,7 +233,7 @@ def test_hosts_are_asked_over_https_unless_the_world_is_private(
 ) -> None:
     body = page([{"hostname": name}], what="hosts")
     (task,) = read(HOSTS, body, HostRules(allow_private=private)).found
-    assert read_task(task) == Listing(Listed.REPOS, url)
+    assert read_task(task) == Listing(ListingKind.REPOS, url)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +249,7 @@ def test_hosts_that_are_none_banned_or_unwanted_are_left_out(row: Any) -> None:
 
 
 def test_cursors_and_dids_are_escaped_in_urls() -> None:
-    listing = Listing(Listed.REPOS, PDS, cursor="1::did:web:a%3A1&x=y")
+    listing = Listing(ListingKind.REPOS, PDS, cursor="1::did:web:a%3A1&x=y")
     assert listing_url(listing) == (
         f"{PDS}/xrpc/com.atproto.sync.listRepos?limit=1000"
         "&cursor=1%3A%3Adid%3Aweb%3Aa%253A1%26x%3Dy"
@@ -295,7 +305,7 @@ def test_a_crawl_that_cannot_start_says_what_to_type(
 ) -> None:
     async def start() -> None:
         clock = SystemClock()
-        async with open_parts(ReposConfig(**given), tmp_path, clock, Metrics("repos", clock)):
+        async with open_parts(ReposConfig(**given), tmp_path, clock, CrawlMetrics("repos", clock)):
             pass
 
     with pytest.raises(NotReady) as trouble:

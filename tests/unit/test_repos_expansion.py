@@ -15,9 +15,9 @@ from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.visiting import packing, visit
 from trawlnet.crawlers.repos.visiting.memory import MemoryBudget
 from trawlnet.crawlers.repos.visiting.packing import (
-    Reading,
+    CarReading,
+    PackRefused,
     Recipe,
-    Refused,
     RepoBlock,
     Whose,
     most_room,
@@ -50,9 +50,9 @@ def repeated(size: int, times: int) -> bytes:
     return make_car({f"app.bsky.feed.post/3lscuqc5{number:05d}": record for number in range(times)})
 
 
-def read(car: bytes, how: Recipe, room: int) -> RepoBlock | Refused:
-    found = read_car(Reading(car, WHOSE, how, room))
-    assert isinstance(found, RepoBlock | Refused)
+def read(car: bytes, how: Recipe, room: int) -> RepoBlock | PackRefused:
+    found = read_car(CarReading(car, WHOSE, how, room))
+    assert isinstance(found, RepoBlock | PackRefused)
     return found
 
 
@@ -60,7 +60,7 @@ def test_one_record_under_many_keys_is_refused_and_the_detail_says_which_limit()
     car, how = repeated(50_000, 1000), unsigned()
     assert len(car) < 200_000  # 50 MB of JSON.
     found = read(car, how, most_room(car, how))
-    assert isinstance(found, Refused) and not found.cramped
+    assert isinstance(found, PackRefused) and not found.cramped
     assert found.reason is Reason.TOO_LARGE
     assert found.detail == (
         f"{len(car)} bytes become more than {4 * MB} of JSON and index (max_expansion is 16)"
@@ -73,7 +73,7 @@ def test_one_record_under_many_keys_is_refused_and_the_detail_says_which_limit()
 def test_what_the_largest_repository_may_take_is_a_limit_of_its_own() -> None:
     car, how = repeated(50_000, 1500), unsigned(max_expansion=10_000, max_repo_size="1MB")
     found = read(car, how, most_room(car, how))
-    assert isinstance(found, Refused) and not found.cramped
+    assert isinstance(found, PackRefused) and not found.cramped
     assert found.detail.endswith("of JSON and index (three times max_repo_size)")
 
 
@@ -101,7 +101,7 @@ def test_little_is_read_on_the_event_loop_and_nothing_that_takes_long(
     room = room_at_once(car, unsigned())
     assert room is not None
     found = read(car, unsigned(), room)
-    assert isinstance(found, Refused) and found.cramped
+    assert isinstance(found, PackRefused) and found.cramped
     monkeypatch.setattr(packing, "backend", lambda: "plain")
     assert room_at_once(car, unsigned()) is None
 
@@ -121,7 +121,7 @@ def test_a_visit_reads_on_the_loop_what_is_over_in_an_instant(
     seen: list[tuple[bool, int]] = []
     mine = threading.get_ident()
 
-    def watched(reading: Reading) -> object:
+    def watched(reading: CarReading) -> object:
         seen.append((threading.get_ident() == mine, reading.room))
         return read_car(reading)
 

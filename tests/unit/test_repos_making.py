@@ -13,9 +13,9 @@ from trawlnet.atproto.identity.keys import Curve, PrivateKey
 from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
 from trawlnet.crawlers.repos.visiting.packing import (
+    CarReading,
     Doubt,
-    Reading,
-    Refused,
+    PackRefused,
     RepoBlock,
     Whose,
     is_signed,
@@ -33,9 +33,9 @@ REPO = build_repo_of_blocks(DID, RECORDS, KEY, REV)
 
 def read(
     car: bytes, whose: Whose = OWNER, verify: Verify = Verify.FULL
-) -> RepoBlock | Doubt | Refused:
+) -> RepoBlock | Doubt | PackRefused:
     how = recipe(ReposConfig(verify=verify))
-    return read_car(Reading(car, whose, how, usual_room(car, how)))
+    return read_car(CarReading(car, whose, how, usual_room(car, how)))
 
 
 def test_a_repository_that_its_owner_signed_becomes_a_block() -> None:
@@ -56,7 +56,7 @@ def test_a_signature_that_is_not_the_key_s_is_doubted_and_kept_for_a_second_look
 @pytest.mark.parametrize("verify", list(Verify))
 def test_another_account_s_repository_is_refused_however_little_is_verified(verify: Verify) -> None:
     refused = read(REPO.car(), replace(OWNER, did="did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"), verify)
-    assert isinstance(refused, Refused) and refused.reason is Reason.PARSE_ERROR
+    assert isinstance(refused, PackRefused) and refused.reason is Reason.PARSE_ERROR
     assert refused.detail == f"a repository of {DID}"
 
 
@@ -75,5 +75,5 @@ def test_what_a_second_look_may_mend_is_truncated_and_the_rest_is_not() -> None:
         (b"", Reason.TRUNCATED, "truncated"),
     ):
         refused = read(body)
-        assert isinstance(refused, Refused) and not refused.cramped
+        assert isinstance(refused, PackRefused) and not refused.cramped
         assert (refused.reason, refused.detail.split(" ")[0]) == (reason, word)

@@ -12,7 +12,7 @@ from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.config import ReposConfig, manners
 from trawlnet.engine.gate import Gate
 from trawlnet.net.clock import SystemClock
-from trawlnet.stores.lmdb.notes import Notes, open_notes
+from trawlnet.stores.lmdb.notes import LmdbNotes, open_notes
 
 CONFIG = ReposConfig(default_pds_rps=5)
 
@@ -28,7 +28,7 @@ def accounts(count: int, first: int = 0) -> list[str]:
     return [f"did:plc:{number}" for number in range(first, first + count)]
 
 
-async def opened(notes: Notes) -> tuple[PdsRates, NotedResidents, Gate]:
+async def opened(notes: LmdbNotes) -> tuple[PdsRates, NotedResidents, Gate]:
     gate, residents = Gate(SystemClock(), manners(CONFIG)), NotedResidents(notes)
     return await PdsRates.open(residents, gate, CONFIG), residents, gate
 

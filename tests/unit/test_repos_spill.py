@@ -22,12 +22,12 @@ from trawlnet.archive.format.repoblock import Buffer, extract
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
-from trawlnet.crawlers.repos.visiting.fetching import Room, fetch_repo
+from trawlnet.crawlers.repos.visiting.fetching import BodyRoom, fetch_repo
 from trawlnet.crawlers.repos.visiting.memory import FIRST_BYTES, MemoryBudget
 from trawlnet.crawlers.repos.visiting.packing import (
-    Reading,
+    CarReading,
+    PackRefused,
     Recipe,
-    Refused,
     RepoBlock,
     Whose,
     most_room,
@@ -37,11 +37,11 @@ from trawlnet.crawlers.repos.visiting.packing import (
 )
 from trawlnet.crawlers.repos.visiting.spill import Spills
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 NO_ROOM = 1
-LIMITS = Limits(total=30.0, wire=20 << 20, inflated=20 << 20)
+LIMITS = RequestLimits(total=30.0, wire=20 << 20, inflated=20 << 20)
 WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
 TEXTS = {
     f"app.bsky.feed.post/3lscuqc52o{number:03d}": encode({"text": str(number) * 150_000})
@@ -55,7 +55,7 @@ def unsigned(**more: object) -> Recipe:
 
 
 def fetched(
-    script: Script, folder: Path, limit: int, limits: Limits = LIMITS
+    script: Script, folder: Path, limit: int, limits: RequestLimits = LIMITS
 ) -> tuple[Buffer | Outcome, list[int]]:
     """What came of the body, and the sizes of what was spilled. Nothing stays behind."""
     told: list[int] = []
@@ -64,7 +64,7 @@ def fetched(
     async def act(one: Visit) -> Buffer | Outcome:
         spills, ticket = Spills(folder / "tmp", told.append), budget.ticket()
         try:
-            room, pds = Room(ticket, spills, Bodies(0)), one.server.url("").rstrip("/")
+            room, pds = BodyRoom(ticket, spills, Bodies(0)), one.server.url("").rstrip("/")
             return await fetch_repo(one.http, pds, DID, "lane", limits, room)
         finally:
             ticket.close()
@@ -112,7 +112,7 @@ def test_a_spilled_body_gives_the_same_block(script: Script, tmp_path: Path) -> 
     assert kept == spilled == CAR
     how = unsigned()
     one, other = (
-        read_car(Reading(car, WHOSE, how, usual_room(car, how))) for car in (kept, spilled)
+        read_car(CarReading(car, WHOSE, how, usual_room(car, how))) for car in (kept, spilled)
     )
     assert isinstance(one, RepoBlock) and one == other
     assert one.records == len(TEXTS)
@@ -130,13 +130,13 @@ def test_the_plain_twin_reads_a_map_too(tmp_path: Path) -> None:
     [
         (cut, LIMITS, Reason.TRUNCATED),
         (zipped_and_cut, LIMITS, Reason.TRUNCATED),
-        (stalled, Limits(total=0.5), Reason.TIMEOUT),
-        (endless, Limits(total=30.0, wire=len(CAR) + 1), Reason.TOO_LARGE),
-        (zipped, Limits(total=30.0, inflated=len(CAR) - 1), Reason.TOO_LARGE),
+        (stalled, RequestLimits(total=0.5), Reason.TIMEOUT),
+        (endless, RequestLimits(total=30.0, wire=len(CAR) + 1), Reason.TOO_LARGE),
+        (zipped, RequestLimits(total=30.0, inflated=len(CAR) - 1), Reason.TOO_LARGE),
     ],
 )
 def test_trouble_keeps_its_reason(
-    script: Script, limits: Limits, reason: Reason, tmp_path: Path
+    script: Script, limits: RequestLimits, reason: Reason, tmp_path: Path
 ) -> None:
     outcomes = [fetched(script, tmp_path, limit, limits)[0] for limit in (1 << 30, NO_ROOM)]
     assert all(isinstance(one, Outcome) for one in outcomes)
@@ -181,7 +181,7 @@ def test_what_was_spilled_is_no_longer_in_memory(tmp_path: Path) -> None:
     async def main() -> int:
         spills, http = Spills(tmp_path / "tmp", lambda size: None), SimGetter()
         # It has come to half of its size when it is told to leave.
-        room = Room(MemoryBudget(PIECE * PIECES).ticket(), spills, Bodies(0))
+        room = BodyRoom(MemoryBudget(PIECE * PIECES).ticket(), spills, Bodies(0))
         tracemalloc.start()
         try:
             found = await fetch_repo(http, "", DID, "lane", LIMITS, room)  # type: ignore[arg-type]
@@ -228,7 +228,7 @@ def test_another_error_of_the_disk_is_no_lack_of_space(tmp_path: Path) -> None:
     async def act(one: Visit) -> Buffer | Outcome:
         spills = Spills(tmp_path / "tmp", told.append)
         room, pds = (
-            Room(MemoryBudget(NO_ROOM).ticket(), spills, Bodies(0)),
+            BodyRoom(MemoryBudget(NO_ROOM).ticket(), spills, Bodies(0)),
             one.server.url("").rstrip("/"),
         )
         found = await fetch_repo(one.http, pds, DID, "lane", LIMITS, room)
@@ -306,11 +306,11 @@ def test_what_was_made_to_take_much_memory_is_read_only_when_it_is_given_that() 
     many = {f"app.bsky.feed.post/3lscuqc5{number:05d}": text for number in range(200)}
     car, how = make_car(many), unsigned(max_expansion=200)
     room = usual_room(car, how)
-    cramped = read_car(Reading(car, WHOSE, how, room))
-    assert isinstance(cramped, Refused) and cramped.cramped
-    made = read_car(Reading(car, WHOSE, how, most_room(car, how)))
+    cramped = read_car(CarReading(car, WHOSE, how, room))
+    assert isinstance(cramped, PackRefused) and cramped.cramped
+    made = read_car(CarReading(car, WHOSE, how, most_room(car, how)))
     assert isinstance(made, RepoBlock) and made.records == len(many)
     small = replace(how, options=replace(how.options, memory_limit=room))
-    final = read_car(Reading(car, WHOSE, small, room))
-    assert isinstance(final, Refused) and not final.cramped
+    final = read_car(CarReading(car, WHOSE, small, room))
+    assert isinstance(final, PackRefused) and not final.cramped
     assert final.reason is Reason.TOO_LARGE

@@ -16,13 +16,20 @@ from trawlnet.crawlers.atproto.identity import resolve
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.reachable import check_reachable
 from trawlnet.crawlers.repos.accounts import visit_planner
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.recheck import Rescue, reopen, stranded
-from trawlnet.crawlers.repos.accounts.visit_planner import Census, Claim
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount, VisitPlanner
 from trawlnet.crawlers.repos.catalogue import Archived, count_archived
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.listing import HostRules
-from trawlnet.crawlers.repos.work import LeftOut, Listed, Listing, RepoVisit, did_of, read_task
+from trawlnet.crawlers.repos.work import (
+    LeftOutAccount,
+    Listing,
+    ListingKind,
+    RepoVisit,
+    did_of,
+    read_task,
+)
 from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
@@ -54,14 +61,14 @@ class SomeMirror:
     def __init__(self, homes: Mapping[str, str]) -> None:
         self.homes = homes
 
-    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+    async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
         found = {did: self.homes[did] for did in dids if did in self.homes}
-        return {did: Identity(did, home, "k") for did, home in found.items()}
+        return {did: RepoIdentity(did, home, "k") for did, home in found.items()}
 
 
-def census(mirror: SomeMirror, *skip: str) -> Census:
+def census(mirror: SomeMirror, *skip: str) -> VisitPlanner:
     archive = cast(Archived, Nothing())
-    return Census(archive, cast(Any, None), mirror, frozenset(skip), False, SimClock())
+    return VisitPlanner(archive, cast(Any, None), mirror, frozenset(skip), False, SimClock())
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,7 @@ def census(mirror: SomeMirror, *skip: str) -> Census:
 )
 def test_a_listing_that_was_not_read_is_asked_for_by_the_next_sweep(reason: Reason) -> None:
     async def run() -> None:
-        listing = Listing(Listed.REPOS, ALIVE).task()
+        listing = Listing(ListingKind.REPOS, ALIVE).task()
         visit = RepoVisit(DIDS[0], ALIVE).task()
         store = await store_of(listing, visit, reason=reason)
         assert await reopen(store, before=NOW) == 1
@@ -122,12 +129,12 @@ def test_dids_that_are_not_visited_are_on_record_with_the_reason() -> None:
     async def run() -> None:
         mirror = SomeMirror({DIDS[0]: ALIVE, DIDS[1]: "", DIDS[2]: DEAD})
         known = census(mirror, "dead.example")
-        tasks = await known.of_claims([Claim(did, ALIVE) for did in DIDS[:3]])
+        tasks = await known.of_claims([ListedAccount(did, ALIVE) for did in DIDS[:3]])
         assert [did_of(task.key) for task in tasks] == DIDS[:3]
         visit, no_pds, skipped = map(read_task, tasks)
         assert isinstance(visit, RepoVisit)
-        assert no_pds == LeftOut(DIDS[1], Reason.NOT_FOUND, "its document names no PDS")
-        assert skipped == LeftOut(DIDS[2], Reason.REFUSED, f"its PDS is left alone: {DEAD}")
+        assert no_pds == LeftOutAccount(DIDS[1], Reason.NOT_FOUND, "its document names no PDS")
+        assert skipped == LeftOutAccount(DIDS[2], Reason.REFUSED, f"its PDS is left alone: {DEAD}")
         handler = handler_of(known)
         assert [(await handler(task)).reason for task in tasks[1:]] == [
             Reason.NOT_FOUND,
@@ -143,7 +150,7 @@ def test_dids_that_are_not_visited_are_on_record_with_the_reason() -> None:
 def test_an_account_is_visited_where_it_lives_whoever_lists_it() -> None:
     async def run() -> None:
         known = census(SomeMirror({DIDS[0]: ALIVE}))
-        (task,) = await known.of_claims([Claim(DIDS[0], DEAD, rev="3k")])
+        (task,) = await known.of_claims([ListedAccount(DIDS[0], DEAD, rev="3k")])
         assert task.lane == "alive.example"
 
     asyncio.run(run())
@@ -154,7 +161,7 @@ def test_only_so_many_are_put_on_record(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def run() -> None:
         known = census(SomeMirror(dict.fromkeys(DIDS, "")))
-        tasks = await known.of_identities([Identity(did, "", "") for did in DIDS])
+        tasks = await known.of_identities([RepoIdentity(did, "", "") for did in DIDS])
         assert len(tasks) == 2
         assert known.left_out["no_pds"] == 4, "all of them are counted"
 
@@ -169,7 +176,7 @@ class Answering:
         return self.answer
 
 
-def handler_of(known: Census, http: Any = None) -> ReposHandler:
+def handler_of(known: VisitPlanner, http: Any = None) -> ReposHandler:
     nobody = cast(Any, None)
     return ReposHandler(http, HostRules(), known, nobody, nobody, nobody, SimClock())
 
@@ -178,7 +185,7 @@ def test_a_server_at_an_address_that_we_may_not_ask_leaves_the_crawl_incomplete(
     """Its name resolves to a private network: nobody has said that there are no accounts."""
     trouble = Trouble(Reason.REFUSED, "10.0.0.1 port 443: private", url=ALIVE)
     handler = handler_of(census(SomeMirror({})), Answering(trouble))
-    outcome = asyncio.run(handler(Listing(Listed.REPOS, ALIVE).task()))
+    outcome = asyncio.run(handler(Listing(ListingKind.REPOS, ALIVE).task()))
     assert not outcome.reason.answer
     assert "private" in outcome.detail
 

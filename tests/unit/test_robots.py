@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from protego import Protego
 
 from trawlnet.sim.habits import Habit
-from trawlnet.sim.web.plan import Site
+from trawlnet.sim.web.plan import SimSite
 from trawlnet.sim.web.robots import REDIRECTED_PATHS, Shape, robots, shape
 from trawlnet.webpage.robots import ALLOW_ALL, MAX_ROBOTS, RobotsRules, parse_robots, product_token
 from trawlnet.webpage.robots_answer import (
@@ -337,7 +337,9 @@ def test_a_file_that_is_gone_is_an_answer_too() -> None:
 
 # --- Other judges. ---
 
-SITE = Site(5, tuple(f"127.0.0.{n + 2}" for n in range(len(Shape))), (Habit.GOOD,) * 12, 120, 8000)
+SITE = SimSite(
+    5, tuple(f"127.0.0.{n + 2}" for n in range(len(Shape))), (Habit.GOOD,) * 12, 120, 8000
+)
 
 
 @pytest.mark.parametrize("host", range(len(Shape)), ids=[shape(SITE, n) for n in range(len(Shape))])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trawlnet.engine.outcome import MEANING, Again, Blame, Outcome, Reason
-from trawlnet.engine.rules import Manners, Pace, RetryPolicy, judge, parked_until
+from trawlnet.engine.rules import LanePace, Manners, RetryPolicy, judge, parked_until
 from trawlnet.engine.task import Task
 
 reasons = st.sampled_from(list(Reason))
@@ -82,14 +82,14 @@ def test_jitter_spreads_a_crowd():
 
 @given(st.lists(reasons, max_size=80))
 def test_pace_stays_between_floor_and_full_rate(history):
-    manners, pace = Manners(rate=5.0, floor=0.5), Pace()
+    manners, pace = Manners(rate=5.0, floor=0.5), LanePace()
     for reason in history:
         pace = pace.after(reason)
         assert 0.5 <= pace.rate(manners) <= 5.0
 
 
-def failing(times: int, reason: Reason = Reason.UNAVAILABLE) -> Pace:
-    pace = Pace()
+def failing(times: int, reason: Reason = Reason.UNAVAILABLE) -> LanePace:
+    pace = LanePace()
     for _ in range(times):
         pace = pace.after(reason)
     return pace
@@ -122,13 +122,13 @@ def test_the_tenth_failure_blocks():
 
 
 def test_an_answer_about_a_key_shows_that_its_lane_is_well():
-    assert failing(9).after(Reason.NOT_FOUND) == Pace()
+    assert failing(9).after(Reason.NOT_FOUND) == LanePace()
 
 
 @pytest.mark.parametrize("reason", [Reason.UNKNOWN, Reason.PARKED])
 def test_our_own_trouble_neither_slows_nor_excuses_a_lane(reason):
     assert failing(3).after(reason) == failing(3)
-    assert parked_until(Pace(), Outcome(reason, wait=50), Manners(), 0.0) == 0.0
+    assert parked_until(LanePace(), Outcome(reason, wait=50), Manners(), 0.0) == 0.0
 
 
 def test_slow_down_is_not_a_failure():
@@ -158,7 +158,7 @@ def test_every_patient_reason_is_not_an_answer():
 
 def test_a_steered_lane_is_held_to_its_rate_and_to_the_servers_word_only() -> None:
     manners = Manners(rate=25.0, concurrency=100, steered=True)
-    pace = Pace()
+    pace = LanePace()
     for _ in range(30):
         pace = pace.after(Reason.UNAVAILABLE).after(Reason.RATE_LIMITED)
     assert pace.rate(manners) == 25.0
@@ -176,7 +176,7 @@ def test_a_lane_with_probes_is_parked_longer_each_time_and_then_blocked():
 
 
 def test_a_failure_on_a_lane_that_is_well_starts_its_pace_afresh():
-    assert failing(9).after(Reason.UNAVAILABLE, lane_is_well=True) == Pace()
+    assert failing(9).after(Reason.UNAVAILABLE, lane_is_well=True) == LanePace()
 
 
 def test_a_retry_goes_behind_fresh_tasks_of_its_score_however_often_it_failed():

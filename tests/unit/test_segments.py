@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from full_disk import FullDisk
 from made_segments import NOW, dids_in, make_block, write, writer_of
-from trawlnet.archive.entries import Entry, EntryLog
+from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import index as rcaindex
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import find_segments, open_segment
@@ -500,7 +500,7 @@ def test_the_log_of_entries_is_the_index(dids: list[str]) -> None:
             rcaindex.IndexEntry(f"did:plc:{did}", 64 + n, n, n) for n, did in enumerate(dids)
         ]
         for did, offset, size, crc in entries:
-            log.add(Entry(did.encode(), offset, size, crc))
+            log.add(BlockEntry(did.encode(), offset, size, crc))
         section = b"".join(log.section())
         assert section == rcaindex.encode_index(entries)
         assert len(section) == 4 + log.size

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trawlnet.sim.habits import Habit
-from trawlnet.sim.web.plan import Site
+from trawlnet.sim.web.plan import SimSite
 from trawlnet.sim.web.sitemap import INDEX, PARTS, listed, sitemap
-from trawlnet.webpage.sitemap import Entry, read_sitemap
+from trawlnet.webpage.sitemap import SitemapEntry, read_sitemap
 
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
-def entries(text: str | bytes, most: int = 50_000) -> list[Entry]:
+def entries(text: str | bytes, most: int = 50_000) -> list[SitemapEntry]:
     return read_sitemap(text.encode() if isinstance(text, str) else text, most).entries
 
 
@@ -34,16 +34,16 @@ def test_a_list_of_pages() -> None:
     found = read_sitemap(text.encode())
     assert not found.is_index
     assert found.entries == [
-        Entry("http://h/a?x=1&y=2", 1_706_918_400.0),
-        Entry("http://h/b?c&d"),
-        Entry("http://h/éA"),
+        SitemapEntry("http://h/a?x=1&y=2", 1_706_918_400.0),
+        SitemapEntry("http://h/b?c&d"),
+        SitemapEntry("http://h/éA"),
     ]
 
 
 def test_a_list_of_lists() -> None:
     text = f"<sitemapindex {SPACE}><sitemap><loc>http://h/1.xml.gz</loc></sitemap></sitemapindex>"
     found = read_sitemap(text.encode())
-    assert found.is_index and found.entries == [Entry("http://h/1.xml.gz")]
+    assert found.is_index and found.entries == [SitemapEntry("http://h/1.xml.gz")]
 
 
 def test_other_namespaces_are_not_taken_for_pages() -> None:
@@ -51,15 +51,15 @@ def test_other_namespaces_are_not_taken_for_pages() -> None:
         "<url><image:image><image:loc>http://h/i.png</image:loc></image:image>"
         "<xhtml:link href='http://h/fr'/><loc>http://h/a</loc></url>"
     )
-    assert entries(text) == [Entry("http://h/a")]
+    assert entries(text) == [SitemapEntry("http://h/a")]
     assert entries("<s:urlset><s:url><s:loc>http://h/a</s:loc></s:url></s:urlset>") == [
-        Entry("http://h/a")
+        SitemapEntry("http://h/a")
     ]
 
 
 def test_what_is_commented_out_is_not_there() -> None:
     inside = "<!-- <url><loc>http://h/no</loc></url> --><url><loc>http://h/a</loc></url><!-- <url>"
-    assert entries(urlset(inside + "<loc>http://h/no</loc>")) == [Entry("http://h/a")]
+    assert entries(urlset(inside + "<loc>http://h/no</loc>")) == [SitemapEntry("http://h/a")]
 
 
 def test_a_broken_file_gives_what_it_has() -> None:
@@ -69,8 +69,8 @@ def test_a_broken_file_gives_what_it_has() -> None:
 
 def test_plain_text() -> None:
     assert entries("\ufeffhttp://h/a\r\n\r\n# no\nhttps://h/b \nftp://h/c\n") == [
-        Entry("http://h/a"),
-        Entry("https://h/b"),
+        SitemapEntry("http://h/a"),
+        SitemapEntry("https://h/b"),
     ]
 
 
@@ -78,7 +78,7 @@ def test_plain_text() -> None:
 def test_other_encodings(codec: str) -> None:
     label = codec.removesuffix("-sig")
     text = f'<?xml version="1.0" encoding="{label}"?><urlset><url><loc>http://h/é</loc></url>'
-    assert entries(text.encode(codec)) == [Entry("http://h/é")]
+    assert entries(text.encode(codec)) == [SitemapEntry("http://h/é")]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_hostile_file_costs_little(text: str) -> None:
 
 
 def test_entities_are_not_expanded() -> None:
-    assert entries(HOSTILE["entities"]) == [Entry("http://h/&b;&b;")]
+    assert entries(HOSTILE["entities"]) == [SitemapEntry("http://h/&b;&b;")]
 
 
 scraps = st.sampled_from(
@@ -156,7 +156,7 @@ def test_no_bytes_are_too_odd(body: bytes) -> None:
 
 
 def test_the_sitemaps_of_the_simulated_web_are_read() -> None:
-    site = Site(3, ("127.0.0.2",), (Habit.GOOD,), 60, 8000)
+    site = SimSite(3, ("127.0.0.2",), (Habit.GOOD,), 60, 8000)
     index = read_sitemap(sitemap(site, 0, INDEX) or b"")
     assert index.is_index
     assert [entry.url for entry in index.entries] == [f"{site.base(0)}{part}" for part in PARTS]

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trawlnet.queues import spool_reader
-from trawlnet.queues.acks import LowWater, Position
+from trawlnet.queues.acks import AckMark, SpoolPosition
 from trawlnet.queues.queue import QueueOptions, open_queue
 from trawlnet.queues.spool import Spool
 from trawlnet.queues.spool_files import SpoolDirectory
@@ -142,9 +142,9 @@ def test_lines_written_just_before_the_next_segment_began_are_not_skipped(
         return look_ahead(self, number, newest_known)
 
     monkeypatch.setattr(SpoolDirectory, "after", writer_is_quick)
-    lines, place = spool_reader.read_on(files, Position(1, 0), longest=100)
+    lines, place = spool_reader.read_on(files, SpoolPosition(1, 0), longest=100)
     assert [line.raw for line in lines] == [b'{"key":1}']
-    assert place == Position(1, 10)
+    assert place == SpoolPosition(1, 10)
 
 
 def test_the_bookmark_waits_for_the_first_message_not_acked(tmp_path: Path) -> None:
@@ -435,14 +435,14 @@ def test_a_name_or_place_that_cannot_be_a_queue_is_refused(tmp_path: Path) -> No
 
 @given(st.permutations(range(12)))
 def test_the_low_water_mark_never_passes_a_message_that_is_not_done(order: list[int]) -> None:
-    acks = LowWater(Position(1, 0))
-    tickets = [acks.ticket(Position(1, n + 1)) for n in range(len(order))]
+    acks = AckMark(SpoolPosition(1, 0))
+    tickets = [acks.ticket(SpoolPosition(1, n + 1)) for n in range(len(order))]
     done: set[int] = set()
     for n in order:
         acks.done(tickets[n])
         done.add(n)
         first_open = next((k for k in range(len(order)) if k not in done), len(order))
-        assert acks.mark == Position(1, first_open)
+        assert acks.mark == SpoolPosition(1, first_open)
     assert len(acks) == 0
 
 

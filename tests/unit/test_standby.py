@@ -13,7 +13,7 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.fleet.standby import Dismissed, Office, Term
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.errors import Fenced
-from trawlnet.stores.redis.fleet.shards import Beat, Claim, Plan, Word
+from trawlnet.stores.redis.fleet.shards import Beat, ClaimAnswer, FleetPlan, Word
 
 OFFICE = Office("redis://nowhere", "ids:", 10.0, 0)
 
@@ -22,22 +22,22 @@ OFFICE = Office("redis://nowhere", "ids:", 10.0, 0)
 class Keys:
     """The office, as Redis keeps it."""
 
-    plan_now: Plan = field(default_factory=Plan)
-    claims: list[Claim | None] = field(default_factory=lambda: [Claim(True)])
+    plan_now: FleetPlan = field(default_factory=FleetPlan)
+    claims: list[ClaimAnswer | None] = field(default_factory=lambda: [ClaimAnswer(True)])
     stands: bool = True
     token: str = "s000-1"
     resigned: int = 0
     changes: list[Mapping[str, Any]] = field(default_factory=list)
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> FleetPlan:
         return self.plan_now
 
-    async def change(self, **fields: Any) -> Plan:
+    async def change(self, **fields: Any) -> FleetPlan:
         self.changes.append(fields)
         self.plan_now = replace(self.plan_now, version=self.plan_now.version + 1, **fields)
         return self.plan_now
 
-    async def claim(self, plan: Plan, *_: Any) -> Claim | None:
+    async def claim(self, plan: FleetPlan, *_: Any) -> ClaimAnswer | None:
         return self.claims.pop(0)
 
     async def beat(self, *_: Any) -> Beat:
@@ -83,7 +83,7 @@ def test_a_closed_office_is_opened_only_by_whoever_begins() -> None:
 def test_whoever_waits_is_sent_home_when_the_office_is_closed_meanwhile() -> None:
     async def main() -> None:
         keys = Keys(claims=[])
-        sent: Sequence[Claim | None] = [Claim(False, wait=1.0), None, Claim(True)]
+        sent: Sequence[ClaimAnswer | None] = [ClaimAnswer(False, wait=1.0), None, ClaimAnswer(True)]
         keys.claims = list(sent)
 
         async def close_it() -> None:

@@ -22,22 +22,22 @@ from trawlnet.observe.alerts.rules import (
     FAILURES,
     OVER,
     STALLED_AFTER,
+    AlertKind,
+    CrawlState,
     Disk,
-    Look,
-    Trouble,
     judged,
     what_to_tell,
 )
 from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.observe.alerts.watcher import Watcher
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.memory import MemoryStore
 
-CALM = Look("web", 1000.0, workable=10)
+CALM = CrawlState("web", 1000.0, workable=10)
 GB = 1 << 30
 
 
-def titles(*looks: Look) -> list[list[str]]:
+def titles(*looks: CrawlState) -> list[list[str]]:
     """What each look tells after the one before; the first follows a calm one."""
     told, before = [], CALM
     for look in looks:
@@ -47,7 +47,7 @@ def titles(*looks: Look) -> list[list[str]]:
     return told
 
 
-def tried(ok: int, **failed: int) -> Look:
+def tried(ok: int, **failed: int) -> CrawlState:
     tries = {Reason.OK: ok} | {Reason(word): count for word, count in failed.items()}
     return replace(CALM, tries=tries)
 
@@ -136,7 +136,7 @@ def test_newly_blocked_hosts_are_named_and_made_harmless() -> None:
 
 
 LOOKS = st.builds(
-    Look,
+    CrawlState,
     st.just("web"),
     st.floats(0, 1e9),
     st.booleans(),
@@ -151,13 +151,13 @@ LOOKS = st.builds(
 
 
 @given(st.lists(LOOKS, max_size=12))
-def test_every_trouble_begins_before_it_ends_and_is_not_told_twice(looks: list[Look]) -> None:
+def test_every_trouble_begins_before_it_ends_and_is_not_told_twice(looks: list[CrawlState]) -> None:
     there: set[str] = set()
     for told in titles(*looks):
         for title in told:
             if title.endswith(OVER):
                 there.remove(title.removesuffix(OVER))
-            elif title in set(Trouble):
+            elif title in set(AlertKind):
                 assert title not in there
                 there.add(title)
 
@@ -185,7 +185,7 @@ def watch(trouble: bool, tmp_path: Path) -> list[Alert]:
         clock = SystemClock()
         gate = Gate(clock, Manners(rate=1e6))
         handler = Away(gate) if trouble else World(clock, gate, trouble=False)
-        metrics, control = Metrics("toy", clock), Control(50)
+        metrics, control = CrawlMetrics("toy", clock), Control(50)
         metrics.folder = tmp_path
         pages = numbered_pages(100 if trouble else 4, lanes=2)
         store = MemoryStore()
@@ -201,10 +201,10 @@ def watch(trouble: bool, tmp_path: Path) -> list[Alert]:
 
 
 def test_the_watcher_tells_of_hosts_that_were_blocked(tmp_path: Path) -> None:
-    told = [alert for alert in watch(True, tmp_path) if alert.title != Trouble.DISK]
+    told = [alert for alert in watch(True, tmp_path) if alert.title != AlertKind.DISK]
     assert [alert.title for alert in told] == ["hosts blocked"]
     assert "lane0, lane1" in told[0].text
 
 
 def test_the_watcher_has_nothing_to_tell_of_a_crawl_that_goes_well(tmp_path: Path) -> None:
-    assert [alert.title for alert in watch(False, tmp_path) if alert.title != Trouble.DISK] == []
+    assert [alert.title for alert in watch(False, tmp_path) if alert.title != AlertKind.DISK] == []

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trawlnet.malformed import Malformed
-from trawlnet.webpage.url import Keys, Rewrite, request_url, resolve, split
+from trawlnet.webpage.url import Rewrite, UrlKeys, request_url, resolve, split
 
-KEYS = Keys()
+KEYS = UrlKeys()
 BASE = "https://example.com/docs/guide/page.html?x=1"
 
 
@@ -113,7 +113,7 @@ def test_a_key_folds_spellings_of_one_page_and_no_more(url: str, key: str) -> No
 
 
 def test_a_site_says_which_paths_are_one_page() -> None:
-    keys = Keys(rewrites=[Rewrite(r"/blob/master(?=[/?]|$)", "/blob/main")])
+    keys = UrlKeys(rewrites=[Rewrite(r"/blob/master(?=[/?]|$)", "/blob/main")])
     assert keys.key("https://x.example/o/r/blob/master/a.py") == (
         "https://x.example/o/r/blob/main/a.py"
     )
@@ -124,21 +124,21 @@ def test_a_site_says_which_paths_are_one_page() -> None:
 def test_keys_of_many_are_the_keys_of_each(odd: str) -> None:
     urls = ["https://a.example./x", "https://a.example/x.", odd or "https://a.example/y"]
     for some in (urls, urls[1:]):
-        assert Keys().keys(some) == [Keys().key(url) for url in some]
+        assert UrlKeys().keys(some) == [UrlKeys().key(url) for url in some]
 
 
 def test_rules_that_never_settle_leave_the_key_alone() -> None:
-    swap = Keys(rewrites=[Rewrite("/(a+)$", r"/\1a")])
+    swap = UrlKeys(rewrites=[Rewrite("/(a+)$", r"/\1a")])
     assert swap.key("http://x.example/a") == "http://x.example/a"
-    breaks = Keys(rewrites=[Rewrite("^http:", "gopher:")])
+    breaks = UrlKeys(rewrites=[Rewrite("^http:", "gopher:")])
     assert breaks.key("http://x.example/a") == "http://x.example/a"
 
 
 def test_which_parameters_are_noise_is_a_choice() -> None:
-    assert Keys(tracking=["sid"]).key("http://x.example/?sid=1&utm_source=2") == (
+    assert UrlKeys(tracking=["sid"]).key("http://x.example/?sid=1&utm_source=2") == (
         "http://x.example/?utm_source=2"
     )
-    assert Keys(tracking=[]).key("http://x.example/?sid=1") == "http://x.example/?sid=1"
+    assert UrlKeys(tracking=[]).key("http://x.example/?sid=1") == "http://x.example/?sid=1"
 
 
 def test_a_url_comes_apart() -> None:
@@ -177,7 +177,7 @@ pieces = st.sampled_from(
     ]
 )
 hrefs = st.lists(pieces, max_size=9).map("".join) | st.text(max_size=20)
-SWAP = Keys(rewrites=[Rewrite("a", "b"), Rewrite("/b", "/%7e"), Rewrite("b$", "bb")])
+SWAP = UrlKeys(rewrites=[Rewrite("a", "b"), Rewrite("/b", "/%7e"), Rewrite("b$", "bb")])
 
 
 @settings(max_examples=600, deadline=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from trawlnet.captures.page import Page
+from trawlnet.captures.page import KnownPage
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.admission.budget import Budget
 from trawlnet.crawlers.web.admission.caps import Caps
@@ -25,7 +25,7 @@ from trawlnet.crawlers.web.work import PageVisit, changed_key, may_be_conditiona
 from trawlnet.engine.task import Task
 from trawlnet.net.address import host_of, is_literal
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.web import LINK_FATES, WebMeter
 
 
@@ -162,7 +162,7 @@ def test_an_address_is_told_from_a_name() -> None:
 
 
 def test_the_meter_counts_pages_by_the_types_that_the_config_knows() -> None:
-    metrics = Metrics("web", SystemClock())
+    metrics = CrawlMetrics("web", SystemClock())
     links = {"robots_denied": 3, "links_extracted": 9, "a word of somebody else": 1}
     meter = WebMeter(metrics, ("page", "wiki"), links)
     meter.stored("wiki", 10)
@@ -218,7 +218,9 @@ def test_headers_of_the_config_are_checked() -> None:
 def test_a_body_that_is_lost_or_damaged_is_not_held(tmp_path: Path) -> None:
     sha256 = hashlib.sha256(b"body").hexdigest()
     path = tmp_path / "html" / sha256[:2] / sha256[2:4] / f"{sha256}.html"
-    page = Page("http://h/", 200, bytes.fromhex(sha256), "html/|.html", "e", "", 0, 0, None, "", 0)
+    page = KnownPage(
+        "http://h/", 200, bytes.fromhex(sha256), "html/|.html", "e", "", 0, 0, None, "", 0
+    )
     holds = stored_bodies(tmp_path)
     assert not asyncio.run(holds(page))
     path.parent.mkdir(parents=True)

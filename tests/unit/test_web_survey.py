@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.captures.capture import Link
+from trawlnet.captures.capture import CapturedLink
 from trawlnet.captures.files import LOG
 from trawlnet.captures.line import CaptureLine, Glance, glance, pack, unpack
 from trawlnet.captures.log import CaptureLog
@@ -29,9 +29,14 @@ PAGE = CaptureLine(
     fetch_latency_ms=12.5,
     metadata={"title": "a", "large": (1 << 64) - 1},
     simhash=(1 << 64) - 1,
-    links=(Link("https://b.example/x", "words", "more words"), Link("https://a.example/2")),
+    links=(
+        CapturedLink("https://b.example/x", "words", "more words"),
+        CapturedLink("https://a.example/2"),
+    ),
 )
-LONE = CaptureLine(1, "r", "v", 1.0, "https://a.example/\ud800", 404, links=(Link("https://b/"),))
+LONE = CaptureLine(
+    1, "r", "v", 1.0, "https://a.example/\ud800", 404, links=(CapturedLink("https://b/"),)
+)
 BARE = CaptureLine(1, "r", "v", 1.0, "https://a.example/3", 304)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.locator import Whereabouts
 from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
 from trawlnet.crawlers.repos.work import RepoVisit
@@ -20,9 +20,9 @@ class SlowDirectory:
     def directory_of(self, did: str) -> str:
         return "https://plc.example"
 
-    async def resolve(self, did: str) -> Identity:
+    async def resolve(self, did: str) -> RepoIdentity:
         await asyncio.sleep(60.0)
-        return Identity(did, "https://pds.example", "")
+        return RepoIdentity(did, "https://pds.example", "")
 
 
 def test_a_slow_directory_does_not_get_every_worker() -> None:
@@ -38,7 +38,9 @@ def test_a_slow_directory_does_not_get_every_worker() -> None:
             await where.resolved("did:plc:2")
         assert later.value.until > clock.now()
         assert [one.did for one in await asyncio.gather(*asking)] == ["did:plc:0", "did:plc:1"]
-        assert await where.resolved("did:plc:2") == Identity("did:plc:2", "https://pds.example", "")
+        assert await where.resolved("did:plc:2") == RepoIdentity(
+            "did:plc:2", "https://pds.example", ""
+        )
 
     run_sim(main())
 

@@ -36,7 +36,7 @@ class FoundBlock(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class DamagedBytes:
     """Bytes that are no sound block."""
 
     offset: int
@@ -50,7 +50,7 @@ Starts = Callable[[], "array[int] | None"]  # Where blocks start, in order, as a
 
 def walk(
     fd: File, start: int, end: int, *, check: bool, starts: Starts | None = None
-) -> Iterator[FoundBlock | Gap]:
+) -> Iterator[FoundBlock | DamagedBytes]:
     """Every block between two offsets. Without `check` only their tables of contents are read.
 
     Beyond damage it goes on where the index says; without one, where the next sound block is.
@@ -68,7 +68,7 @@ def walk(
             resume = _search(file, at, end) if known is None else _next(known, at, end)
             if file.exhausted:
                 resume = end
-            yield Gap(at, resume, error.offset, error.what)
+            yield DamagedBytes(at, resume, error.offset, error.what)
             at = resume
         else:
             file.useful()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from trawlnet.archive.entries import Entry
+from trawlnet.archive.entries import BlockEntry
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import Damage, Place, Segment, read_entry
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
@@ -73,7 +73,7 @@ def take_census(
     return Census(_in_order(taking.superseded), _in_order(taking.tombstoned), taking.damage)
 
 
-def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, Entry]]:
+def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, BlockEntry]]:
     segment = taking.segments[number]
     try:
         for entry in segment.entries():
@@ -83,7 +83,7 @@ def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, E
 
 
 def _sort_out(
-    taking: _Taking, places: Sequence[tuple[int, Entry]], stone: Tombstone | None
+    taking: _Taking, places: Sequence[tuple[int, BlockEntry]], stone: Tombstone | None
 ) -> None:
     # A set: an index that names a block twice must not make it supersede itself.
     found = {_version(taking, *place) for place in places}
@@ -96,7 +96,7 @@ def _sort_out(
             taking.superseded.setdefault(path, array("q")).append(version.offset)
 
 
-def _version(taking: _Taking, number: int, entry: Entry) -> Version | None:
+def _version(taking: _Taking, number: int, entry: BlockEntry) -> Version | None:
     segment = taking.segments[number]
     try:
         with segment.open() as fd:

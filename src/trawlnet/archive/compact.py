@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trawlnet.archive.blocks import FoundBlock, Gap, read_exactly
+from trawlnet.archive.blocks import DamagedBytes, FoundBlock, read_exactly
 from trawlnet.archive.census import Census, load_tombstones, take_census
 from trawlnet.archive.reader import Damage, NoArchive, Segment, find_segments
-from trawlnet.archive.segment_file import Block, create_segment
+from trawlnet.archive.segment_file import CheckedBlock, create_segment
 from trawlnet.archive.tally import Progress, open_all
 from trawlnet.archive.writer import SegmentWriter
 from trawlnet.engine.durable import fsync_path
@@ -121,18 +121,18 @@ class _Damaged(Exception):
         self.damage = damage
 
 
-def _living(segment: Segment, dead: frozenset[int]) -> Iterator[Block]:
+def _living(segment: Segment, dead: frozenset[int]) -> Iterator[CheckedBlock]:
     with segment.open() as fd:
         for found in segment.blocks(fd, check=True):
-            if isinstance(found, Gap):
+            if isinstance(found, DamagedBytes):
                 raise _Damaged(Damage(segment.path, found.place, found.what))
             if found.offset not in dead:
                 data = read_exactly(fd, found.head.size, found.offset)
-                yield Block(found.head.did.encode(), data, found.crc)
+                yield CheckedBlock(found.head.did.encode(), data, found.crc)
 
 
-def _batches(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    batch: list[Block] = []
+def _batches(blocks: Iterator[CheckedBlock]) -> Iterator[list[CheckedBlock]]:
+    batch: list[CheckedBlock] = []
     size = 0
     for block in blocks:
         batch.append(block)

@@ -17,7 +17,7 @@ _RUN = 1 << 13  # Entries that are kept as objects until they are sorted into on
 _PIECE = 1 << 16
 
 
-class Entry(NamedTuple):
+class BlockEntry(NamedTuple):
     did: bytes
     offset: int
     size: int
@@ -33,14 +33,14 @@ class EntryLog:
 
     def __init__(self) -> None:
         self._runs: list[bytes] = []  # Each sorted by DID; older runs first.
-        self._open: list[Entry] = []
+        self._open: list[BlockEntry] = []
         self._sealed = 0
         self.size = 0  # Bytes of the entries.
 
     def __len__(self) -> int:
         return self._sealed + len(self._open)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: BlockEntry) -> None:
         """Entries come in the order of their offsets."""
         self._open.append(entry)
         self.size += _LENGTH.size + len(entry.did) + _AFTER_DID.size
@@ -49,7 +49,7 @@ class EntryLog:
             self._sealed += _RUN
             self._open = []
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[BlockEntry]:
         """By DID; those of one DID by offset."""
         runs = [_decode_run(run) for run in self._runs]
         return heapq.merge(*runs, iter(sorted(self._open, key=_did)), key=_did)
@@ -66,7 +66,7 @@ class EntryLog:
         yield bytes(piece)
 
 
-def read_entries(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[Entry]:
+def read_entries(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[BlockEntry]:
     """The entries of an index section between two offsets of a file, a piece at a time.
 
     `read` takes a size and an offset. Raises RcaError at the first entry that is not whole.
@@ -95,21 +95,21 @@ def crc_of(read: Callable[[int, int], bytes], start: int, end: int) -> int:
     return crc
 
 
-def _did(entry: Entry) -> bytes:
+def _did(entry: BlockEntry) -> bytes:
     return entry.did
 
 
-def _encode(entry: Entry) -> bytes:
+def _encode(entry: BlockEntry) -> bytes:
     did, offset, size, crc = entry
     return _LENGTH.pack(len(did)) + did + _AFTER_DID.pack(offset, size, crc)
 
 
-def _decode_run(run: bytes) -> Iterator[Entry]:
+def _decode_run(run: bytes) -> Iterator[BlockEntry]:
     for entry, _ in _decode(run):
         yield entry
 
 
-def _decode(data: bytes) -> Iterator[tuple[Entry, int]]:
+def _decode(data: bytes) -> Iterator[tuple[BlockEntry, int]]:
     """Whole entries, and where each one ends."""
     at = 0
     while at + _LENGTH.size <= len(data):
@@ -118,4 +118,4 @@ def _decode(data: bytes) -> Iterator[tuple[Entry, int]]:
         at = fixed + _AFTER_DID.size
         if at > len(data):
             return
-        yield Entry(data[start:fixed], *_AFTER_DID.unpack_from(data, fixed)), at
+        yield BlockEntry(data[start:fixed], *_AFTER_DID.unpack_from(data, fixed)), at

@@ -32,7 +32,7 @@ class FoundRecord(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lookup:
+class RepoLookup:
     """The latest block of one DID, if there is a sound one."""
 
     block: FoundBlock | None = None
@@ -41,9 +41,9 @@ class Lookup:
     damage: list[Damage] = field(default_factory=list)
 
 
-def look_up(place: Place, did: str) -> Lookup:
+def look_up(place: Place, did: str) -> RepoLookup:
     """By CrawledAt, then by place. A damaged block is passed over, and told."""
-    found, best = Lookup(), Version(-(1 << 63), -1, 0)
+    found, best = RepoLookup(), Version(-(1 << 63), -1, 0)
     for number, segment in enumerate(open_all(find_segments(place), found.damage)):
         for entry in segment.find(did):
             try:

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from trawlnet.archive.entries import Entry, EntryLog, read_entries
+from trawlnet.archive.entries import BlockEntry, EntryLog, read_entries
 from trawlnet.archive.format import rca
-from trawlnet.archive.segment_file import Block, check
+from trawlnet.archive.segment_file import CheckedBlock, check
 from trawlnet.native.checksum import crc32
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.objects import Objects
-from trawlnet.storage.part_sink import Form
+from trawlnet.storage.part_sink import PartForm
 
 FOLDER = "parts"
 
@@ -22,18 +22,18 @@ class Kept:
     """What of one part goes into a segment."""
 
     part: str  # Its name.
-    entries: Sequence[Entry]  # In the order of their offsets.
+    entries: Sequence[BlockEntry]  # In the order of their offsets.
 
 
 def path_of(part: str) -> str:
     return f"{FOLDER}/{part}.rca"
 
 
-def part_bytes(blocks: Sequence[Block], created_at_us: int) -> bytes:
+def part_bytes(blocks: Sequence[CheckedBlock], created_at_us: int) -> bytes:
     """A finished segment of these blocks."""
     log, at = EntryLog(), rca.HEADER_SIZE
     for block in blocks:
-        log.add(Entry(block.did, at, len(block.data), block.crc))
+        log.add(BlockEntry(block.did, at, len(block.data), block.crc))
         at += len(block.data)
     head, tail = _ends(log, at, created_at_us)
     return b"".join((head, *(block.data for block in blocks), tail))
@@ -84,9 +84,9 @@ def _spoilt(objects: Objects, part: str, what: str) -> SinkError:
     )
 
 
-def _objects(name: str, blocks: Sequence[Block], at_us: int) -> list[tuple[str, bytes]]:
+def _objects(name: str, blocks: Sequence[CheckedBlock], at_us: int) -> list[tuple[str, bytes]]:
     return [(path_of(name), part_bytes(blocks, at_us))]
 
 
 # Parts of repository blocks, for the sink that puts them.
-BLOCKS = Form(lambda task, data: check(data), lambda block: len(block.data), _objects)
+BLOCKS = PartForm(lambda task, data: check(data), lambda block: len(block.data), _objects)

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trawlnet.archive.blocks import File, FoundBlock, Gap, pread, read_block, read_exactly, walk
-from trawlnet.archive.entries import COUNT, Entry, EntryLog, crc_of, read_entries
+from trawlnet.archive.blocks import (
+    DamagedBytes,
+    File,
+    FoundBlock,
+    pread,
+    read_block,
+    read_exactly,
+    walk,
+)
+from trawlnet.archive.entries import COUNT, BlockEntry, EntryLog, crc_of, read_entries
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.index import find_entries
 from trawlnet.archive.remote import Remote
@@ -75,21 +83,21 @@ class Segment:
                 raise ArchiveChanged(f"{self.path} was replaced while it was read")
             yield fd
 
-    def blocks(self, fd: File, *, check: bool) -> Iterator[FoundBlock | Gap]:
+    def blocks(self, fd: File, *, check: bool) -> Iterator[FoundBlock | DamagedBytes]:
         return walk(fd, rca.HEADER_SIZE, self.blocks_end, check=check, starts=self._starts)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[BlockEntry]:
         """Sorted by DID, from the index; where that is no use, from the sound blocks."""
         if self.footer is not None and self.index_is_sound():
             yield from self.index_entries(self.footer)
             return
         yield from log_blocks(self)
 
-    def index_entries(self, footer: rca.Footer) -> Iterator[Entry]:
+    def index_entries(self, footer: rca.Footer) -> Iterator[BlockEntry]:
         """From the index, whatever it holds."""
         return read_entries(self._read, *self._index_range(footer))
 
-    def find(self, did: str) -> list[Entry]:
+    def find(self, did: str) -> list[BlockEntry]:
         """The blocks of one DID in the order written, in milliseconds if there is an index."""
         if self.footer is not None:
             found = self._find_by_index(self.footer, did)
@@ -103,7 +111,7 @@ class Segment:
             return False
         return crc_of(self._read, *self._index_range(self.footer)) == self.footer.index_crc
 
-    def _find_by_index(self, footer: rca.Footer, did: str) -> list[Entry]:
+    def _find_by_index(self, footer: rca.Footer, did: str) -> list[BlockEntry]:
         start, end = self._index_range(footer)
         page = start - start % mmap.ALLOCATIONGRANULARITY
         # A finalised segment never shrinks, so that the mapping cannot lose its file.
@@ -195,11 +203,11 @@ def log_blocks(segment: Segment) -> EntryLog:
     return log
 
 
-def entry_of(block: FoundBlock) -> Entry:
-    return Entry(block.head.did.encode(), block.offset, block.head.size, block.crc)
+def entry_of(block: FoundBlock) -> BlockEntry:
+    return BlockEntry(block.head.did.encode(), block.offset, block.head.size, block.crc)
 
 
-def read_entry(fd: File, segment: Segment, entry: Entry, *, check: bool) -> FoundBlock:
+def read_entry(fd: File, segment: Segment, entry: BlockEntry, *, check: bool) -> FoundBlock:
     """The block that an index entry points to. Raises RcaError when it is not that block."""
     if not rca.HEADER_SIZE <= entry.offset < segment.blocks_end:
         raise rca.RcaError(entry.offset, "an index entry that points outside of the blocks")
@@ -223,12 +231,12 @@ def read_collection(fd: File, block: FoundBlock, collection: rca.CollectionEntry
         raise rca.RcaError(start, error.what) from None
 
 
-def _entries_in(index: memoryview | bytes, did: str) -> list[Entry]:
+def _entries_in(index: memoryview | bytes, did: str) -> list[BlockEntry]:
     try:
         found = find_entries(index, did)
     except rca.RcaError:
         return []
-    return [Entry(one.did.encode(), one.offset, one.size, one.crc) for one in found]
+    return [BlockEntry(one.did.encode(), one.offset, one.size, one.crc) for one in found]
 
 
 @contextmanager

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trawlnet.archive.blocks import FoundBlock, Gap, read_exactly
+from trawlnet.archive.blocks import DamagedBytes, FoundBlock, read_exactly
 from trawlnet.archive.entries import EntryLog
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import Segment, entry_of
-from trawlnet.archive.segment_file import Block, SegmentFile
+from trawlnet.archive.segment_file import CheckedBlock, SegmentFile
 
 _GAPS = 100  # So many are told one by one.
 
@@ -23,7 +23,7 @@ class Recovered:
     path: Path
     repos: int
     cut: int  # Bytes behind the last whole block.
-    damage: Sequence[Gap] = ()  # Not torn by a crash: sound blocks come after it.
+    damage: Sequence[DamagedBytes] = ()  # Not torn by a crash: sound blocks come after it.
     set_aside: Path | None = None  # Where a damaged one was moved, its sound blocks copied.
 
 
@@ -31,17 +31,17 @@ class Recovered:
 class Findings:
     entries: EntryLog
     end: int  # Of the last sound block.
-    damage: Sequence[Gap]  # Before that end.
+    damage: Sequence[DamagedBytes]  # Before that end.
 
 
 def examine(segment: Segment) -> Findings:
     """Check every block of an unfinalised segment; changes nothing."""
     entries, end = EntryLog(), rca.HEADER_SIZE
-    damage: list[Gap] = []
-    before: list[Gap] = []
+    damage: list[DamagedBytes] = []
+    before: list[DamagedBytes] = []
     with segment.open() as fd:
         for found in segment.blocks(fd, check=True):
-            if isinstance(found, Gap):
+            if isinstance(found, DamagedBytes):
                 before = [*before, found][:_GAPS]
                 continue
             entries.add(entry_of(found))
@@ -64,9 +64,9 @@ def cut_and_continue(segment: Segment, findings: Findings) -> SegmentFile:
     return file
 
 
-def sound_blocks(segment: Segment) -> Iterator[Block]:
+def sound_blocks(segment: Segment) -> Iterator[CheckedBlock]:
     with segment.open() as fd:
         for found in segment.blocks(fd, check=True):
             if isinstance(found, FoundBlock):
                 data = read_exactly(fd, found.head.size, found.offset)
-                yield Block(found.head.did.encode(), data, found.crc)
+                yield CheckedBlock(found.head.did.encode(), data, found.crc)

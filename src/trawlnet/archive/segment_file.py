@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trawlnet.archive.blocks import check_names
-from trawlnet.archive.entries import Entry, EntryLog
+from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import rca
 from trawlnet.engine.durable import fsync_path
 from trawlnet.native.checksum import crc32
@@ -16,7 +16,7 @@ from trawlnet.storage.files import replace_file, write_all
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CheckedBlock:
     """A finished repo block that was looked at before it goes to disk."""
 
     did: bytes
@@ -24,11 +24,11 @@ class Block:
     crc: int  # Of the whole block.
 
 
-def check(data: bytes) -> Block:
+def check(data: bytes) -> CheckedBlock:
     """Raises RcaError for anything that a recovery would cut off as torn."""
     head = rca.check_block(data)
     check_names(head)
-    return Block(head.did.encode(), data, crc32(data))
+    return CheckedBlock(head.did.encode(), data, crc32(data))
 
 
 class SegmentFile:
@@ -41,7 +41,7 @@ class SegmentFile:
         self._created_at_us = created_at_us
         self._fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
 
-    def append(self, blocks: Sequence[Block]) -> None:
+    def append(self, blocks: Sequence[CheckedBlock]) -> None:
         """Durable when this returns."""
         os.lseek(self._fd, self.size, os.SEEK_SET)
         try:
@@ -52,7 +52,7 @@ class SegmentFile:
             self._undo()
             raise
         for block in blocks:
-            self.entries.add(Entry(block.did, self.size, len(block.data), block.crc))
+            self.entries.add(BlockEntry(block.did, self.size, len(block.data), block.crc))
             self.size += len(block.data)
 
     def finalise(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from trawlnet.archive.blocks import File, FoundBlock, Gap
+from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.ends import REPOS_IN_FOOTER, check_contents, check_ends
 from trawlnet.archive.format import rca
@@ -128,13 +128,13 @@ def open_checked(paths: Sequence[Place], damage: list[Damage]) -> list[Segment]:
 def sound_blocks(segment: Segment, fd: File, counts: Tally) -> Iterator[FoundBlock]:
     """The blocks whose tables of contents can be right; what lies between them goes to the damage,
     or is the torn end."""
-    last: Gap | None = None
+    last: DamagedBytes | None = None
     seen = gaps = 0
     for found in segment.blocks(fd, check=False):
         if last is not None:
             counts.damage.append(Damage(segment.path, last.place, last.what))
-        last = found if isinstance(found, Gap) else None
-        gaps += isinstance(found, Gap)
+        last = found if isinstance(found, DamagedBytes) else None
+        gaps += isinstance(found, DamagedBytes)
         if isinstance(found, FoundBlock):
             seen += 1
             try:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from trawlnet.archive.blocks import File, FoundBlock, Gap
+from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
 from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
-from trawlnet.archive.entries import Entry, EntryLog
+from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import is_json
 from trawlnet.archive.reader import Damage, Place, Segment, entry_of, open_segment, read_collection
@@ -20,7 +20,7 @@ _TOLD = 1000  # Damages of one segment that are told one by one.
 
 
 @dataclass(slots=True)
-class Verdict:
+class SegmentVerdict:
     path: Place
     finalised: bool = False
     bytes: int = 0
@@ -41,8 +41,8 @@ class Verdict:
             self.untold += 1
 
 
-def verify_segment(path: Place, progress: Progress = lambda done: None) -> Verdict:
-    verdict = Verdict(path)
+def verify_segment(path: Place, progress: Progress = lambda done: None) -> SegmentVerdict:
+    verdict = SegmentVerdict(path)
     try:
         segment = open_segment(path)
     except rca.RcaError as error:
@@ -62,12 +62,12 @@ def verify_segment(path: Place, progress: Progress = lambda done: None) -> Verdi
 
 
 def _check_blocks(
-    verdict: Verdict, segment: Segment, fd: File, progress: Progress
-) -> tuple[EntryLog, list[Gap]]:
+    verdict: SegmentVerdict, segment: Segment, fd: File, progress: Progress
+) -> tuple[EntryLog, list[DamagedBytes]]:
     log = EntryLog()
-    gaps: list[Gap] = []
+    gaps: list[DamagedBytes] = []
     for found in segment.blocks(fd, check=True):
-        if isinstance(found, Gap):
+        if isinstance(found, DamagedBytes):
             gaps.append(found)
             progress(found.end - found.offset)
             continue
@@ -112,7 +112,9 @@ def _records_damage(entries: bytes, count: int) -> str:
     return ""
 
 
-def _check_index(verdict: Verdict, segment: Segment, log: EntryLog, gaps: list[Gap]) -> None:
+def _check_index(
+    verdict: SegmentVerdict, segment: Segment, log: EntryLog, gaps: list[DamagedBytes]
+) -> None:
     wrong = list(index_damage(segment))
     for offset, what in wrong:
         verdict.found(offset, what)
@@ -124,7 +126,7 @@ def _check_index(verdict: Verdict, segment: Segment, log: EntryLog, gaps: list[G
 
 
 def _index_against_blocks(
-    index: Iterator[Entry], blocks: Iterator[Entry], gaps: list[Gap]
+    index: Iterator[BlockEntry], blocks: Iterator[BlockEntry], gaps: list[DamagedBytes]
 ) -> Iterator[tuple[int, str]]:
     """Both come sorted by DID. What lies in a gap has been told already."""
     both = heapq.merge(
@@ -134,8 +136,8 @@ def _index_against_blocks(
     )
     starts = [gap.offset for gap in gaps]
     for did, group in groupby(both, key=lambda pair: pair[0].did):
-        listed: dict[int, Entry] = {}
-        there: dict[int, Entry] = {}
+        listed: dict[int, BlockEntry] = {}
+        there: dict[int, BlockEntry] = {}
         for entry, of_index in group:
             (listed if of_index else there)[entry.offset] = entry
         name = did[:80].decode("utf-8", "replace")
@@ -148,6 +150,6 @@ def _index_against_blocks(
                 yield offset, f"the block of {name} is not the one in the index (size or CRC)"
 
 
-def _inside(offset: int, starts: list[int], gaps: list[Gap]) -> bool:
+def _inside(offset: int, starts: list[int], gaps: list[DamagedBytes]) -> bool:
     before = bisect_right(starts, offset) - 1
     return before >= 0 and offset < gaps[before].end

@@ -10,7 +10,7 @@ from pathlib import Path
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import Segment, number_of, open_segment, segment_name
 from trawlnet.archive.recovery import Recovered, cut_and_continue, examine, sound_blocks
-from trawlnet.archive.segment_file import Block, SegmentFile, complete_header, create_segment
+from trawlnet.archive.segment_file import CheckedBlock, SegmentFile, complete_header, create_segment
 from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.files import FileLock, disk_errors, replace_file
@@ -57,7 +57,7 @@ class SegmentWriter:
         """Of the segment that is written to, or was last."""
         return self._last
 
-    def append(self, blocks: Sequence[Block]) -> None:
+    def append(self, blocks: Sequence[CheckedBlock]) -> None:
         """All durable when this returns; the same DID may come again."""
         with self._careful(f"writing to archive {self.folder}"):
             for part in self._parts(blocks):
@@ -89,7 +89,7 @@ class SegmentWriter:
                 self._leave()
                 raise
 
-    def _parts(self, blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
+    def _parts(self, blocks: Sequence[CheckedBlock]) -> Iterator[Sequence[CheckedBlock]]:
         """Cut where a segment reaches its size: the block that reaches it still belongs to it."""
         start, room = 0, self._room()
         for end, block in enumerate(blocks, start=1):
@@ -103,7 +103,7 @@ class SegmentWriter:
     def _room(self) -> int:
         return self._segment_bytes - (self._segment.size if self._segment else rca.HEADER_SIZE)
 
-    def _append(self, blocks: Sequence[Block]) -> None:
+    def _append(self, blocks: Sequence[CheckedBlock]) -> None:
         if self._segment is None:
             self._segment = self._create()
         self._segment.append(blocks)
@@ -172,7 +172,7 @@ class SegmentWriter:
 
     def _copy(self, segment: Segment) -> None:
         self._segment = self._create()
-        batch: list[Block] = []
+        batch: list[CheckedBlock] = []
         for block in sound_blocks(segment):
             batch.append(block)
             if sum(len(one.data) for one in batch) >= _COPY_BYTES:

@@ -12,12 +12,12 @@ from trawlnet.atproto.varint import encode_varint, read_varint
 from trawlnet.malformed import Malformed
 
 
-class Block(NamedTuple):
+class CarBlock(NamedTuple):
     cid: Cid
     data: bytes
 
 
-class Frame(NamedTuple):
+class CarFrame(NamedTuple):
     """Where one block lies in a CAR: data[start:end] is the block, `at` the frame's first byte."""
 
     cid: Cid
@@ -32,7 +32,7 @@ class CarHeader:
     end: int  # Where the first frame starts.
 
 
-def write_car(roots: Sequence[Cid], blocks: Iterable[Block]) -> bytes:
+def write_car(roots: Sequence[Cid], blocks: Iterable[CarBlock]) -> bytes:
     return b"".join([car_header(roots), *[car_frame(cid, data) for cid, data in blocks]])
 
 
@@ -59,7 +59,7 @@ def read_header(car: bytes) -> CarHeader:
     return CarHeader(roots, end)
 
 
-def read_frames(car: bytes, at: int) -> Iterator[Frame]:
+def read_frames(car: bytes, at: int) -> Iterator[CarFrame]:
     """Every frame from `at` to the end; hashes are not checked here."""
     while at < len(car):
         size, start = read_varint(car, at)
@@ -69,5 +69,5 @@ def read_frames(car: bytes, at: int) -> Iterator[Frame]:
         cid, data_start = read_cid(car, start)
         if data_start > end:
             raise Malformed(f"CAR frame at {at} is shorter than its CID")
-        yield Frame(cid, at, data_start, end)
+        yield CarFrame(cid, at, data_start, end)
         at = end

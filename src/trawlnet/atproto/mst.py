@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from trawlnet.atproto.car import Block
+from trawlnet.atproto.car import CarBlock
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import decode, head, link
 from trawlnet.malformed import Malformed
@@ -31,13 +31,13 @@ def common_prefix(one: bytes, other: bytes) -> int:
 @dataclass(frozen=True, slots=True)
 class Tree:
     root: Cid
-    nodes: Sequence[Block]  # Children before their parents, the root last.
+    nodes: Sequence[CarBlock]  # Children before their parents, the root last.
 
 
 def build_tree(entries: Iterable[tuple[bytes, Cid]]) -> Tree:
     """The one tree over `entries`, which come in the order of their keys, each key once."""
     levels: list[_OpenNode] = []
-    nodes: list[Block] = []
+    nodes: list[CarBlock] = []
     before: bytes | None = None
     for key, value in entries:
         if before is not None and key <= before:
@@ -73,7 +73,7 @@ class _OpenNode:
         self.last = key
 
 
-def _close(levels: Sequence[_OpenNode], nodes: list[Block]) -> Cid | None:
+def _close(levels: Sequence[_OpenNode], nodes: list[CarBlock]) -> Cid | None:
     """Finish the open nodes from the leaves up; None when all of them are empty."""
     below: Cid | None = None
     for node in levels:
@@ -95,20 +95,20 @@ def _attach(node: _OpenNode, below: Cid | None) -> None:
         node.left = below
 
 
-def _block(node: _OpenNode) -> Block:
+def _block(node: _OpenNode) -> CarBlock:
     left = _NULL if node.left is None else link(node.left.raw)
     data = b"".join((b"\xa2\x61e", head(4, node.count), *node.parts, b"\x61l", left))
-    return Block(cid_of(data), data)
+    return CarBlock(cid_of(data), data)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     left: Cid | None
-    entries: Sequence[Entry]
+    entries: Sequence[TreeEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     key: bytes
     value: Cid
     right: Cid | None
@@ -130,7 +130,7 @@ def walk_tree(root: Cid, load: Callable[[Cid], bytes]) -> Iterator[tuple[bytes, 
         yield key, value
 
 
-def _walk(node: Node, level: int, load: Callable[[Cid], bytes]) -> Iterator[tuple[bytes, Cid]]:
+def _walk(node: TreeNode, level: int, load: Callable[[Cid], bytes]) -> Iterator[tuple[bytes, Cid]]:
     if node.left is not None:
         yield from _walk_below(node.left, level, load)
     for entry in node.entries:
@@ -151,22 +151,22 @@ def _walk_below(cid: Cid, level: int, load: Callable[[Cid], bytes]) -> Iterator[
     yield from _walk(node, level - 1, load)
 
 
-def parse_node(data: bytes) -> Node:
+def parse_node(data: bytes) -> TreeNode:
     value = decode(data)
     if not isinstance(value, dict) or value.keys() != {"e", "l"}:
         raise Malformed("a tree node must have the fields e and l, no others")
     left, rows = value["l"], value["e"]
     if not isinstance(rows, list) or not (left is None or isinstance(left, Cid)):
         raise Malformed("a tree node with fields of the wrong type")
-    entries: list[Entry] = []
+    entries: list[TreeEntry] = []
     before = b""
     for row in rows:
         entries.append(_parse_entry(row, before, first=not entries))
         before = entries[-1].key
-    return Node(left, entries)
+    return TreeNode(left, entries)
 
 
-def _parse_entry(row: object, before: bytes, *, first: bool) -> Entry:
+def _parse_entry(row: object, before: bytes, *, first: bool) -> TreeEntry:
     if not isinstance(row, dict) or row.keys() != {"k", "p", "t", "v"}:
         raise Malformed("a tree entry must have the fields k, p, t and v, no others")
     suffix, shared, right, value = row["k"], row["p"], row["t"], row["v"]
@@ -181,4 +181,4 @@ def _parse_entry(row: object, before: bytes, *, first: bool) -> Entry:
         raise Malformed("tree keys are repeated or out of order")
     if shared != common_prefix(before, key):
         raise Malformed("a tree entry that does not share all it could")
-    return Entry(key, value, right)
+    return TreeEntry(key, value, right)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from trawlnet.atproto.car import Block, read_frames, read_header, write_car
+from trawlnet.atproto.car import CarBlock, read_frames, read_header, write_car
 from trawlnet.atproto.cid import Cid, cid_of, matches
 from trawlnet.atproto.commit import Commit, Signer, parse_commit
 from trawlnet.atproto.dagcbor import Value, encode
@@ -21,7 +21,7 @@ class Shuffler(Protocol):
 
     def shuffle(self, x: MutableSequence[Any]) -> None: ...
 
-    def choice(self, seq: Sequence[Block]) -> Block: ...
+    def choice(self, seq: Sequence[CarBlock]) -> CarBlock: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Repo:
     did: str
     rev: str
     head: Cid  # Of the commit.
-    blocks: Sequence[Block]  # Records in path order, tree nodes, the commit; each block once.
+    blocks: Sequence[CarBlock]  # Records in path order, tree nodes, the commit; each block once.
 
     def car(self, order: Shuffler | None = None, duplicates: int = 0) -> bytes:
         """As a CAR. With `order`, blocks are shuffled, some of them told again, and the commit is
@@ -56,15 +56,15 @@ def build_repo_of_blocks(
 ) -> Repo:
     """The same for records that are DAG-CBOR already, or that are broken on purpose."""
     by_key = sorted([(path.encode(), data) for path, data in records.items()])
-    blocks = [Block(cid_of(data), data) for _, data in by_key]
+    blocks = [CarBlock(cid_of(data), data) for _, data in by_key]
     tree = build_tree([(path, block.cid) for (path, _), block in zip(by_key, blocks, strict=True)])
     commit = Commit(did, tree.root, rev, prev).signed(key).encode()
-    head = Block(cid_of(commit), commit)
+    head = CarBlock(cid_of(commit), commit)
     distinct = dict(blocks + list(tree.nodes) + [head])
-    return Repo(did, rev, head.cid, [Block(*item) for item in distinct.items()])
+    return Repo(did, rev, head.cid, [CarBlock(*item) for item in distinct.items()])
 
 
-class Record(NamedTuple):
+class RepoRecord(NamedTuple):
     collection: str
     rkey: str
     cid: Cid
@@ -76,14 +76,14 @@ class VerifiedRepo:
     commit: Commit
     blocks: Mapping[Cid, bytes]
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[RepoRecord]:
         """In path order. Raises Malformed where the tree is broken or a block is missing."""
         for key, cid in walk_tree(self.commit.data, self._load):
             try:
                 collection, rkey = split_path(key.decode())
             except UnicodeDecodeError:
                 raise Malformed("a tree key that is not UTF-8") from None
-            yield Record(collection, rkey, cid, self._load(cid))
+            yield RepoRecord(collection, rkey, cid, self._load(cid))
 
     def _load(self, cid: Cid) -> bytes:
         try:

@@ -43,7 +43,7 @@ class Blob(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class BlobDamage:
     path: Path
     what: str
 
@@ -65,7 +65,7 @@ class BlobStore:
         self._folder = str(root)
         self._permissions = permissions
         self._suffix = suffix if zstd_level is None else f"{suffix}.zst"
-        self._codec = None if zstd_level is None else _Zstd(zstd_level)
+        self._codec = None if zstd_level is None else _ZstdCodec(zstd_level)
         self._shards: set[str] = set()  # Known to be there; there are 65536 at most.
         self._durable: set[Path] = set()  # Directories whose own names are known to be durable.
         self._lock = threading.Lock()  # One batch at a time: compressor and set are shared.
@@ -104,12 +104,12 @@ class BlobStore:
         """The body, checked against its name."""
         return await asyncio.to_thread(self._get, sha256)
 
-    def verify(self) -> Iterator[Damage]:
+    def verify(self) -> Iterator[BlobDamage]:
         """Read every file; blocking, one file in memory at a time."""
         for path in sorted(self._root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*")):
             what = self._damage(path)
             if what:
-                yield Damage(path, what)
+                yield BlobDamage(path, what)
 
     def close(self) -> None:
         with self._lock:
@@ -241,7 +241,7 @@ def _make_shard(folder: str) -> bool:
     return True
 
 
-class _Zstd:
+class _ZstdCodec:
     """Reused: setting up a context costs more than compressing a small page."""
 
     def __init__(self, level: int) -> None:

@@ -21,7 +21,7 @@ class Hop(msgspec.Struct, frozen=True):
 Edge = tuple[str, str, str]  # As in a Link; plain, because there are dozens on a page.
 
 
-class Link(NamedTuple):
+class CapturedLink(NamedTuple):
     to: str
     text: str = ""
     context: str = ""  # The text, and what stands around it.

@@ -25,16 +25,16 @@ Places = Mapping[str, tuple[str, int]]  # By kind: a file's name in the workspac
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FileKind:
     header: bytes
     rows: Callable[[Sequence[CaptureLine], bool], bytes]  # Told if spreadsheets must be safe.
     rotates: bool = True
 
 
-KINDS: Mapping[str, Kind] = {
-    "pages": Kind(csv_bytes([PAGE_COLUMNS]), page_rows),
-    "edges": Kind(csv_bytes([EDGE_COLUMNS]), edge_rows),
-    "cdxj": Kind(b"", cdxj_lines, rotates=False),
+KINDS: Mapping[str, FileKind] = {
+    "pages": FileKind(csv_bytes([PAGE_COLUMNS]), page_rows),
+    "edges": FileKind(csv_bytes([EDGE_COLUMNS]), edge_rows),
+    "cdxj": FileKind(b"", cdxj_lines, rotates=False),
 }
 
 
@@ -121,7 +121,7 @@ class _Growing:
         os.close(self._fd)
 
 
-def _fresh(first: Path, kind: Kind) -> _Growing:
+def _fresh(first: Path, kind: FileKind) -> _Growing:
     make_directory(first.parent)
     if not kind.rotates:
         first.touch()
@@ -134,7 +134,7 @@ def _fresh(first: Path, kind: Kind) -> _Growing:
     return _Growing(path, len(kind.header))
 
 
-def _rows_of(path: Path, kind: Kind) -> int:
+def _rows_of(path: Path, kind: FileKind) -> int:
     """Bytes beyond the header: a crash may have left one alone."""
     return max(0, path.stat().st_size - len(kind.header)) if path.exists() else 0
 

@@ -35,7 +35,7 @@ from trawlnet.captures.warc.cdxj import merge_tail
 from trawlnet.captures.warc.files import WarcFiles, recover
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.task import Task
-from trawlnet.queues.acks import Position
+from trawlnet.queues.acks import SpoolPosition
 from trawlnet.storage.files import FileLock, disk_errors, is_held, taking_turns
 
 LOG = CRAWL.log
@@ -289,7 +289,7 @@ class CaptureFiles:
             or any(is_held(self._workspace / role.lock) for role in self._others)
         )
 
-    def _checkpoint(self, visits: Sequence[str], log: Position) -> None:
+    def _checkpoint(self, visits: Sequence[str], log: SpoolPosition) -> None:
         files = self._derived.sync()
         known = Checkpoint(log, self._batch, files, visits, self._warc_end)
         self.pages.commit(known, self._role.checkpoint)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from trawlnet.captures.capture import Capture, Link
+from trawlnet.captures.capture import Capture, CapturedLink
 from trawlnet.engine.task import Task
 from trawlnet.queues.queue import decode, encode
 from trawlnet.storage.errors import SinkError
@@ -53,7 +53,7 @@ class CaptureLine(msgspec.Struct, frozen=True, gc=False):
     simhash: int | None = None
     revisit_in: float | None = None
     warc: InWarc | None = None
-    links: Sequence[Link] = []  # Before they have been through the log, plain edges.
+    links: Sequence[CapturedLink] = []  # Before they have been through the log, plain edges.
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
@@ -99,7 +99,7 @@ def line_of(
         simhash=capture.simhash,
         revisit_in=capture.revisit_in,
         warc=warc,
-        links=cast("Sequence[Link]", capture.links or []),
+        links=cast("Sequence[CapturedLink]", capture.links or []),
     )
 
 
@@ -122,7 +122,7 @@ _DEFAULTS = tuple((name, getattr(_EMPTY, name)) for name in _OPTIONAL)
 def unpack(raw: bytes, place: str) -> CaptureLine:
     try:
         value = decode(raw)
-        value["links"] = [Link(*link) for link in value.get("links", ())]
+        value["links"] = [CapturedLink(*link) for link in value.get("links", ())]
         value["warc"] = InWarc(**value["warc"]) if "warc" in value else None
         return CaptureLine(**value)
     except (ValueError, TypeError):

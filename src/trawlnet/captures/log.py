@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from trawlnet.captures.line import CaptureLine, Glance, glance, pack, unpack
 from trawlnet.engine.durable import make_directory
-from trawlnet.queues.acks import Position
-from trawlnet.queues.spool_files import Line, SpoolDirectory
+from trawlnet.queues.acks import SpoolPosition
+from trawlnet.queues.spool_files import SpoolDirectory, SpoolLine
 from trawlnet.queues.spool_reader import read_on
 from trawlnet.storage.files import Appender, disk_errors, truncate_torn_line
 
 SEGMENT_BYTES = 64 * 1024 * 1024
-BEGINNING = Position(0, 0)
+BEGINNING = SpoolPosition(0, 0)
 _LINE_BYTES = 256 * 1024 * 1024  # Pages with a hundred thousand links do exist.
 
 
@@ -34,8 +34,8 @@ class CaptureLog:
             self._segment = Appender(path, new=False)
 
     @property
-    def end(self) -> Position:
-        return Position(self._number, self._segment.size)
+    def end(self) -> SpoolPosition:
+        return SpoolPosition(self._number, self._segment.size)
 
     def append(self, lines: Sequence[CaptureLine]) -> None:
         """Durable on return."""
@@ -54,27 +54,27 @@ def files_of(folder: Path) -> SpoolDirectory:
     return SpoolDirectory(folder, "captures")
 
 
-def log_end(folder: Path) -> Position:
+def log_end(folder: Path) -> SpoolPosition:
     """Where the last segment ends, torn lines included; somebody may be writing to it."""
     files = files_of(folder)
     number = max(files.numbers(), default=0)
-    return Position(number, files.segment(number).stat().st_size) if number else BEGINNING
+    return SpoolPosition(number, files.segment(number).stat().st_size) if number else BEGINNING
 
 
-class Chunk(NamedTuple):
+class LogChunk(NamedTuple):
     lines: Sequence[CaptureLine]  # Never empty.
-    end: Position
+    end: SpoolPosition
 
 
-def read_chunks(folder: Path, after: Position = BEGINNING) -> Iterator[Chunk]:
+def read_chunks(folder: Path, after: SpoolPosition = BEGINNING) -> Iterator[LogChunk]:
     """Every whole line beyond a position, in order of writing, about a megabyte at a time."""
     for lines, end, place in _read(folder, after):
-        yield Chunk([unpack(line.raw or b"", _named(place, line)) for line in lines], end)
+        yield LogChunk([unpack(line.raw or b"", _named(place, line)) for line in lines], end)
 
 
 class Glances(NamedTuple):
     lines: Sequence[Glance | CaptureLine]  # Never empty.
-    end: Position
+    end: SpoolPosition
 
 
 def read_glances(folder: Path) -> Iterator[Glances]:
@@ -87,7 +87,9 @@ def read_captures(folder: Path) -> Iterator[CaptureLine]:
     return (line for chunk in read_chunks(folder) for line in chunk.lines)
 
 
-def _read(folder: Path, after: Position) -> Iterator[tuple[Sequence[Line], Position, Path]]:
+def _read(
+    folder: Path, after: SpoolPosition
+) -> Iterator[tuple[Sequence[SpoolLine], SpoolPosition, Path]]:
     """Lines, where they end, and the segment that all of them are of."""
     files, at = files_of(folder), after
     while True:
@@ -98,5 +100,5 @@ def _read(folder: Path, after: Position) -> Iterator[tuple[Sequence[Line], Posit
         yield lines, at, files.segment(at.segment)
 
 
-def _named(segment: Path, line: Line) -> str:
+def _named(segment: Path, line: SpoolLine) -> str:
     return f"{segment}@{line.start.offset}"

@@ -9,7 +9,7 @@ import msgspec
 from trawlnet.captures.line import CaptureLine
 
 
-class Page(msgspec.Struct, array_like=True, frozen=True):
+class KnownPage(msgspec.Struct, array_like=True, frozen=True):
     url: str
     http_status: int  # Of the last answer.
     content: bytes  # The sha256 of the last content; empty if there was none.
@@ -54,10 +54,10 @@ def digest_of(url: str) -> bytes:
     return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def page_after(before: Page | None, line: CaptureLine) -> Page:
+def page_after(before: KnownPage | None, line: CaptureLine) -> KnownPage:
     content = bytes.fromhex(line.content_sha256)
     same = before is not None and before.content == content
-    return Page(
+    return KnownPage(
         url=line.url,
         http_status=line.http_status,
         content=content,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from trawlnet.captures.line import CaptureLine
 from trawlnet.captures.log import BEGINNING
 from trawlnet.captures.near_duplicates import Near, bands, differ
-from trawlnet.captures.page import Page, digest_of, page_after
+from trawlnet.captures.page import KnownPage, digest_of, page_after
 from trawlnet.captures.warc.format import Original
 from trawlnet.engine.durable import fsync_path, make_directory
-from trawlnet.queues.acks import Position
+from trawlnet.queues.acks import SpoolPosition
 from trawlnet.storage.errors import SinkError
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ _BUCKET: Final = 2_000  # Texts compared per band at most: beyond, a duplicate m
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     """Up to where in the log everything derived is durable, and how long its files are then."""
 
-    log: Position = BEGINNING
+    log: SpoolPosition = BEGINNING
     batch: int = 0
     files: Mapping[str, tuple[str, int]] = {}  # By what they hold: name in the workspace, size.
     visits: Sequence[str] = ()  # The latest ones: their receipts may be lost in a crash.
@@ -55,7 +55,7 @@ class _Payload(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_page = msgspec.msgpack.Decoder(Page).decode
+_decode_page = msgspec.msgpack.Decoder(KnownPage).decode
 _decode_payload = msgspec.msgpack.Decoder(_Payload).decode
 _decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
 
@@ -75,7 +75,7 @@ class PageIndex:
         self._counted: Counter[bytes] = Counter()  # Not committed yet.
         self._counting = threading.Lock()  # A page is either committed or not, for who counts.
         self._growing = threading.Lock()  # No look-up may be under way while the map grows.
-        self._pages: dict[bytes, Page] = {}
+        self._pages: dict[bytes, KnownPage] = {}
         self._near = Near()
         self._payloads: dict[bytes, _Payload] = {}
         self._last_change = 0  # The number of our last transaction.
@@ -87,7 +87,7 @@ class PageIndex:
         if not readonly and self._get("meta", b"scopes") != self._scopes.rules.encode():
             self._change(self._count_anew)
 
-    def get(self, url: str) -> Page | None:
+    def get(self, url: str) -> KnownPage | None:
         digest = digest_of(url)
         page = self._pages.get(digest)
         if page is not None:
@@ -114,7 +114,7 @@ class PageIndex:
             return True
         return self._look(lambda txn: self._near_on_disk(txn, simhash, within, mine))
 
-    def pages(self) -> Iterator[Page]:
+    def pages(self) -> Iterator[KnownPage]:
         """All that are committed, in no useful order. A long reader holds back the reuse of
         space: not for a running crawl."""
         with self._environment.begin(db=self._tables["pages"]) as txn:
@@ -176,7 +176,7 @@ class PageIndex:
     def close(self) -> None:
         self._environment.close()
 
-    def _committed(self, txn: Any, digests: Iterable[bytes]) -> dict[bytes, Page]:
+    def _committed(self, txn: Any, digests: Iterable[bytes]) -> dict[bytes, KnownPage]:
         found = ((one, txn.get(one, db=self._tables["pages"])) for one in digests)
         return {digest: _decode_page(packed) for digest, packed in found if packed is not None}
 
@@ -194,7 +194,7 @@ class PageIndex:
         if checkpoint is not None:
             txn.put(name, _encode(checkpoint), db=tables["meta"])
 
-    def _beside_others(self, txn: Any) -> tuple[dict[bytes, Page], Counter[bytes]]:
+    def _beside_others(self, txn: Any) -> tuple[dict[bytes, KnownPage], Counter[bytes]]:
         """Our pages and counts, had the others' been known when ours were applied."""
         committed, counted = self._committed(txn, self._pages), Counter[bytes]()
         pages = dict(self._pages)

@@ -19,7 +19,7 @@ from trawlnet.captures.warc.records import Packing, WarcRecords, is_recorded, pa
 from trawlnet.engine.task import Task
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.objects import Objects
-from trawlnet.storage.part_sink import Form
+from trawlnet.storage.part_sink import PartForm
 
 PARTS = "parts"
 WARC = "warc"
@@ -54,7 +54,7 @@ def part_path(part: str) -> str:
     return f"{PARTS}/{part}{PART_SUFFIX}"
 
 
-def capture_form(writing: Writing) -> Form:
+def capture_form(writing: Writing) -> PartForm:
     """Parts of captures, for a PartSink."""
 
     def objects(name: str, pieces: Sequence[_Piece], at_us: int) -> list[tuple[str, bytes]]:
@@ -66,7 +66,7 @@ def capture_form(writing: Writing) -> Form:
         # The log last: where there is one, its WARC is there.
         return [warc, (part_path(name), zstandard.ZstdCompressor(level=_LEVEL).compress(log))]
 
-    return Form(_piece, _size, objects)
+    return PartForm(_piece, _size, objects)
 
 
 def _piece(task: Task, capture: Capture) -> _Piece:

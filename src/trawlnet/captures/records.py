@@ -18,17 +18,17 @@ from trawlnet.storage.files import Appender, FileLock, disk_errors, replace_file
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredBody:
     sha256: str
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StoredRecord:
     """What the sink holds for one key."""
 
     key: str
-    bodies: Sequence[Stored]
+    bodies: Sequence[StoredBody]
 
 
 class RecordSink:
@@ -92,7 +92,7 @@ def _open_log(index: Path) -> Appender:
     return Appender(index, new=False)
 
 
-def read_index(index: Path) -> Iterator[Record]:
+def read_index(index: Path) -> Iterator[StoredRecord]:
     """Every line, in order of writing; a torn last one is not there yet."""
     if not index.exists():
         return
@@ -102,25 +102,25 @@ def read_index(index: Path) -> Iterator[Record]:
                 yield _parse(line, f"{index}:{number}")
 
 
-def latest(index: Path) -> dict[str, Record]:
+def latest(index: Path) -> dict[str, StoredRecord]:
     """Each key once, with its last record. Holds all keys in memory."""
     return {record.key: record for record in read_index(index)}
 
 
 def _line(key: str, blobs: Sequence[Blob]) -> bytes:
-    return _dump(Record(key, [Stored(blob.sha256, blob.size) for blob in blobs]))
+    return _dump(StoredRecord(key, [StoredBody(blob.sha256, blob.size) for blob in blobs]))
 
 
-def _dump(record: Record) -> bytes:
+def _dump(record: StoredRecord) -> bytes:
     bodies = [{"sha256": body.sha256, "bytes": body.size} for body in record.bodies]
     return encode({"key": record.key, "bodies": bodies}) + b"\n"
 
 
-def _parse(line: bytes, place: str) -> Record:
+def _parse(line: bytes, place: str) -> StoredRecord:
     try:
         value = decode(line)
-        bodies = [Stored(body["sha256"], body["bytes"]) for body in value["bodies"]]
-        return Record(value["key"], bodies)
+        bodies = [StoredBody(body["sha256"], body["bytes"]) for body in value["bodies"]]
+        return StoredRecord(value["key"], bodies)
     except (ValueError, KeyError, TypeError):
         raise SinkError(
             f"{place}: not a line of an index", "restore the file or remove the line"

@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trawlnet.captures.blobs import Damage, read_blob
+from trawlnet.captures.blobs import BlobDamage, read_blob
 from trawlnet.captures.files import CaptureFiles, CaptureOptions
 from trawlnet.captures.line import CaptureLine
-from trawlnet.captures.page import Page
+from trawlnet.captures.page import KnownPage
 
 MOST_TOLD = 1_000  # Damaged bodies are told one by one up to here, then only counted.
 
 
 @dataclass(slots=True)
-class Replayed:
+class CaptureReplay:
     captures: int = 0
     pages: int = 0
     damaged: int = 0
-    damage: list[Damage] = field(default_factory=list)
+    damage: list[BlobDamage] = field(default_factory=list)
     # The latest content of its page, so that the page can be fetched again.
     lost: list[CaptureLine] = field(default_factory=list)
 
 
 def replay(
     workspace: Path, run: str, *, check_bodies: bool = True, spreadsheet_safe: bool = False
-) -> Replayed:
+) -> CaptureReplay:
     """Writes `logs/pages-<run>.csv` with a row for every capture of every run, and the index.
 
     Blocking. Needs the workspace for itself. Killed half-way, the next opening makes the index.
@@ -34,7 +34,7 @@ def replay(
         run=run, producer="replay", edges=False, spreadsheet_safe=spreadsheet_safe
     )
     files = CaptureFiles(workspace, options)
-    told = Replayed()
+    told = CaptureReplay()
     try:
         for lines in files.rebuild():
             told.captures += len(lines)
@@ -47,7 +47,7 @@ def replay(
     return told
 
 
-def _check(workspace: Path, line: CaptureLine, told: Replayed) -> None:
+def _check(workspace: Path, line: CaptureLine, told: CaptureReplay) -> None:
     if not line.stored_path or line.content_bytes == 0:
         return  # A 304 names a body that an earlier line has brought.
     path = workspace / line.stored_path
@@ -61,8 +61,8 @@ def _check(workspace: Path, line: CaptureLine, told: Replayed) -> None:
     told.damaged += 1
     told.lost.append(line)
     if len(told.damage) < MOST_TOLD:
-        told.damage.append(Damage(path, what))
+        told.damage.append(BlobDamage(path, what))
 
 
-def _is_latest(page: Page | None, line: CaptureLine) -> bool:
+def _is_latest(page: KnownPage | None, line: CaptureLine) -> bool:
     return page is not None and page.stored_path == line.stored_path

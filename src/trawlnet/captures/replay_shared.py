@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from trawlnet.captures.blobs import Damage
+from trawlnet.captures.blobs import BlobDamage
 from trawlnet.captures.derived import Derived
 from trawlnet.captures.line import CaptureLine
-from trawlnet.captures.replay import MOST_TOLD, Replayed
+from trawlnet.captures.replay import MOST_TOLD, CaptureReplay
 from trawlnet.captures.shared_archive import Read, archived_lines, body_damage, manifest_of
 from trawlnet.captures.warc.cdxj import merge_tail
 from trawlnet.engine.durable import fsync_path, make_directory
@@ -24,9 +24,9 @@ _NEVER_FULL = 1 << 62
 
 def replay_archive(
     objects: Objects, folder: Path, *, check_bodies: bool = True, spreadsheet_safe: bool = False
-) -> Replayed:
+) -> CaptureReplay:
     """Blocking. Files of that name are replaced, all of them when all are whole."""
-    told = Replayed()
+    told = CaptureReplay()
     beside = folder / ".replay"
     with disk_errors(f"writing to {folder}"):
         shutil.rmtree(beside, ignore_errors=True)
@@ -54,7 +54,7 @@ def replay_archive(
 
 
 def _tell(
-    told: Replayed, derived: Derived, lines: Sequence[CaptureLine], read: Read | None
+    told: CaptureReplay, derived: Derived, lines: Sequence[CaptureLine], read: Read | None
 ) -> None:
     derived.add(lines)
     told.captures += len(lines)
@@ -65,7 +65,7 @@ def _tell(
         if what := body_damage(read, line):
             told.damaged += 1
             if len(told.damage) < MOST_TOLD:
-                told.damage.append(Damage(Path(line.stored_path), f"{line.url}: {what}"))
+                told.damage.append(BlobDamage(Path(line.stored_path), f"{line.url}: {what}"))
 
 
 class _OneAtATime:

@@ -15,11 +15,11 @@ from pathlib import Path
 from trawlnet.captures.line import CaptureLine
 from trawlnet.captures.log import BEGINNING, files_of, log_end, read_chunks
 from trawlnet.captures.page_index import CHECKPOINT, Checkpoint, PageIndex
-from trawlnet.queues.acks import Position
+from trawlnet.queues.acks import SpoolPosition
 from trawlnet.queues.spool_reader import WINDOW
 
 INDEX = "state/web/index"  # In the workspace.
-_EMPTY = Position(1, 0)  # The end of a log without lines, if it has a segment.
+_EMPTY = SpoolPosition(1, 0)  # The end of a log without lines, if it has a segment.
 _AT_ONCE = 1_000  # Lines of all logs together.
 
 
@@ -70,12 +70,12 @@ def is_stale(workspace: Path, pages: PageIndex) -> bool:
 class Progress:
     """How far a log has been read, and what its writer has to know of it."""
 
-    log: Position = BEGINNING
+    log: SpoolPosition = BEGINNING
     batch: int = 0
     visits: list[str] = field(default_factory=list)  # Of the last batch.
     warc: tuple[str, int] | None = None
 
-    def add(self, line: CaptureLine, end: Position) -> None:
+    def add(self, line: CaptureLine, end: SpoolPosition) -> None:
         if line.batch != self.batch:
             self.visits.clear()
         self.log, self.batch = end, line.batch
@@ -90,7 +90,7 @@ def latest_visits(folder: Path, most: int) -> list[str]:
     for number in reversed(files_of(folder).numbers()):
         if len(visits) >= most:
             break
-        chunks = read_chunks(folder, Position(number, 0))
+        chunks = read_chunks(folder, SpoolPosition(number, 0))
         mine = takewhile(lambda chunk: chunk.end.segment == number, chunks)  # noqa: B023 - used up here
         visits += [line.visit for chunk in mine for line in chunk.lines]
     return visits

@@ -24,7 +24,7 @@ _END = b"\r\n\r\n"  # Of a head, and of a record.
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ManifestLine:
     """One line of the manifest."""
 
     log: str  # Its name.
@@ -46,16 +46,16 @@ def log_name(number: int) -> str:
     return f"captures_{number:04d}{_SUFFIX}"
 
 
-def listed_of(line: dict[str, Any]) -> Listed:
-    return Listed(line["log"], line["captures"], line["parts"])
+def listed_of(line: dict[str, Any]) -> ManifestLine:
+    return ManifestLine(line["log"], line["captures"], line["parts"])
 
 
-def manifest_of(objects: Objects) -> list[Listed]:
+def manifest_of(objects: Objects) -> list[ManifestLine]:
     names = sorted(objects.sizes(MANIFEST))
     return [listed_of(json.loads(objects.get(f"{MANIFEST}/{name}"))) for name in names]
 
 
-def archived_lines(objects: Objects, listed: Listed) -> Iterator[CaptureLine]:
+def archived_lines(objects: Objects, listed: ManifestLine) -> Iterator[CaptureLine]:
     """Raises SinkError for a log that is not as it was written."""
     path, found = f"{LOGS}/{listed.log}", 0
     try:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from trawlnet.cli.lazy import GroupRow, Row
+from trawlnet.cli.lazy import CommandRow, GroupRow
 
 
-def _shared(crawler: str) -> tuple[Row, ...]:
+def _shared(crawler: str) -> tuple[CommandRow, ...]:
     """The verbs that mean the same for every crawler, made for the one at this place."""
     return (
-        Row(
+        CommandRow(
             "status",
             "trawlnet.cli.common.verbs:status",
             "Show the state of the crawl. Works while a crawl is running.",
             crawler,
         ),
-        Row(
+        CommandRow(
             "failures",
             "trawlnet.cli.common.verbs:failures",
             "List keys whose last attempt failed. Works while a crawl is running.",
             crawler,
         ),
-        Row(
+        CommandRow(
             "retry",
             "trawlnet.cli.common.verbs:retry",
             "Reopen failed keys, so that the next crawl tries them again.",
             crawler,
         ),
-        Row(
+        CommandRow(
             "reset",
             "trawlnet.cli.common.verbs:reset",
             "Delete the crawl's state and output, after asking.",
@@ -35,9 +35,9 @@ def _shared(crawler: str) -> tuple[Row, ...]:
     )
 
 
-def _crawl(crawler: str) -> Row:
+def _crawl(crawler: str) -> CommandRow:
     help = "Start the crawl, or continue it; the command is the same."
-    return Row("crawl", "trawlnet.cli.crawl.verb:crawl", help, crawler)
+    return CommandRow("crawl", "trawlnet.cli.crawl.verb:crawl", help, crawler)
 
 
 _REPOS, _PDS, _IDS, _WEB = (
@@ -54,47 +54,47 @@ REPOS = GroupRow(
     (
         _crawl(_REPOS),
         *_shared(_REPOS),
-        Row(
+        CommandRow(
             "inspect",
             "trawlnet.cli.repos.archive:INSPECT",
             "Show the header, the index and the contents of one segment; unpacks every record.",
         ),
-        Row(
+        CommandRow(
             "tally",
             "trawlnet.cli.repos.archive:TALLY",
             "Count repositories and records by collection, without unpacking records.",
         ),
-        Row(
+        CommandRow(
             "verify",
             "trawlnet.cli.repos.archive:VERIFY",
             "Check every byte of an archive: checksums, compression, records, order, index.",
         ),
-        Row(
+        CommandRow(
             "cat",
             "trawlnet.cli.repos.archive:CAT",
             "Print the records of one repository, one JSON object per line.",
         ),
-        Row(
+        CommandRow(
             "compact",
             "trawlnet.cli.repos.archive:COMPACT",
             "Remove blocks that later ones replace or that tombstones cover.",
         ),
-        Row(
+        CommandRow(
             "plc",
             "trawlnet.cli.repos.plc:PLC",
             "Mirror the PLC directory: every operation, and the current state of each DID.",
         ),
-        Row(
+        CommandRow(
             "replay",
             "trawlnet.cli.repos.replay:REPLAY",
             "Load an archive into the table repo_records.",
         ),
-        Row(
+        CommandRow(
             "query",
             "trawlnet.cli.repos.replay:QUERY",
             "Run a SQL query on the tables, and print the rows.",
         ),
-        Row(
+        CommandRow(
             "report",
             "trawlnet.cli.repos.report:REPORT",
             "Write a page about an archive: collections, PDSes, months, languages, sizes.",
@@ -107,46 +107,46 @@ PDS = GroupRow(
     "Find every PDS, and scan it for chosen collections.",
     "pds discover -w ./net --relay wss://relay.example --contact you@example.org",
     (
-        Row(
+        CommandRow(
             "discover",
             "trawlnet.cli.pds.discover:DISCOVER",
             "Find PDSes in every configured source.",
         ),
-        Row(
+        CommandRow(
             "register",
             "trawlnet.cli.pds.discover:REGISTER",
             "Add one PDS to the registry, after checking that it is one.",
         ),
-        Row(
+        CommandRow(
             "remove",
             "trawlnet.cli.pds.bans:REMOVE",
             "Delete a PDS from the registry, with its scan progress and its records.",
         ),
-        Row(
+        CommandRow(
             "ban",
             "trawlnet.cli.pds.bans:BAN",
             "Remove a PDS or a whole domain, and never contact or register it again.",
         ),
-        Row(
+        CommandRow(
             "unban",
             "trawlnet.cli.pds.bans:UNBAN",
             "Allow a PDS or a domain to be registered again.",
         ),
-        Row("bans", "trawlnet.cli.pds.bans:BANS", "List bans and their reasons."),
-        Row("list", "trawlnet.cli.pds.list:LIST", "List known PDSes, ordered by URL."),
-        Row(
+        CommandRow("bans", "trawlnet.cli.pds.bans:BANS", "List bans and their reasons."),
+        CommandRow("list", "trawlnet.cli.pds.list:LIST", "List known PDSes, ordered by URL."),
+        CommandRow(
             "scan",
             "trawlnet.cli.pds.scan:SCAN",
             "Scan PDSes now, each to its end, in slices of --scan-timeout.",
         ),
-        Row(
+        CommandRow(
             "serve",
             "trawlnet.cli.pds.serve:SERVE",
             "Serve the registry: a web page, JSON rows, and an endpoint to register a PDS.",
         ),
         _crawl(_PDS),
         *_shared(_PDS),
-        Row(
+        CommandRow(
             "report",
             "trawlnet.cli.pds.report:REPORT",
             "Write a page about the registry: status, sources, scans, records, failures.",
@@ -161,32 +161,32 @@ IDS = GroupRow(
     (
         _crawl(_IDS),
         *_shared(_IDS),
-        Row(
+        CommandRow(
             "gaps",
             "trawlnet.cli.ids.ledger:GAPS",
             "List skipped ranges of ids, with the reason; the end is exclusive.",
         ),
-        Row(
+        CommandRow(
             "missed",
             "trawlnet.cli.ids.ledger:MISSED",
             "List ids whose fetch failed; the crawl tries them again later.",
         ),
-        Row(
+        CommandRow(
             "store",
             "trawlnet.cli.ids.store:STORE",
             "Store what a crawl has published: processed rows, and each raw report.",
         ),
-        Row(
+        CommandRow(
             "simulate",
             "trawlnet.cli.ids.simulate:SIMULATE",
             "Run the scaling laws against a model of an API, in virtual time, and measure them.",
         ),
-        Row(
+        CommandRow(
             "law",
             "trawlnet.cli.ids.simulate:LAW",
             "Apply the classic law to each reading on stdin, one JSON object per line.",
         ),
-        Row(
+        CommandRow(
             "report",
             "trawlnet.cli.ids.report:REPORT",
             "Write a page about an ids crawl: lag, gaps, decisions, and the stored items.",
@@ -199,53 +199,53 @@ WEB = GroupRow(
     "Crawl web sites.",
     "web check https://example.org/ -w ./site",
     (
-        Row(
+        CommandRow(
             "configure",
             "trawlnet.cli.web.configure:CONFIGURE",
             "Create a workspace: folders, a trawlnet.yaml with every key explained, seeds.txt.",
         ),
-        Row(
+        CommandRow(
             "crawl",
             "trawlnet.cli.web.crawl:CRAWL",
             "Start the crawl from its seeds, or continue it; the command is the same.",
         ),
-        Row(
+        CommandRow(
             "scrape",
             "trawlnet.cli.web.crawl:SCRAPE",
             "Fetch every URL of the discovery spool again, with the validators of the last answer.",
         ),
-        Row(
+        CommandRow(
             "run",
             "trawlnet.cli.web.crawl:RUN",
             "Crawl, then fetch what other programs have put into the discovery spool.",
         ),
-        Row(
+        CommandRow(
             "resume",
             "trawlnet.cli.web.crawl:RESUME",
             "Another name of run: every run continues where the last one stopped.",
         ),
         *_shared(_WEB),
-        Row(
+        CommandRow(
             "replay",
             "trawlnet.cli.web.replay:REPLAY",
             "Rebuild the page index and a pages CSV from the capture log and the stored bodies.",
         ),
-        Row(
+        CommandRow(
             "check",
             "trawlnet.cli.web.rules:CHECK",
             "Say whether the crawl would visit a URL and as which page type, or why not.",
         ),
-        Row(
+        CommandRow(
             "robots",
             "trawlnet.cli.web.rules:ROBOTS",
             "Print `allow URL` or `deny URL` for each URL (or path), by a robots.txt on disk.",
         ),
-        Row(
+        CommandRow(
             "canonical",
             "trawlnet.cli.web.rules:CANONICAL",
             "For each URL on stdin print `request URL<TAB>dedup key`, or `refused: why`.",
         ),
-        Row(
+        CommandRow(
             "report",
             "trawlnet.cli.web.report:REPORT",
             "Write a page about a web crawl: hosts, types, status codes, depth, sizes, hours.",
@@ -258,25 +258,27 @@ FLEET = GroupRow(
     "Show and steer a crawl that many processes share.",
     "fleet status --store redis://redis.example:6379/0",
     (
-        Row("status", "trawlnet.cli.fleet.verbs:STATUS", "Show the state of every shard."),
-        Row(
+        CommandRow("status", "trawlnet.cli.fleet.verbs:STATUS", "Show the state of every shard."),
+        CommandRow(
             "scale",
             "trawlnet.cli.fleet.verbs:SCALE",
             "Change the number of shards; only the lanes that must move are moved.",
         ),
-        Row("pause", "trawlnet.cli.fleet.verbs:PAUSE", "Finish the tasks in flight, then wait."),
-        Row("resume", "trawlnet.cli.fleet.verbs:RESUME", "Continue after a pause."),
-        Row(
+        CommandRow(
+            "pause", "trawlnet.cli.fleet.verbs:PAUSE", "Finish the tasks in flight, then wait."
+        ),
+        CommandRow("resume", "trawlnet.cli.fleet.verbs:RESUME", "Continue after a pause."),
+        CommandRow(
             "drain",
             "trawlnet.cli.fleet.verbs:DRAIN",
             "Finish the tasks in flight, then end; the same crawl command continues later.",
         ),
-        Row(
+        CommandRow(
             "stop",
             "trawlnet.cli.fleet.verbs:STOP",
             "End immediately; tasks in flight are repeated when the crawl continues.",
         ),
-        Row(
+        CommandRow(
             "plan",
             "trawlnet.cli.fleet.plan:PLAN",
             "Estimate how long a crawl takes with N shards, its traffic and its storage.",
@@ -289,17 +291,17 @@ SIM = GroupRow(
     "Serve a small simulated network on loopback.",
     "sim atproto --seed 1 --scale 0.1",
     (
-        Row(
+        CommandRow(
             "atproto",
             "trawlnet.cli.sim:ATPROTO",
             "Serve a PLC directory, a relay, and PDSes with signed repositories.",
         ),
-        Row(
+        CommandRow(
             "ids",
             "trawlnet.cli.sim:IDS",
             "Serve an API of sequential ids that grows in real time, with gaps.",
         ),
-        Row(
+        CommandRow(
             "web",
             "trawlnet.cli.sim:WEB",
             "Serve web sites with robots.txt, sitemaps, redirects and traps.",
@@ -319,26 +321,26 @@ TRAWLNET = GroupRow(
         WEB,
         FLEET,
         SIM,
-        Row(
+        CommandRow(
             "logs",
             "trawlnet.cli.logs:LOGS",
             "Show the logs of crawls: failed attempts, held lanes, errors; newest last.",
         ),
-        Row(
+        CommandRow(
             "dashboard",
             "trawlnet.cli.dashboard.verb:DASHBOARD",
             "Serve a web page about the crawls of a workspace, running or not.",
         ),
-        Row(
+        CommandRow(
             "config",
             "trawlnet.cli.config:CONFIG",
             "Show every config key: its value, and where it came from.",
         ),
-        Row(
+        CommandRow(
             "doctor",
             "trawlnet.cli.doctor:DOCTOR",
             "Check what this machine has, and say what to type for the rest.",
         ),
-        Row("version", "trawlnet.cli.version:VERSION", "Print the version."),
+        CommandRow("version", "trawlnet.cli.version:VERSION", "Print the version."),
     ),
 )

@@ -54,16 +54,16 @@ _LOW_DISK = 5 << 30
 _LOW_FILES = 1024  # Fifty workers and a store fit well below; sockets to many hosts may not.
 
 
-class Mark(StrEnum):
+class DoctorMark(StrEnum):
     OK = "ok"
     MISSING = "missing"  # Not there, and not needed unless you want it.
     BAD = "bad"  # Needed, and not in order.
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     what: str
-    mark: Mark
+    mark: DoctorMark
     detail: str
     hint: str = ""  # What to type.
 
@@ -78,11 +78,11 @@ def examine(*, workspace: Folder, json: Json = False) -> int:
             print(f"{finding.mark:<8} {finding.what:<16} {finding.detail}")
             if finding.hint:
                 print(f"{'':<8} {'':<16} hint: {finding.hint}")
-    return Exit.ERROR if any(one.mark is Mark.BAD for one in findings) else Exit.DONE
+    return Exit.ERROR if any(one.mark is DoctorMark.BAD for one in findings) else Exit.DONE
 
 
-def _findings(workspace: Path) -> Iterator[Finding]:
-    yield Finding("trawlnet", Mark.OK, __version__)
+def _findings(workspace: Path) -> Iterator[DoctorFinding]:
+    yield DoctorFinding("trawlnet", DoctorMark.OK, __version__)
     yield _python()
     yield _native()
     yield from (_library(name) for name in _LIBRARIES)
@@ -94,48 +94,54 @@ def _findings(workspace: Path) -> Iterator[Finding]:
     yield _open_files()
 
 
-def _python() -> Finding:
+def _python() -> DoctorFinding:
     where = f"{platform.system()} {platform.machine()}"
-    return Finding("python", Mark.OK, f"{platform.python_version()} on {where}")
+    return DoctorFinding("python", DoctorMark.OK, f"{platform.python_version()} on {where}")
 
 
-def _native() -> Finding:
+def _native() -> DoctorFinding:
     if any(importlib.util.find_spec(module) is None for module in _NATIVE):
         detail = "not compiled; plain Python does its work, more slowly"
         hint = "install a C compiler (apt install gcc python3-dev), then: pip install ."
-        return Finding("native code", Mark.MISSING, detail, hint)
+        return DoctorFinding("native code", DoctorMark.MISSING, detail, hint)
     try:
         for module in _NATIVE:
             importlib.import_module(module)
     except ImportError as error:
-        return Finding("native code", Mark.BAD, f"does not load: {error}", "pip install . again")
+        return DoctorFinding(
+            "native code", DoctorMark.BAD, f"does not load: {error}", "pip install . again"
+        )
     if os.environ.get("TRAWLNET_NATIVE") == "0":
-        return Finding("native code", Mark.OK, "compiled, but TRAWLNET_NATIVE=0 switches it off")
+        return DoctorFinding(
+            "native code", DoctorMark.OK, "compiled, but TRAWLNET_NATIVE=0 switches it off"
+        )
     if page_reader() is None:
         detail = (
             "compiled; pages are read in plain Python: this selectolax does not show its Lexbor"
         )
-        return Finding("native code", Mark.OK, detail)
-    return Finding("native code", Mark.OK, "compiled")
+        return DoctorFinding("native code", DoctorMark.OK, detail)
+    return DoctorFinding("native code", DoctorMark.OK, "compiled")
 
 
-def _library(name: str) -> Finding:
+def _library(name: str) -> DoctorFinding:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        return Finding(name, Mark.BAD, f"does not load: {error}", f"pip install {name}")
-    return Finding(name, Mark.OK, _version(name))
+        return DoctorFinding(name, DoctorMark.BAD, f"does not load: {error}", f"pip install {name}")
+    return DoctorFinding(name, DoctorMark.OK, _version(name))
 
 
-def _extra(module: str, extra: str) -> Finding:
+def _extra(module: str, extra: str) -> DoctorFinding:
     try:
         found = importlib.util.find_spec(module)
     except ModuleNotFoundError:  # Not even the package around it.
         found = None
     if found is None:
         hint = f"pip install 'trawlnet[{extra}]'"
-        return Finding(f"extra {extra}", Mark.MISSING, f"{module} is not installed", hint)
-    return Finding(f"extra {extra}", Mark.OK, f"{module} {_version(module)}")
+        return DoctorFinding(
+            f"extra {extra}", DoctorMark.MISSING, f"{module} is not installed", hint
+        )
+    return DoctorFinding(f"extra {extra}", DoctorMark.OK, f"{module} {_version(module)}")
 
 
 def _version(module: str) -> str:
@@ -145,12 +151,14 @@ def _version(module: str) -> str:
         return "unknown version"
 
 
-def _server(program: str, use: str) -> Finding:
+def _server(program: str, use: str) -> DoctorFinding:
     # Debian keeps servers where a user's PATH does not look.
     places = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"])
     if found := shutil.which(program, path=places):
-        return Finding(program, Mark.OK, found)
-    return Finding(program, Mark.MISSING, f"not found; only for {use}", f"apt install {program}")
+        return DoctorFinding(program, DoctorMark.OK, found)
+    return DoctorFinding(
+        program, DoctorMark.MISSING, f"not found; only for {use}", f"apt install {program}"
+    )
 
 
 def _nearest(path: Path) -> Path:
@@ -161,7 +169,7 @@ def _nearest(path: Path) -> Path:
     return path
 
 
-def _file_system(folder: Path) -> Finding:
+def _file_system(folder: Path) -> DoctorFinding:
     """Durability and exclusion are promises of the file system: try both."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as file:
@@ -171,24 +179,28 @@ def _file_system(folder: Path) -> Finding:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         hint = "choose a directory on a local disk that you may write to: -w DIR"
-        return Finding("file system", Mark.BAD, f"{folder}: {os.strerror(error.errno or 0)}", hint)
-    return Finding("file system", Mark.OK, f"{folder}: writable, syncs, locks")
+        return DoctorFinding(
+            "file system", DoctorMark.BAD, f"{folder}: {os.strerror(error.errno or 0)}", hint
+        )
+    return DoctorFinding("file system", DoctorMark.OK, f"{folder}: writable, syncs, locks")
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> DoctorFinding:
     free = shutil.disk_usage(folder).free
     if free < _LOW_DISK:
         hint = "free some space, or choose another disk with -w DIR"
-        return Finding("free disk", Mark.MISSING, f"{size(free)} is little for a crawl", hint)
-    return Finding("free disk", Mark.OK, size(free))
+        return DoctorFinding(
+            "free disk", DoctorMark.MISSING, f"{size(free)} is little for a crawl", hint
+        )
+    return DoctorFinding("free disk", DoctorMark.OK, size(free))
 
 
-def _open_files() -> Finding:
+def _open_files() -> DoctorFinding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _LOW_FILES:
         hint = f"ulimit -n {hard if hard > 0 else 65536}"
-        return Finding("open files", Mark.MISSING, f"only {soft} at once", hint)
-    return Finding("open files", Mark.OK, f"{soft} at once")
+        return DoctorFinding("open files", DoctorMark.MISSING, f"only {soft} at once", hint)
+    return DoctorFinding("open files", DoctorMark.OK, f"{soft} at once")
 
 
 DOCTOR = Verb(examine, "doctor")

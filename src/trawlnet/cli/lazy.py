@@ -17,7 +17,7 @@ def load(place: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CommandRow:
     """A command as its group lists it."""
 
     name: str
@@ -33,7 +33,7 @@ class GroupRow:
     name: str
     help: str
     example: str
-    rows: Sequence[Row | GroupRow]
+    rows: Sequence[CommandRow | GroupRow]
 
 
 class Group(TyperGroup):
@@ -60,7 +60,7 @@ class Group(TyperGroup):
 class _Commands(Mapping[str, Any]):
     """Commands by name, each made when somebody asks for it."""
 
-    def __init__(self, rows: Sequence[Row | GroupRow]) -> None:
+    def __init__(self, rows: Sequence[CommandRow | GroupRow]) -> None:
         self._rows = {row.name: row for row in rows}
         self._made: dict[str, Any] = {}
 
@@ -79,7 +79,7 @@ class _Commands(Mapping[str, Any]):
         return len(self._rows)
 
 
-def _command(row: Row | GroupRow) -> Any:
+def _command(row: CommandRow | GroupRow) -> Any:
     if isinstance(row, GroupRow):
         return Group(row)
     verb = load(row.place)

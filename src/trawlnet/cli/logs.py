@@ -19,7 +19,7 @@ from trawlnet.cli.common.verb import PLAIN, Verb
 from trawlnet.cli.common.workspace import find, shown
 from trawlnet.crawlers.units import parse_duration
 from trawlnet.observe.lanes import shown as harmless
-from trawlnet.observe.logs.reader import LEVELS, Line, Reader, Wanted
+from trawlnet.observe.logs.reader import LEVELS, LogFilter, LogLine, Reader
 
 _LOOK_EVERY = 0.5  # Seconds between two looks for new lines.
 _VALUE_CHARS = 120  # Of one value as text; --json has all of it.
@@ -82,7 +82,7 @@ def logs(
     json: Json = False,
 ) -> int:
     """Show the logs of crawls: failed attempts, held lanes, errors; newest last."""
-    wanted = Wanted(
+    wanted = LogFilter(
         crawler=_one_of(crawler, list(SECTIONS), "crawlers"),
         lane=lane or "",
         reason=parse_reason(reason) or "",
@@ -102,7 +102,7 @@ def logs(
     return code
 
 
-def _follow(lines: Callable[[], Iterable[Line]], *, as_json: bool) -> Exit:
+def _follow(lines: Callable[[], Iterable[LogLine]], *, as_json: bool) -> Exit:
     """Until somebody stops it, which is how it is meant to end."""
     try:
         while True:
@@ -112,7 +112,7 @@ def _follow(lines: Callable[[], Iterable[Line]], *, as_json: bool) -> Exit:
         return Exit.INTERRUPTED
 
 
-def _show(lines: Iterable[Line], *, as_json: bool) -> None:
+def _show(lines: Iterable[LogLine], *, as_json: bool) -> None:
     for line in lines:
         if as_json:
             emit({**line.fields, "run": line.run})
@@ -120,7 +120,7 @@ def _show(lines: Iterable[Line], *, as_json: bool) -> None:
             print(_text(line), flush=True)
 
 
-def _text(line: Line) -> str:
+def _text(line: LogLine) -> str:
     """Strangers' words reach a terminal only when harmless."""
     fields = line.fields
     names = [name for name in _FIRST if name in fields]

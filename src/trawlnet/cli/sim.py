@@ -60,7 +60,7 @@ Healthy = Annotated[
 ]
 
 
-class World(Protocol):
+class RunningWorld(Protocol):
     def ready_line(self) -> Mapping[str, Any]: ...
 
     async def close(self) -> None: ...
@@ -76,7 +76,7 @@ def atproto(
 ) -> int:
     """Serve a PLC directory, a relay, and PDSes with signed repositories."""
 
-    def start(file: Path) -> Awaitable[World]:
+    def start(file: Path) -> Awaitable[RunningWorld]:
         habits = () if healthy else HABITS
         return serve_atproto(seed, scale, port=port, manifest=file, habits=habits, log=log)
 
@@ -92,7 +92,7 @@ def ids(
 ) -> int:
     """Serve an API of sequential ids that grows in real time, with gaps."""
 
-    def start(file: Path) -> Awaitable[World]:
+    def start(file: Path) -> Awaitable[RunningWorld]:
         return serve_ids(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
 
     return _serve(start, scale, port, manifest)
@@ -107,14 +107,14 @@ def web(
 ) -> int:
     """Serve web sites with robots.txt, sitemaps, redirects and traps."""
 
-    def start(file: Path) -> Awaitable[World]:
+    def start(file: Path) -> Awaitable[RunningWorld]:
         return serve_web(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
 
     return _serve(start, scale, port, manifest)
 
 
 def _serve(
-    start: Callable[[Path], Awaitable[World]], scale: float, port: int, manifest: Path | None
+    start: Callable[[Path], Awaitable[RunningWorld]], scale: float, port: int, manifest: Path | None
 ) -> int:
     """Serve until SIGTERM or Ctrl-C; one line on stdout says when the world is ready."""
     if not 0.0 < scale <= _LARGEST_SCALE:
@@ -138,7 +138,7 @@ def _serve(
 _LARGEST_SCALE = 1e6
 
 
-async def _until_told(start: Callable[[Path], Awaitable[World]], manifest: Path) -> None:
+async def _until_told(start: Callable[[Path], Awaitable[RunningWorld]], manifest: Path) -> None:
     with stop_event("closing") as stop:
         world = await start(manifest)
         try:

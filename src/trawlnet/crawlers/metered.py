@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 from typing import Protocol
 
-from trawlnet.net.client.answer import Limits, Response, Stream
+from trawlnet.net.client.answer import RequestLimits, Response, Stream
 from trawlnet.net.http import Http
 from trawlnet.net.trouble import Trouble
 from trawlnet.observe.metrics.crawl import HttpMeter
@@ -24,7 +24,7 @@ class Getter(Protocol):
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> Response | Trouble: ...
 
     def stream(
@@ -33,7 +33,7 @@ class Getter(Protocol):
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> AbstractAsyncContextManager[Stream | Trouble]: ...
 
 
@@ -48,7 +48,7 @@ class MeteredHttp:
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> Response | Trouble:
         async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
             return answer if isinstance(answer, Trouble) else await answer.whole()
@@ -59,7 +59,7 @@ class MeteredHttp:
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> AbstractAsyncContextManager[Stream | Trouble]:
         """Counted after the body, also when reading it failed: those bytes came, too."""
         return self._http.stream(url, lane=lane, headers=headers, limits=limits, told=self._count)

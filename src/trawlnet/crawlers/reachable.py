@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.net.guard import Guard, Refused
+from trawlnet.net.guard import AddressRefused, Guard
 from trawlnet.net.redact import redact
-from trawlnet.webpage.origin import Refusal, canonical_origin, names_user
+from trawlnet.webpage.origin import OriginRefusal, canonical_origin, names_user
 
 PRIVATE_HINT = "for a server on this machine or in a private network add --allow-private-hosts"
 
@@ -19,8 +19,8 @@ def check_reachable(url: str, *, allow_private: bool) -> None:
         )
     refused = canonical_origin(url, allow_private=allow_private).refused
     try:
-        if refused in (Refusal.PRIVATE, Refusal.ADDRESS):
-            raise Refused(refused.replace("_", " "))
+        if refused in (OriginRefusal.PRIVATE, OriginRefusal.ADDRESS):
+            raise AddressRefused(refused.replace("_", " "))
         Guard(allow_private=allow_private).destination(f"{url}/")
-    except Refused as why:
+    except AddressRefused as why:
         raise NotReady(f"{url} is not asked: {why}", PRIVATE_HINT) from why

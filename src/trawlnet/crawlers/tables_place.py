@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 
 TABLES = "tables"  # Folder of the workspace.
 
@@ -26,10 +26,10 @@ class WithTables(Protocol):
     def clickhouse_database(self) -> str: ...
 
 
-def tables_place(config: WithTables, workspace: Path) -> Path | Server:
+def tables_place(config: WithTables, workspace: Path) -> Path | ClickHouseServer:
     if not config.clickhouse_address:
         return workspace / TABLES
-    return Server(
+    return ClickHouseServer(
         config.clickhouse_address,
         config.clickhouse_username,
         config.clickhouse_password,

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from typing import NamedTuple
 
-from trawlnet.engine.rules import WELL, Manners, Pace
+from trawlnet.engine.rules import WELL, LanePace, Manners
 
 
 class LaneState:
@@ -96,7 +96,7 @@ class Lane:
             common.members += 1
             common.promised += self.promised
 
-    def fare(self, manners: Manners, pace: Pace) -> None:
+    def fare(self, manners: Manners, pace: LanePace) -> None:
         """From now on it is treated like this, and has been doing so. What that comes to is asked
         for several times in each request, and seldom changes."""
         held_back = self.burst_seconds

@@ -93,13 +93,13 @@ class Manners:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LanePace:
     """How a lane has been doing, and so how fast it may go."""
 
     failures: int = 0  # In a row.
     throttled: int = 0  # "Slow down" in a row.
 
-    def after(self, reason: Reason, *, lane_is_well: bool = False) -> Pace:
+    def after(self, reason: Reason, *, lane_is_well: bool = False) -> LanePace:
         if reason is Reason.RATE_LIMITED:
             return replace(self, throttled=self.throttled + 1)
         match reason.blame:
@@ -112,7 +112,7 @@ class Pace:
             case _:
                 return self
 
-    def down(self, manners: Manners) -> Pace:
+    def down(self, manners: Manners) -> LanePace:
         """Suspended, or what it was beyond that."""
         return replace(self, failures=max(self.failures, manners.block_at))
 
@@ -140,7 +140,7 @@ class Pace:
         return self.suspended(manners) and self.failures >= manners.block_at + manners.probes
 
 
-WELL = Pace()
+WELL = LanePace()
 _UNLIMITED_IN_TROUBLE = 64.0  # Requests per second.
 
 
@@ -148,7 +148,7 @@ def throttled(outcome: Outcome[Any]) -> bool:
     return outcome.reason is Reason.RATE_LIMITED
 
 
-def parked_until(pace: Pace, outcome: Outcome[Any], manners: Manners, now: float) -> float:
+def parked_until(pace: LanePace, outcome: Outcome[Any], manners: Manners, now: float) -> float:
     """How long this outcome parks its lane: 0 not at all, infinity for good."""
     if pace.blocked(manners):
         return math.inf

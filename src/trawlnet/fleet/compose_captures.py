@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trawlnet.captures.parts import PART_SUFFIX, PARTS, WARC, ComposedLog, part_path
-from trawlnet.captures.shared_archive import LOGS, MANIFEST, Listed, listed_of, log_name
+from trawlnet.captures.shared_archive import LOGS, MANIFEST, ManifestLine, listed_of, log_name
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.fleet.compose import groups
 from trawlnet.storage.objects import Objects
@@ -79,7 +79,7 @@ class CaptureComposer:
         made = ComposedLog(self.objects, kept)
         name = log_name(await self.keys.next_segment())
         await asyncio.to_thread(self.objects.put, f"{LOGS}/{name}", made.pieces())
-        line = Listed(name, made.captures, parts)
+        line = ManifestLine(name, made.captures, parts)
         if not await self.keys.publish(parts, line.as_json()):
             await asyncio.to_thread(self.objects.delete, [f"{LOGS}/{name}"])
             return 0
@@ -88,7 +88,7 @@ class CaptureComposer:
         log.info("captures listed", extra=told)
         return 1
 
-    def _list(self, line: Listed) -> None:
+    def _list(self, line: ManifestLine) -> None:
         """The captures count for readers from here on; only then the parts' own logs go."""
         self.objects.put(line.path, json.dumps(line.as_json()).encode() + b"\n")
         self.objects.delete(map(part_path, line.parts))

@@ -8,7 +8,7 @@ from trawlnet.crawlers.share import Opened, Share
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.shard import OpenShard, ShardJob, run_shard
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 
 async def run_job(job: ShardJob) -> None:
@@ -32,7 +32,7 @@ def _repos(job: ShardJob, clock: Clock) -> OpenShard:
     config = ReposConfig.model_validate(job.config)
 
     def opened(share: Share) -> AbstractAsyncContextManager[Opened]:
-        return open_shard(config, share, clock, Metrics(job.crawler, clock))
+        return open_shard(config, share, clock, CrawlMetrics(job.crawler, clock))
 
     return opened
 
@@ -44,7 +44,7 @@ def _web(job: ShardJob, clock: Clock) -> OpenShard:
     config = WebConfig.model_validate(job.config)
 
     def opened(share: Share) -> AbstractAsyncContextManager[Opened]:
-        return open_shard(config, share, clock, Metrics(job.crawler, clock))
+        return open_shard(config, share, clock, CrawlMetrics(job.crawler, clock))
 
     return opened
 

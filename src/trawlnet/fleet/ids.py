@@ -21,7 +21,7 @@ from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, holders, in_office
 from trawlnet.fleet.supervise import Runtime
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.storage.errors import SinkUnreachable
 from trawlnet.stores.errors import Fenced, StoreUnreachable
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
@@ -67,7 +67,7 @@ async def run_member(job: ShardJob, clock: Clock) -> None:
 async def _one_term(config: IdsConfig, job: ShardJob, clock: Clock) -> Ending:
     folder = Path(job.scratch) / f"member-{job.shard}"
     environ = {**os.environ, **job.secrets}
-    metrics = Metrics(job.crawler, clock)
+    metrics = CrawlMetrics(job.crawler, clock)
     async with in_office(office_of(config, job.shard), clock, begin=False) as term:
         opened = open_parts(config, folder, clock, metrics, term.mandate, environ)
         async with opened as parts:

@@ -20,7 +20,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Runtime
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.redis.fleet.shards import Word
 from trawlnet.tables.errors import TablesUnreachable
 from trawlnet.tables.registry.registry import Registry
@@ -66,7 +66,7 @@ async def _crawl(config: PdsConfig, folder: Path, registry: Registry, clock: Clo
             await clock.sleep(_LOOK_EVERY)
         control.drain()
 
-    async with open_parts(config, folder, clock, Metrics("pds", clock)) as parts:
+    async with open_parts(config, folder, clock, CrawlMetrics("pds", clock)) as parts:
         parts = replace(parts, companions=[*parts.companions, heed])
         return await crawl(parts, limits(config), Control(config.concurrency))
 

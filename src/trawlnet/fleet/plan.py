@@ -14,7 +14,7 @@ _STEPS = 400  # Of a schedule: each a four-hundredth of what it takes at least.
 _DAY = 86_400.0
 
 
-class Host(NamedTuple):
+class HostSize(NamedTuple):
     name: str
     repos: int
 
@@ -31,7 +31,7 @@ class Assumptions:
     wire_bytes: int = 200_000  # Of one repository as it is fetched,
     stored_bytes: int = 40_000  # and as it is archived.
 
-    def rate(self, host: Host) -> float:
+    def rate(self, host: HostSize) -> float:
         """Repositories per second that the host alone allows."""
         if host.repos < 100:
             most = self.small_rps
@@ -64,7 +64,7 @@ class Forecast:
         return done / at * _DAY if at else 0.0
 
 
-def read_hosts(lines: Iterable[str]) -> list[Host]:
+def read_hosts(lines: Iterable[str]) -> list[HostSize]:
     """`host,repos` or the same with blanks or tabs; a head and comments are passed over. Raises
     ValueError with the number of the line."""
     hosts = []
@@ -74,13 +74,15 @@ def read_hosts(lines: Iterable[str]) -> list[Host]:
             continue
         if len(words) < 2 or not words[1].isdigit():
             raise ValueError(f"line {number}: expected HOST,REPOS, got {line.strip()[:60]!r}")
-        hosts.append(Host(words[0], int(words[1])))
+        hosts.append(HostSize(words[0], int(words[1])))
     return hosts
 
 
-def forecast(hosts: Sequence[Host], shards: int, given: Assumptions, moved: Moves = ()) -> Forecast:
+def forecast(
+    hosts: Sequence[HostSize], shards: int, given: Assumptions, moved: Moves = ()
+) -> Forecast:
     """Each shard works on its own lanes, those with the most left first."""
-    shares: list[list[Host]] = [[] for _ in range(shards)]
+    shares: list[list[HostSize]] = [[] for _ in range(shards)]
     owner = owners(shards, moved)
     for host in hosts:
         shares[owner[bucket_of(host.name)]].append(host)
@@ -90,13 +92,15 @@ def forecast(hosts: Sequence[Host], shards: int, given: Assumptions, moved: Move
     return Forecast(shards, seconds, floor, _summed(curves) or [(0.0, 0.0)])
 
 
-def slowest(hosts: Sequence[Host], given: Assumptions, most: int) -> list[tuple[Host, float]]:
+def slowest(
+    hosts: Sequence[HostSize], given: Assumptions, most: int
+) -> list[tuple[HostSize, float]]:
     """The hosts that take longest, with their seconds."""
     timed = ((host, host.repos / given.rate(host)) for host in hosts)
     return heapq.nlargest(most, timed, key=lambda pair: pair[1])
 
 
-def _schedule(hosts: Sequence[Host], given: Assumptions) -> Iterator[tuple[float, float]]:
+def _schedule(hosts: Sequence[HostSize], given: Assumptions) -> Iterator[tuple[float, float]]:
     """Seconds, and repositories done by then, of one shard, step by step."""
     left = [float(host.repos) for host in hosts]
     rates = [given.rate(host) for host in hosts]

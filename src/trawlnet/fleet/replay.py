@@ -12,12 +12,12 @@ from typing import Any, Final, Protocol
 from trawlnet.archive.reader import ArchiveChanged, Segment, open_segment
 from trawlnet.archive.remote import remote
 from trawlnet.crawlers.errors import Unanswered
-from trawlnet.crawlers.repos.replay.reading import Filter
-from trawlnet.crawlers.repos.replay.replay import Replayed, SegmentReplay, name_of
+from trawlnet.crawlers.repos.replay.reading import CollectionFilter
+from trawlnet.crawlers.repos.replay.replay import ReplayCounts, SegmentReplay, name_of
 from trawlnet.fleet.ray import ProcessDied
 from trawlnet.storage.s3 import SCHEME
 from trawlnet.tables.clickhouse.open import opened
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 
 log = logging.getLogger(__name__)
 
@@ -32,12 +32,12 @@ class SegmentJob:
     name: str
     dead: Sequence[int]  # Offsets of blocks that do not count.
     globs: Sequence[str]
-    server: Server
+    server: ClickHouseServer
     s3: Mapping[str, str] = field(repr=False)
 
 
 class Tasks(Protocol):
-    async def run(self, work: Any, job: SegmentJob) -> Replayed:
+    async def run(self, work: Any, job: SegmentJob) -> ReplayCounts:
         """Raises ProcessDied, or what `work` raised."""
 
 
@@ -47,10 +47,10 @@ class FleetReplay:
 
     tasks: Tasks
     globs: Sequence[str]
-    server: Server
+    server: ClickHouseServer
     s3: Mapping[str, str] = field(repr=False)
 
-    async def __call__(self, segment: Segment, dead: frozenset[int]) -> Replayed:
+    async def __call__(self, segment: Segment, dead: frozenset[int]) -> ReplayCounts:
         job = SegmentJob(
             str(segment.path), name_of(segment), sorted(dead), self.globs, self.server, self.s3
         )
@@ -70,18 +70,18 @@ class FleetReplay:
         )
 
 
-def replay_segment(job: SegmentJob) -> Replayed:
+def replay_segment(job: SegmentJob) -> ReplayCounts:
     """Runs in a process of its own, perhaps on another machine."""
     return asyncio.run(_replayed(job))
 
 
-async def _replayed(job: SegmentJob) -> Replayed:
+async def _replayed(job: SegmentJob) -> ReplayCounts:
     remotely = job.place.startswith(SCHEME)
     segment = open_segment(remote(job.place, job.s3) if remotely else Path(job.place))
     if segment.footer is not None and name_of(segment) != job.name:
         raise ArchiveChanged(f"{job.place} was replaced while it was read")
     async with opened(job.server) as tables:
-        replaying = SegmentReplay(tables, Filter(job.globs), asyncio.Event())
+        replaying = SegmentReplay(tables, CollectionFilter(job.globs), asyncio.Event())
         part = await replaying.run(segment, frozenset(job.dead))
     # A place in an object store holds connections, and does not travel; its sender knows it.
     part.damage = [replace(one, path=Path(job.name)) for one in part.damage]

@@ -21,7 +21,7 @@ from trawlnet.observe.progress import anonymous_bytes
 from trawlnet.storage.errors import SinkUnreachable
 from trawlnet.storage.s3 import ObjectsError
 from trawlnet.stores.errors import Fenced, StoreUnreachable
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class _Term:
     """One term of ownership, as its coroutines see it."""
 
     job: ShardJob
-    plan: Plan
+    plan: FleetPlan
     tenure: Tenure
     before: Sequence[str]  # Tokens that owned our lanes until now.
     clock: Clock
@@ -167,7 +167,7 @@ async def _beat(term: _Term, opened: Opened, control: Control, version: int) -> 
     return version
 
 
-def _is_same(term: _Term, plan: Plan) -> bool:
+def _is_same(term: _Term, plan: FleetPlan) -> bool:
     """Whether a plan has the same for this shard, though others may exchange lanes."""
     ours, shard = term.plan, term.job.shard
     if replace(plan, version=ours.version, moved=ours.moved) != ours:

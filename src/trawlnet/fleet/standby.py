@@ -16,7 +16,7 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.tenure import Tenure
 from trawlnet.stores.errors import StoreError, StoreUnreachable
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.standby import StandbyKeys
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Term:
             begin = False  # Who closes it later means us, too.
         return before
 
-    async def _open_plan(self, begin: bool) -> Plan:
+    async def _open_plan(self, begin: bool) -> FleetPlan:
         plan = await self._keys.plan()
         if plan.word is Word.RUN:
             return plan
@@ -184,7 +184,7 @@ async def in_office(
 class Holders:
     """Who works and who waits, for whoever looks."""
 
-    plan: Plan
+    plan: FleetPlan
     active: Mapping[str, Any] | None
     standbys: list[Mapping[str, Any]]
 

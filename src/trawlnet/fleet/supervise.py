@@ -16,7 +16,7 @@ from trawlnet.fleet.history import FleetHistory, figures_of
 from trawlnet.storage.errors import SinkUnreachable
 from trawlnet.storage.s3 import ObjectsError
 from trawlnet.stores.errors import StoreUnreachable
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Composing(Protocol):
 class Seen:
     """A look at the fleet, for whoever shows it."""
 
-    plan: Plan
+    plan: FleetPlan
     shards: Statuses
     counts: Counts
 
@@ -90,7 +90,7 @@ async def begin(
     crawler: str = "repos",
     expected: Loads = _NOTHING,
     over: Collection[Word] = (Word.DONE,),
-) -> Plan:
+) -> FleetPlan:
     """Start a crawl, or go on with one that did not end with a word of `over`; a new one is shared
     out by what is expected in each bucket. Raises NotReady for another's keys."""
     plan = await keys.plan()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from trawlnet.engine.ports import Clock
 from trawlnet.stores.errors import Fenced
-from trawlnet.stores.redis.fleet.shards import Beat, FleetKeys, Plan
+from trawlnet.stores.redis.fleet.shards import Beat, FleetKeys, FleetPlan
 
 _MARGIN: Final = 0.2  # Part of the time that it stands in which nothing more is begun.
 _LOOK_AGAIN: Final = 1.0  # Seconds; whoever we wait for may give up early.
@@ -26,7 +26,7 @@ class Tenure:
         self._until = 0.0
         self._status: Mapping[str, Any] = {}
 
-    async def claim(self, plan: Plan, past: Sequence[str]) -> Sequence[str] | None:
+    async def claim(self, plan: FleetPlan, past: Sequence[str]) -> Sequence[str] | None:
         """Wait until our buckets are ours; gives the tokens that had them before, or None if the
         plan has changed meanwhile."""
         buckets = plan.buckets_of(self._shard)

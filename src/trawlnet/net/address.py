@@ -19,7 +19,7 @@ _MOST_KNOWN = 50_000  # Lanes.
 _PORT = 443  # For the lookup only; every policy allows it.
 
 
-class _Known(NamedTuple):
+class _KnownAddress(NamedTuple):
     address: str
     until: float  # When it is to be looked up again.
 
@@ -49,7 +49,7 @@ class AddressTurns:
         self._gate = gate
         self._clock = clock
         self._resolver = resolver
-        self._known: dict[str, _Known] = {}  # By lane.
+        self._known: dict[str, _KnownAddress] = {}  # By lane.
 
     def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]:
         known = self._known.get(lane)
@@ -73,18 +73,18 @@ class AddressTurns:
             self._known[lane] = known
         return known.address
 
-    async def _looked_up(self, host: str, before: str) -> _Known:
+    async def _looked_up(self, host: str, before: str) -> _KnownAddress:
         if self._proxy_for(host):
-            return _Known("", math.inf)
+            return _KnownAddress("", math.inf)
         if is_literal(host):
-            return _Known(host, math.inf)
+            return _KnownAddress(host, math.inf)
         now = self._clock.now()
         try:
             found = await self._resolver.resolve(host, _PORT)
         except EXPECTED:
-            return _Known(before, now + _UNKNOWN_FOR)
+            return _KnownAddress(before, now + _UNKNOWN_FOR)
         # The least of several, so that names with the same set of addresses meet.
-        return _Known(min(str(info[4][0]) for info in found), now + _KNOWN_FOR)
+        return _KnownAddress(min(str(info[4][0]) for info in found), now + _KNOWN_FOR)
 
 
 class SharedTurn:

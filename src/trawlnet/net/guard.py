@@ -13,11 +13,11 @@ from yarl import URL
 from trawlnet.net.lane import lane_of_parsed
 
 
-class Refused(OSError):
+class AddressRefused(OSError):
     """Our policy forbids it. An OSError, because the dialling code passes those on."""
 
 
-class Origin(NamedTuple):
+class UrlOrigin(NamedTuple):
     """Whom a URL asks."""
 
     scheme: str
@@ -31,7 +31,7 @@ class Destination(NamedTuple):
     """A URL that may be asked for, as it will be sent."""
 
     url: str
-    origin: Origin
+    origin: UrlOrigin
     target: str  # Path and query.
 
 
@@ -53,7 +53,7 @@ class Guard:
         Raises Refused. The result is what gets dialled, so there is no second parser to fool.
         """
         if len(text) > self.longest_url:
-            raise Refused(f"URL longer than {self.longest_url} characters")
+            raise AddressRefused(f"URL longer than {self.longest_url} characters")
         # The short way for most URLs of a crawl: their host has been looked at in this spelling.
         if (plain := _PLAIN.fullmatch(text)) and (origin := _as_spelled(self, plain[1])):
             return Destination(text, origin, plain[2])
@@ -65,7 +65,7 @@ class Guard:
         """Raises Refused unless this resolved address may be connected to."""
         why = self.refusal(address, port)
         if why is not None:
-            raise Refused(f"{address} port {port}: {why}")
+            raise AddressRefused(f"{address} port {port}: {why}")
 
     def refusal(self, address: str, port: int) -> str | None:
         """Why this address and port are off limits; None when they are fine."""
@@ -81,9 +81,9 @@ class Guard:
             return
         schemes = _WEB if self.allow_private else self.schemes
         if url.scheme not in schemes:
-            raise Refused(f"scheme {url.scheme!r} not allowed")
+            raise AddressRefused(f"scheme {url.scheme!r} not allowed")
         if port == 0 or not (self.allow_private or port in self.ports):
-            raise Refused(f"port {port} not allowed")
+            raise AddressRefused(f"port {port} not allowed")
         if ":" in host or _ends_in_number(host):
             self.check_address(_literal(host), port)
 
@@ -101,21 +101,21 @@ _REMEMBERED = 4096  # Addresses whose verdict is kept.
 
 def _parse(text: str) -> URL:
     if _UNSENDABLE.search(text):
-        raise Refused("URL with a space or a control character")
+        raise AddressRefused("URL with a space or a control character")
     try:
         url = URL(text)
         exact = URL(text, encoded=True) if text.isascii() else url
     except (ValueError, IndexError) as error:  # The second for brackets where there is no host.
-        raise Refused(f"not a URL: {error}") from error
+        raise AddressRefused(f"not a URL: {error}") from error
     if url.scheme not in _WEB:
-        raise Refused(f"scheme {url.scheme!r} not allowed")
+        raise AddressRefused(f"scheme {url.scheme!r} not allowed")
     if "@" in exact.raw_authority or "@" in url.raw_authority:
-        raise Refused("URL with a user name or password")
+        raise AddressRefused("URL with a user name or password")
     host = url.raw_host or ""
     if not _AUTHORITY.fullmatch(url.raw_authority) or len(host) > _LONGEST_NAME:
-        raise Refused("URL without a proper host")
+        raise AddressRefused("URL without a proper host")
     if ("[" in exact.raw_authority) != (":" in host):
-        raise Refused("URL with brackets around what is no IPv6 address")
+        raise AddressRefused("URL with brackets around what is no IPv6 address")
     if exact.raw_authority == url.raw_authority:
         return exact
     return URL.build(
@@ -128,18 +128,18 @@ def _parse(text: str) -> URL:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _as_spelled(guard: Guard, prefix: str) -> Origin | None:
+def _as_spelled(guard: Guard, prefix: str) -> UrlOrigin | None:
     """Whom every URL with this `scheme://authority` asks, if it may be sent and is sent so."""
     try:
         url = _parse(f"{prefix}/")
         guard._check_host(url)
-    except Refused:
+    except AddressRefused:
         return None
     return _origin_of(url) if str(url) == f"{prefix}/" else None
 
 
-def _origin_of(url: URL) -> Origin:
-    return Origin(
+def _origin_of(url: URL) -> UrlOrigin:
+    return UrlOrigin(
         url.scheme,
         url.raw_host or "",
         url.port or 0,
@@ -158,7 +158,7 @@ def _literal(host: str) -> str:
     try:
         return str(ip_address(host))
     except ValueError:
-        raise Refused(f"{host}: an address in an unusual spelling") from None
+        raise AddressRefused(f"{host}: an address in an unusual spelling") from None
 
 
 @lru_cache(maxsize=_REMEMBERED)

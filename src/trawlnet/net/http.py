@@ -10,7 +10,7 @@ from typing import Protocol
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.agent import require_contact
-from trawlnet.net.client.answer import Limits, Response, Stream
+from trawlnet.net.client.answer import RequestLimits, Response, Stream
 from trawlnet.net.client.connection import Connection
 from trawlnet.net.client.dial import GuardedResolver, Pools
 from trawlnet.net.client.patience import Patience
@@ -50,7 +50,7 @@ class Http:
         agent: str,
         *,
         guard: Guard | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         pools: Pools | None = None,
         proxy_for: Callable[[str], str | None] = lambda host: None,
     ) -> None:
@@ -61,7 +61,7 @@ class Http:
         self._clock = clock
         self._requests = Requests(agent)
         self._guard = guard or Guard()
-        self._limits = limits or Limits()
+        self._limits = limits or RequestLimits()
         self._pools = pools or Pools()
         self._proxy_for = proxy_for
 
@@ -85,7 +85,7 @@ class Http:
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
     ) -> Response | Trouble:
         """The whole response, whatever its status, or why there is none."""
         async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
@@ -97,7 +97,7 @@ class Http:
         *,
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         told: Callable[[Stream | Trouble], None] = lambda answer: None,
     ) -> Asking:
         """The response with its body still to be read. `told` hears of it when the reader is done
@@ -111,14 +111,14 @@ class Http:
         except EXPECTED as error:
             return trouble_from(error, url)
 
-    def _next(self, leg: Leg, answer: Stream, limits: Limits) -> Leg | Trouble:
+    def _next(self, leg: Leg, answer: Stream, limits: RequestLimits) -> Leg | Trouble:
         try:
             return next_leg(self._guard, leg, answer.headers["Location"], limits.redirects)
         except EXPECTED as error:
             return trouble_from(error, answer.url, answer.hops)
 
     async def _ask(
-        self, leg: Leg, limits: Limits, patience: Patience, turn: Leaving
+        self, leg: Leg, limits: RequestLimits, patience: Patience, turn: Leaving
     ) -> tuple[Stream | Trouble, bool]:
         """One request, up to the end of its response's head; and whether it had a connection of
         its own, not one that was kept."""
@@ -140,7 +140,7 @@ class Http:
             raise
 
     def _stream_of(
-        self, connection: Connection, leg: Leg, limits: Limits, patience: Patience
+        self, connection: Connection, leg: Leg, limits: RequestLimits, patience: Patience
     ) -> Stream:
         status = connection.status
         wait = None
@@ -164,7 +164,7 @@ class Asking:
         url: str,
         lane: str | None,
         headers: Mapping[str, str],
-        limits: Limits,
+        limits: RequestLimits,
         told: Callable[[Stream | Trouble], None],
     ) -> None:
         self._http = http

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, urljoin
 
-from trawlnet.net.guard import Guard, Origin, Refused
+from trawlnet.net.guard import AddressRefused, Guard, UrlOrigin
 from trawlnet.net.trouble import Circular
 
 
@@ -15,7 +15,7 @@ class Leg(NamedTuple):
     """One request of a chain that redirects lead through."""
 
     url: str
-    origin: Origin
+    origin: UrlOrigin
     target: str  # Path and query.
     headers: Mapping[str, str]
     names: Mapping[str, str]  # Lanes that the caller calls by a name of its own.
@@ -68,4 +68,4 @@ def _join(base: str, location: str) -> str:
     try:
         return urljoin(base, quote(raw, safe=_URL_CHARACTERS)).partition("#")[0]
     except ValueError as error:
-        raise Refused(f"redirected to what is not a URL: {error}") from error
+        raise AddressRefused(f"redirected to what is not a URL: {error}") from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.net.guard import Refused
+from trawlnet.net.guard import AddressRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Unresolved(OSError):
     """A name has no address."""
 
 
-class Dropped(Exception):
+class ConnectionDropped(Exception):
     """The connection broke before there was an answer."""
 
 
@@ -66,14 +66,14 @@ def reason_for(error: Exception, *, in_body: bool = False) -> Reason:
 
 # The first row that fits counts, so the narrow ones come first.
 _REASONS: tuple[tuple[type[Exception], Reason], ...] = (
-    (Refused, Reason.REFUSED),
+    (AddressRefused, Reason.REFUSED),
     (Circular, Reason.LOOP),
     (TooLarge, Reason.TOO_LARGE),
     (Truncated, Reason.TRUNCATED),
     (Garbled, Reason.PARSE_ERROR),
     (Unresolved, Reason.DNS_ERROR),
     (TimeoutError, Reason.TIMEOUT),
-    (Dropped, Reason.CONNECTION_ERROR),
+    (ConnectionDropped, Reason.CONNECTION_ERROR),
     (BadAnswer, Reason.CONNECTION_ERROR),
     (OSError, Reason.CONNECTION_ERROR),
 )

@@ -133,7 +133,7 @@ class Live:
                 log.info("retried", extra={"reason": order.reason or "any", "keys": reopened})
 
 
-class Order:
+class RetryOrder:
     """Open the failures of one reason again, or of all."""
 
     __slots__ = ("reason",)
@@ -152,13 +152,13 @@ def give_order(folder: Path, name: str, reason: Reason | None) -> None:
     fresh.replace(orders / f"{name}.json")
 
 
-def _order(path: Path) -> Order | None:
+def _order(path: Path) -> RetryOrder | None:
     try:
         fields = json.loads(path.read_bytes())
         reason = fields["reason"]
         if fields["order"] != "retry":
             return None
-        return Order(None if reason is None else Reason(reason))
+        return RetryOrder(None if reason is None else Reason(reason))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

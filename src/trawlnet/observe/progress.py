@@ -63,7 +63,7 @@ class Snapshot:
     yields: Mapping[str, int] = field(default_factory=dict)  # What this run has brought in.
 
 
-class Progress:
+class ProgressMeter:
     """Takes snapshots; remembers the last minute, so that "now" means lately."""
 
     def __init__(

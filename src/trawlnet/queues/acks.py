@@ -6,27 +6,27 @@ from itertools import takewhile
 from typing import NamedTuple
 
 
-class Position(NamedTuple):
+class SpoolPosition(NamedTuple):
     """A place between two lines of a spool."""
 
     segment: int
     offset: int
 
 
-class LowWater:
+class AckMark:
     """Tickets are handed out in the order of the queue; `mark` is where all before it is done."""
 
-    def __init__(self, start: Position) -> None:
+    def __init__(self, start: SpoolPosition) -> None:
         self.mark = start
         self._next = 0
-        self._ends: dict[int, Position] = {}  # In order of tickets, from the first not done.
+        self._ends: dict[int, SpoolPosition] = {}  # In order of tickets, from the first not done.
         self._done: set[int] = set()
 
     def __len__(self) -> int:
         """Tickets since the mark, done ones that wait for an earlier one included."""
         return len(self._ends)
 
-    def ticket(self, end: Position) -> int:
+    def ticket(self, end: SpoolPosition) -> int:
         """For the message that ends at `end`."""
         self._next += 1
         self._ends[self._next] = end

@@ -34,7 +34,7 @@ _LONGEST_PAUSE = 5.0
 
 
 @dataclass(eq=False)
-class Inbox:
+class ConsumerChannel:
     """A consumer's channel, and what the server has pushed on it that is not settled yet."""
 
     channel: AbstractChannel
@@ -62,7 +62,7 @@ class RabbitQueue:
         self._name = name
         self._options = options
         self._closed = False
-        self._inboxes: set[Inbox] = set()
+        self._inboxes: set[ConsumerChannel] = set()
         self._backlog_at_most: int | None = None  # Unknown before the first look.
         self._sent_messages = 0
         self._sent_bytes = 0
@@ -180,11 +180,11 @@ class RabbitQueue:
             except (SinkUnreachable, *CONNECTION_EXCEPTIONS) as error:
                 await attempt.pause(self._link.place, error)
 
-    async def _open_inbox(self, prefetch: int) -> Inbox:
+    async def _open_inbox(self, prefetch: int) -> ConsumerChannel:
         attempt = _Attempt(self._options.patience)
         while True:
             try:
-                inbox = Inbox(await self._link.channel())
+                inbox = ConsumerChannel(await self._link.channel())
                 inbox.channel.close_callbacks.add(inbox.lost)
                 await inbox.channel.set_qos(prefetch_count=prefetch)
                 queue = await inbox.channel.declare_queue(self._name, durable=True)
@@ -195,13 +195,13 @@ class RabbitQueue:
                 self._inboxes.add(inbox)
                 return inbox
 
-    async def _renew(self, inbox: Inbox, drain: bool) -> None:
+    async def _renew(self, inbox: ConsumerChannel, drain: bool) -> None:
         """A server that deletes a queue ends its consumers without a word to us; with nothing in
         our hands a new channel costs nothing."""
         if not drain and not inbox.handed_out:
             await self._leave(inbox)
 
-    async def _leave(self, inbox: Inbox) -> None:
+    async def _leave(self, inbox: ConsumerChannel) -> None:
         self._inboxes.discard(inbox)
         inbox.lost()
         if not inbox.channel.is_closed:
@@ -210,7 +210,9 @@ class RabbitQueue:
             except CONNECTION_EXCEPTIONS:
                 pass  # It broke first.
 
-    async def _deliver(self, inbox: Inbox, message: AbstractIncomingMessage) -> Delivery | None:
+    async def _deliver(
+        self, inbox: ConsumerChannel, message: AbstractIncomingMessage
+    ) -> Delivery | None:
         """None when nobody can use the message; it is among the poison then."""
         inbox.handed_out.add(message.delivery_tag or 0)
         settle = partial(self._settle, inbox, message)
@@ -225,7 +227,7 @@ class RabbitQueue:
         return Delivery(body, f"{self._name}#{message.delivery_tag}", settle)
 
     async def _settle(
-        self, inbox: Inbox, message: AbstractIncomingMessage, why: str | None
+        self, inbox: ConsumerChannel, message: AbstractIncomingMessage, why: str | None
     ) -> None:
         tag = message.delivery_tag or 0
         if why is not None and tag in inbox.handed_out:
@@ -249,7 +251,7 @@ class RabbitQueue:
         )
         self._poisoned += 1
 
-    async def _empty(self, inbox: Inbox) -> bool:
+    async def _empty(self, inbox: ConsumerChannel) -> bool:
         """Empty twice in a row: a pushed message may be on its way while the server counts."""
         for _ in range(2):
             if await self._ready() or inbox.waiting:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trawlnet.engine.durable import make_directory
-from trawlnet.queues.acks import Position
+from trawlnet.queues.acks import SpoolPosition
 from trawlnet.queues.queue import Delivery, Message, QueueCounts, QueueOptions, encode
 from trawlnet.queues.spool_files import Poison, SpoolDirectory, load_bookmark
 from trawlnet.queues.spool_reader import SpoolReader
@@ -139,7 +139,7 @@ class Spool:
         with disk_errors(f"reading spool {self._files.path}"):
             return self._files.backlog(self._mark())
 
-    def _mark(self) -> Position:
+    def _mark(self) -> SpoolPosition:
         return self._reader.mark if self._reader else load_bookmark(self._bookmark, self._files)
 
 

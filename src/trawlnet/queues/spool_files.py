@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from trawlnet.engine.durable import fsync_path, make_directory
-from trawlnet.queues.acks import Position
+from trawlnet.queues.acks import SpoolPosition
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.files import append_line, replace_file
 
@@ -23,11 +23,11 @@ _SCAN_CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SpoolLine:
     """One whole line of a segment. `raw` is None when it is longer than a message may be."""
 
-    start: Position
-    end: Position
+    start: SpoolPosition
+    end: SpoolPosition
     raw: bytes | None
 
 
@@ -62,12 +62,12 @@ class SpoolDirectory:
             return None
         return min((n for n in self.numbers() if n > number), default=None)
 
-    def backlog(self, mark: Position) -> int:
+    def backlog(self, mark: SpoolPosition) -> int:
         """Bytes in the segments beyond a position."""
         sizes = ((n, _size(self.segment(n))) for n in self.numbers() if n >= mark.segment)
         return sum(max(0, size - mark.offset) if n == mark.segment else size for n, size in sizes)
 
-    def messages(self, mark: Position, most: int) -> int:
+    def messages(self, mark: SpoolPosition, most: int) -> int:
         """How many lines are beyond a position; an estimate if they have more bytes than `most`."""
         left, lines, read = most, 0, 0
         for n in self.numbers():
@@ -97,12 +97,12 @@ def _size(path: Path) -> int:
         return 0  # The consumer has deleted it meanwhile.
 
 
-def load_bookmark(path: Path, spool: SpoolDirectory) -> Position:
+def load_bookmark(path: Path, spool: SpoolDirectory) -> SpoolPosition:
     """Where the consumer stands; the very beginning when there is no bookmark."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
-        return Position(0, 0)
+        return SpoolPosition(0, 0)
     position = _parse_bookmark(raw, spool)
     if position is None or not _between_lines(spool, position):
         # Starting again from zero in silence would do all the work again, or hide a lost disk.
@@ -113,21 +113,21 @@ def load_bookmark(path: Path, spool: SpoolDirectory) -> Position:
     return position
 
 
-def _parse_bookmark(raw: bytes, spool: SpoolDirectory) -> Position | None:
+def _parse_bookmark(raw: bytes, spool: SpoolDirectory) -> SpoolPosition | None:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return None
     file, offset = (value.get("file"), value.get("offset")) if isinstance(value, dict) else (0, 0)
     if file is None and offset == 0:
-        return Position(0, 0)
+        return SpoolPosition(0, 0)
     number = spool.number(file) if isinstance(file, str) else None
     if number is None or type(offset) is not int or offset < 0:
         return None
-    return Position(number, offset)
+    return SpoolPosition(number, offset)
 
 
-def _between_lines(spool: SpoolDirectory, at: Position) -> bool:
+def _between_lines(spool: SpoolDirectory, at: SpoolPosition) -> bool:
     """Beyond the end is fine too: a power cut may take lines that were read before their fsync."""
     try:
         with spool.segment(at.segment).open("rb") as file:
@@ -137,13 +137,13 @@ def _between_lines(spool: SpoolDirectory, at: Position) -> bool:
         return True
 
 
-def save_bookmark(path: Path, spool: SpoolDirectory, mark: Position) -> None:
+def save_bookmark(path: Path, spool: SpoolDirectory, mark: SpoolPosition) -> None:
     file = spool.segment(mark.segment).name if mark.segment else None
     make_directory(path.parent)
     replace_file(path, orjson.dumps({"file": file, "offset": mark.offset}))
 
 
-def read_lines(spool: SpoolDirectory, at: Position, longest: int) -> list[Line]:
+def read_lines(spool: SpoolDirectory, at: SpoolPosition, longest: int) -> list[SpoolLine]:
     """The next whole lines at a position, about a megabyte of them; empty at the end.
 
     Only what ends in a newline is a line: the rest is still being written, or was torn by a crash.
@@ -161,22 +161,22 @@ def read_lines(spool: SpoolDirectory, at: Position, longest: int) -> list[Line]:
         os.close(fd)
 
 
-def _split(chunk: bytes, at: Position, longest: int) -> Iterator[Line]:
+def _split(chunk: bytes, at: SpoolPosition, longest: int) -> Iterator[SpoolLine]:
     start = at.offset
     for raw in chunk.split(b"\n")[:-1]:
         end = start + len(raw) + 1
         text = raw if len(raw) <= longest else None
-        yield Line(Position(at.segment, start), Position(at.segment, end), text)
+        yield SpoolLine(SpoolPosition(at.segment, start), SpoolPosition(at.segment, end), text)
         start = end
 
 
-def _read_long_line(fd: int, at: Position, longest: int) -> list[Line]:
+def _read_long_line(fd: int, at: SpoolPosition, longest: int) -> list[SpoolLine]:
     end = _find_newline(fd, at.offset)
     if end is None:
         return []
     length = end - at.offset
     raw = os.pread(fd, length, at.offset) if length <= longest else None
-    return [Line(at, Position(at.segment, end + 1), raw)]
+    return [SpoolLine(at, SpoolPosition(at.segment, end + 1), raw)]
 
 
 def _find_newline(fd: int, offset: int) -> int | None:
@@ -188,7 +188,7 @@ def _find_newline(fd: int, offset: int) -> int | None:
     return None
 
 
-def read_pieces(spool: SpoolDirectory, line: Line) -> Iterator[bytes]:
+def read_pieces(spool: SpoolDirectory, line: SpoolLine) -> Iterator[bytes]:
     """A line too long for memory, piece by piece, without its newline."""
     with spool.segment(line.start.segment).open("rb") as file:
         file.seek(line.start.offset)

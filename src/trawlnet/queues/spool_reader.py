@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trawlnet.engine.durable import make_directory
-from trawlnet.queues.acks import LowWater, Position
+from trawlnet.queues.acks import AckMark, SpoolPosition
 from trawlnet.queues.queue import Delivery, QueueOptions, decode_message
 from trawlnet.queues.spool_files import (
-    Line,
     Poison,
     SpoolDirectory,
+    SpoolLine,
     load_bookmark,
     read_lines,
     read_pieces,
@@ -31,7 +31,7 @@ WINDOW = 20_000  # Messages beyond the first unsettled one that are remembered a
 
 class Ready(NamedTuple):
     ticket: int
-    line: Line
+    line: SpoolLine
     body: Any
 
 
@@ -54,7 +54,7 @@ class SpoolReader:
         except BaseException:
             self._lock.release()
             raise
-        self._acks = LowWater(self._saved)
+        self._acks = AckMark(self._saved)
         self._at = self._saved
         self._ready: list[Ready] = []  # A heap: what a consumer gave back goes first.
         self._unsaved = 0
@@ -69,7 +69,7 @@ class SpoolReader:
         self.poisoned = 0
 
     @property
-    def mark(self) -> Position:
+    def mark(self) -> SpoolPosition:
         """Everything before it is settled."""
         return self._acks.mark
 
@@ -162,12 +162,12 @@ class SpoolReader:
     async def _in_thread(self, call: Callable[..., Any], *args: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
-    def _read(self) -> tuple[list[tuple[Line, Any]], Position]:
+    def _read(self) -> tuple[list[tuple[SpoolLine, Any]], SpoolPosition]:
         with disk_errors(f"reading spool {self._files.path}"):
             lines, at = read_on(self._files, self._at, self._options.message_bytes, self._newest)
             return [(line, self._body(line)) for line in lines], at
 
-    def _body(self, line: Line) -> Any:
+    def _body(self, line: SpoolLine) -> Any:
         """What the line says, or None after it was put aside."""
         if line.raw is None:
             self._put_aside(line, f"longer than {self._options.message_bytes} bytes")
@@ -178,7 +178,7 @@ class SpoolReader:
             self._put_aside(line, f"not a JSON object: {error}")
             return None
 
-    def _put_aside(self, line: Line, why: str) -> None:
+    def _put_aside(self, line: SpoolLine, why: str) -> None:
         poison, place = Poison(self._files), _place(self._files, line)
         with disk_errors(f"putting a message aside in spool {self._files.path}"):
             if line.raw is None:
@@ -186,7 +186,7 @@ class SpoolReader:
             else:
                 poison.keep(place, why, line.raw)
 
-    def _save_now(self, mark: Position) -> None:
+    def _save_now(self, mark: SpoolPosition) -> None:
         with disk_errors(f"saving bookmark {self._bookmark}"):
             save_bookmark(self._bookmark, self._files, mark)
             if not self._options.keep and mark.segment > self._saved.segment:
@@ -194,8 +194,8 @@ class SpoolReader:
 
 
 def read_on(
-    files: SpoolDirectory, at: Position, longest: int, newest_known: int = 0
-) -> tuple[list[Line], Position]:
+    files: SpoolDirectory, at: SpoolPosition, longest: int, newest_known: int = 0
+) -> tuple[list[SpoolLine], SpoolPosition]:
     """The next lines from here, across segments, and the place after them."""
     while True:
         lines = read_lines(files, at, longest)
@@ -209,7 +209,7 @@ def read_on(
         lines = read_lines(files, at, longest)
         if lines:
             return lines, lines[-1].end
-        at = Position(following, 0)
+        at = SpoolPosition(following, 0)
 
 
 def _lock(bookmark: Path, files: SpoolDirectory) -> FileLock:
@@ -219,5 +219,5 @@ def _lock(bookmark: Path, files: SpoolDirectory) -> FileLock:
         return FileLock(bookmark.with_name(f"{bookmark.name}.lock"), what)
 
 
-def _place(files: SpoolDirectory, line: Line) -> str:
+def _place(files: SpoolDirectory, line: SpoolLine) -> str:
     return f"{files.segment(line.start.segment).name}@{line.start.offset}"

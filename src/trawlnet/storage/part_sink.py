@@ -24,7 +24,7 @@ class PartLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PartForm:
     """What parts of one kind are made of: pieces of any type, one for each result."""
 
     piece: Callable[[Task, Any], Any]  # Of an item; off the event loop.
@@ -53,7 +53,7 @@ class PartSink:
         clock: Clock,
         limits: PartLimits,
         may_put: Callable[[], Awaitable[None]],
-        form: Form,
+        form: PartForm,
     ) -> None:
         """`may_put` raises when the token no longer stands: then nothing more is put."""
         self._form = form

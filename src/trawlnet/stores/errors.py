@@ -29,5 +29,5 @@ class Fenced(StoreError):
         super().__init__(message, "nothing is lost: whoever replaced this shard does it again")
 
 
-class Unstorable(StoreError, ports.Unstorable):
+class UnstorableKey(StoreError, ports.Unstorable):
     """With the key that is the matter, and what to do about it."""

@@ -32,7 +32,7 @@ class _Row:
 
 
 @dataclass(slots=True)
-class _Lane:
+class _MemoryLane:
     ready: list[_Place] = field(default_factory=list)  # Unleased, by score.
     later: list[_Place] = field(default_factory=list)  # Unleased, by due time.
     leases: dict[str, float] = field(default_factory=dict)  # Key to expiry.
@@ -57,7 +57,7 @@ class MemoryStore:
         self._scheduled: set[str] = set()  # Of these, leased or not.
         self._failed: dict[str, _Row] = {}
         self._done: set[str] = set()
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, _MemoryLane] = {}
         self._attempts: Counter[Reason] = Counter()
         self._settled: Counter[Reason] = Counter()
 
@@ -86,7 +86,7 @@ class MemoryStore:
         for name, want in wants.items():
             if want <= 0:
                 continue
-            lane = self._lanes.get(name, _Lane())
+            lane = self._lanes.get(name, _MemoryLane())
             self._give_back([key for key, expiry in lane.leases.items() if expiry <= now])
             for _ in range(want):
                 key = self._take(lane, now)
@@ -111,7 +111,7 @@ class MemoryStore:
 
     async def hold(self, lane: str, until: float) -> None:
         text_bytes(lane)
-        self._lanes.setdefault(lane, _Lane()).held = until
+        self._lanes.setdefault(lane, _MemoryLane()).held = until
 
     async def counts(self) -> Counts:
         lanes = self._lanes.values()
@@ -221,7 +221,7 @@ class MemoryStore:
         self._rows[key] = row
         (self._scheduled.add if row.scheduled else self._scheduled.discard)(key)
         if not self._is_leased(key):
-            lane = self._lanes.setdefault(row.task.lane, _Lane())
+            lane = self._lanes.setdefault(row.task.lane, _MemoryLane())
             insort(lane.later if row.later else lane.ready, _place(row))
 
     def _unqueue(self, key: str) -> None:
@@ -232,7 +232,7 @@ class MemoryStore:
         queue = lane.later if row.later else lane.ready
         del queue[bisect_left(queue, _place(row))]
 
-    def _take(self, lane: _Lane, now: float) -> str | None:
+    def _take(self, lane: _MemoryLane, now: float) -> str | None:
         """The next key of a lane that may run: of the two heads, the one with the lower score."""
         due = lane.later[:1] if lane.later and lane.later[0][0] <= now else []
         if due and lane.ready and lane.ready[0][0] < self._rows[due[0][2]].task.score:

@@ -10,7 +10,7 @@ from trawlnet.stores.errors import StoreError
 from trawlnet.stores.fence import Fence
 from trawlnet.stores.lmdb.store import LmdbStore
 from trawlnet.stores.memory import MemoryStore
-from trawlnet.stores.tally import Tally
+from trawlnet.stores.tally import CounterDelta
 
 if TYPE_CHECKING:
     from trawlnet.stores.redis.work.store import RedisStore
@@ -26,7 +26,7 @@ async def open_store(
     prefix: str = "crawler:",
     fence: Fence | None = None,
     begin: bool = True,
-) -> Store[Tally]:
+) -> Store[CounterDelta]:
     """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
     `fence` are Redis's. Without `begin` a folder that is not there is an empty store: to look at
     a crawl that never began must not begin one."""

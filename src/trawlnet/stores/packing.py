@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from trawlnet.engine.task import Task
-from trawlnet.stores.errors import Unstorable
+from trawlnet.stores.errors import UnstorableKey
 
 DETAIL_CHARS: Final = 500  # A detail is one line for a human; remotes write parts of it.
 _SHOWN_CHARS: Final = 80  # Of a key, in an error message.
@@ -22,19 +22,19 @@ def pack_payload(task: Task) -> bytes:
     """The payload as bytes; raises Unstorable for a task that no store can keep."""
     # NaN has no place in an order, so a queue that held one would lose it.
     if math.isnan(task.score) or math.isnan(task.due):
-        raise Unstorable(
+        raise UnstorableKey(
             f"task {shown(task.key)} has a score or a due time that is not a number",
             "give it a finite number, or infinity",
         )
     if not (0 <= task.attempt < _WORD_LIMIT and 0 <= task.waits < _WORD_LIMIT):
-        raise Unstorable(
+        raise UnstorableKey(
             f"task {shown(task.key)} has attempt {task.attempt} and waits {task.waits}",
             "both count from 0 and fit in 63 bits",
         )
     try:
         return _encoder.encode(task.payload)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Unstorable(
+        raise UnstorableKey(
             f"the payload of task {shown(task.key)} cannot be stored: {error}",
             "use plain data: None, bool, int within 64 bits, float, str, bytes, list, dict",
         ) from error
@@ -49,7 +49,7 @@ def text_bytes(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise Unstorable(
+        raise UnstorableKey(
             f"{shown(text)} is not valid Unicode text and cannot be a key, a lane or a cursor",
             "decode remote text with errors='replace' before making a task of it",
         ) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CounterDelta:
     """The `news` of a receipt for a RedisStore: counted with the settlement, once for each key."""
 
     counts: Mapping[str, int] = field(default_factory=dict)  # Counter -> by how much it grows.

@@ -11,12 +11,12 @@ from selectolax.lexbor import LexborHTMLParser
 
 from trawlnet.webpage.charset import as_utf8, codec_of
 from trawlnet.webpage.html_cost import affordable
-from trawlnet.webpage.links import Link, elements, merged
+from trawlnet.webpage.links import PageLink, elements, merged
 from trawlnet.webpage.links_plain import OTHERS, WITHOUT_EVENTS, Attributes, Other, Raw
 from trawlnet.webpage.robots_tag import NO_WORDS, RobotsWords, words_for
 from trawlnet.webpage.url import MAX_URL, resolve
 
-__all__ = ["Link", "LinkChoice", "Page", "read_page"]
+__all__ = ["HtmlPage", "LinkChoice", "PageLink", "read_page"]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class LinkChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    links: list[Link]  # One for each URL, in the order of the page.
+class HtmlPage:
+    links: list[PageLink]  # One for each URL, in the order of the page.
     base: str  # The URL that they were resolved against.
     robots: RobotsWords
     canonical: str | None
@@ -56,7 +56,7 @@ def read_page(
     content_type: str = "",
     link_headers: Iterable[str] = (),
     with_text: bool = False,
-) -> Page:
+) -> HtmlPage:
     """Read a page that came from `url`, a request URL. Never raises for what is in the body."""
     codec = codec_of(body, content_type)
     page = as_utf8(body, codec)
@@ -72,7 +72,7 @@ def read_page(
     base = _base(found.base, url, choice.most_url)
     most = choice.most_url
     canonical = resolve(base, [found.canonical], most, codec)[0] if found.canonical else None
-    return Page(
+    return HtmlPage(
         merged(found.links, base, most, codec),
         base,
         found.robots,

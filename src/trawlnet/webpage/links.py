@@ -13,7 +13,7 @@ from trawlnet.webpage.url import resolve
 _reader = page_reader()
 
 
-class Link(NamedTuple):
+class PageLink(NamedTuple):
     url: str  # A request URL.
     tag: str
     nofollow: bool = False
@@ -36,11 +36,11 @@ def _bits(tags: tuple[str, ...]) -> int:
     return sum(1 << TAGS.index(tag) for tag in tags)
 
 
-def merged(links: list[Raw], base: str, most: int, codec: str = "utf-8") -> list[Link]:
+def merged(links: list[Raw], base: str, most: int, codec: str = "utf-8") -> list[PageLink]:
     """With request URLs, one link for each, in the order of the page. `base` is a request URL,
     `codec` the page's own."""
     if _reader is None or not base.isascii():
-        return [Link(*link) for link in plain.merged(links, base, most, codec)]
+        return [PageLink(*link) for link in plain.merged(links, base, most, codec)]
     root = base[: base.index("/", 8)]
     path = base.partition("?")[0]
     folder = path[: path.rindex("/") + 1]
@@ -48,4 +48,4 @@ def merged(links: list[Raw], base: str, most: int, codec: str = "utf-8") -> list
     def join(href: str) -> str | None:
         return resolve(base, [href], most, codec)[0]
 
-    return cast(list[Link], _reader.merged(links, Link, root, folder, most, join))
+    return cast(list[PageLink], _reader.merged(links, PageLink, root, folder, most, join))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ada_url import URL, HostType
 
 
-class Refusal(StrEnum):
+class OriginRefusal(StrEnum):
     """Why an endpoint is not used: a closed set, fit for counting."""
 
     NONE = ""
@@ -26,9 +26,9 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ServerOrigin:
     url: str  # `https://pds.example`; empty when refused.
-    refused: Refusal = Refusal.NONE
+    refused: OriginRefusal = OriginRefusal.NONE
 
 
 _LONGEST = 2048  # Characters.
@@ -60,11 +60,11 @@ _TUNNELS = re.compile(
 )
 
 
-def canonical_origin(text: str, *, allow_private: bool = False) -> Origin:
+def canonical_origin(text: str, *, allow_private: bool = False) -> ServerOrigin:
     """Scheme added where it is missing, lower case, IDNs in ASCII; the scheme's own port, path,
     query and user are dropped."""
     if len(text) > _LONGEST:  # Not remembered: strangers write these.
-        return Origin("", Refusal.TOO_LONG)
+        return ServerOrigin("", OriginRefusal.TOO_LONG)
     return _canonical(text.strip(), allow_private)
 
 
@@ -78,34 +78,34 @@ def names_user(text: str) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _canonical(text: str, allow_private: bool) -> Origin:
+def _canonical(text: str, allow_private: bool) -> ServerOrigin:
     if not text:
-        return Origin("", Refusal.EMPTY)
+        return ServerOrigin("", OriginRefusal.EMPTY)
     try:
         url = URL(text if _SCHEME.match(text) else f"https://{text}")
     except ValueError:
-        return Origin("", Refusal.NOT_A_URL)
+        return ServerOrigin("", OriginRefusal.NOT_A_URL)
     if url.protocol not in _SCHEMES:
-        return Origin("", Refusal.SCHEME)
+        return ServerOrigin("", OriginRefusal.SCHEME)
     host = url.hostname.removesuffix(".")
     refused = _refusal(host, url.host_type, allow_private)
     if refused or url.port == "0":
-        return Origin("", refused or Refusal.HOST)
+        return ServerOrigin("", refused or OriginRefusal.HOST)
     port = f":{url.port}" if url.port else ""
-    return Origin(f"{url.protocol}//{host}{port}")
+    return ServerOrigin(f"{url.protocol}//{host}{port}")
 
 
-def _refusal(host: str, kind: HostType, allow_private: bool) -> Refusal:
+def _refusal(host: str, kind: HostType, allow_private: bool) -> OriginRefusal:
     if kind is not HostType.DEFAULT:
-        return Refusal.NONE if allow_private else Refusal.ADDRESS
+        return OriginRefusal.NONE if allow_private else OriginRefusal.ADDRESS
     if len(host) > _LONGEST_NAME or not _NAME.fullmatch(host):
-        return Refusal.HOST
+        return OriginRefusal.HOST
     ending = host.rpartition(".")[2]
     if ending in _EXAMPLE_ENDINGS or _EXAMPLES.fullmatch(host):
-        return Refusal.EXAMPLE
+        return OriginRefusal.EXAMPLE
     if _TUNNELS.fullmatch(host):
-        return Refusal.TUNNEL
+        return OriginRefusal.TUNNEL
     # A name of one label means something in one network only.
     if not allow_private and (ending == host or ending in _PRIVATE_ENDINGS):
-        return Refusal.PRIVATE
-    return Refusal.NONE
+        return OriginRefusal.PRIVATE
+    return OriginRefusal.NONE

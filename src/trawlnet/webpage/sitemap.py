@@ -18,7 +18,7 @@ MOST_ENTRIES = 50_000  # The protocol's own limit for one file.
 _LONGEST = 4096  # Characters of one address, before it is looked at.
 
 
-class Entry(NamedTuple):
+class SitemapEntry(NamedTuple):
     url: str  # As written; the caller parses it.
     lastmod: float | None = None  # Unix seconds.
 
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Sitemap:
     is_index: bool  # The entries are sitemaps, not pages.
-    entries: list[Entry]
+    entries: list[SitemapEntry]
 
 
 def read_sitemap(body: bytes, most: int = MOST_ENTRIES) -> Sitemap:
@@ -34,7 +34,7 @@ def read_sitemap(body: bytes, most: int = MOST_ENTRIES) -> Sitemap:
     text = _decoded(body)
     start = text[:_LONGEST].lstrip()
     if not start.startswith("<"):
-        return Sitemap(False, [Entry(line) for line in _addresses(text, most)])
+        return Sitemap(False, [SitemapEntry(line) for line in _addresses(text, most)])
     root = _ROOT.search(text)
     return Sitemap(root is not None and root[1] == "sitemapindex", _entries(text, most))
 
@@ -66,15 +66,15 @@ def _addresses(text: str, most: int) -> Iterator[str]:
             yield address
 
 
-def _entries(text: str, most: int) -> list[Entry]:
-    found: list[Entry] = []
+def _entries(text: str, most: int) -> list[SitemapEntry]:
+    found: list[SitemapEntry] = []
     prefix: str | None = None  # Of the entry that is open: an image's <image:loc> is not its <loc>.
     url, lastmod = "", None
     for match in _ELEMENT.finditer(_without_comments(text)):
         space, name, content, data = match.groups()
         if name in ("url", "sitemap"):
             if url:
-                found.append(Entry(url, lastmod))
+                found.append(SitemapEntry(url, lastmod))
                 if len(found) >= most:
                     return found
             prefix, url, lastmod = space, "", None
@@ -85,7 +85,7 @@ def _entries(text: str, most: int) -> list[Entry]:
             elif name == "lastmod":
                 lastmod = _instant(value)
     if url:
-        found.append(Entry(url, lastmod))
+        found.append(SitemapEntry(url, lastmod))
     return found
 
 

@@ -184,7 +184,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True)
-class Keys:
+class UrlKeys:
     """Makes dedup keys. A key is a URL, and its own key."""
 
     tracking: Sequence[str] = TRACKING

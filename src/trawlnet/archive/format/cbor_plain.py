@@ -15,26 +15,26 @@ SHA256_LINK = b"\x01\x71\x12\x20"  # CIDv1, DAG-CBOR, SHA-256, 32 bytes.
 _USUAL_LINK = b"\xd8\x2a\x58\x25\x00" + SHA256_LINK
 
 
-class Head(NamedTuple):
+class ItemHead(NamedTuple):
     major: int
     info: int
     argument: int
     end: int
 
 
-def read_head(data: bytes, at: int) -> Head:
+def read_head(data: bytes, at: int) -> ItemHead:
     if at >= len(data):
         raise Malformed(f"CBOR ends at {at}")
     first = data[at]
     info = first & 31
     if info < 24:
-        return Head(first >> 5, info, info, at + 1)
+        return ItemHead(first >> 5, info, info, at + 1)
     if info > 27:
         raise Malformed(f"CBOR item of indefinite or reserved length at {at}")
     end = at + 1 + (1 << (info - 24))
     if end > len(data):
         raise Malformed(f"CBOR head at {at} is cut")
-    return Head(first >> 5, info, int.from_bytes(data[at + 1 : end], "big"), end)
+    return ItemHead(first >> 5, info, int.from_bytes(data[at + 1 : end], "big"), end)
 
 
 def read_span(data: bytes, at: int, major: int) -> tuple[bytes, int]:
@@ -87,7 +87,7 @@ def skip(data: bytes, at: int, depth: int) -> int:
             return head.end
 
 
-def _skip_container(data: bytes, head: Head, depth: int) -> int:
+def _skip_container(data: bytes, head: ItemHead, depth: int) -> int:
     if depth >= MAX_NESTING or head.argument > MAX_CONTAINER:
         raise Malformed("CBOR container too deep or too large")
     at = head.end

@@ -23,7 +23,7 @@ _SIGNATURE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class PlainCommit:
     did: str
     rev: str
     data: bytes
@@ -31,7 +31,7 @@ class Commit:
     unsigned: bytes
 
 
-def read_commit(block: StoredBlock | None) -> Commit:
+def read_commit(block: StoredBlock | None) -> PlainCommit:
     """Raises RepoError."""
     if block is None:
         raise RepoError(RepoErrorKind.MISSING_BLOCK, "the commit is not in the CAR", 0)
@@ -45,7 +45,7 @@ def read_commit(block: StoredBlock | None) -> Commit:
         raise RepoError(RepoErrorKind.UNSUPPORTED_VERSION, "not version 3", block.at)
     match fields:
         case {"did": str(did), "rev": str(rev), "data": bytes(data), "sig": bytes(signature)}:
-            return Commit(did, rev, data, signature, unsigned)
+            return PlainCommit(did, rev, data, signature, unsigned)
     raise RepoError(RepoErrorKind.BAD_COMMIT, "the commit lacks a field", block.at)
 
 

@@ -16,7 +16,7 @@ from trawlnet.archive.format.cbor_plain import (
     LINK_TAG,
     MAP,
     TEXT,
-    Head,
+    ItemHead,
     read_head,
     read_span,
 )
@@ -30,7 +30,7 @@ _WORDS = {20: b"false", 21: b"true", 22: b"null"}
 _LINK_HEAD = 0xD8
 
 
-class Dropped(Exception):
+class RecordDropped(Exception):
     """This record cannot be written as JSON."""
 
     def __init__(self, reason: DropReason) -> None:
@@ -40,7 +40,7 @@ class Dropped(Exception):
 
 def record_json(data: bytes, *, keep_cids: bool) -> bytes:
     if data and data[0] >> 5 != MAP:
-        raise Dropped(DropReason.NOT_A_MAP)
+        raise RecordDropped(DropReason.NOT_A_MAP)
     return _json_by_library(data, keep_cids) or _json_by_hand(data, keep_cids)
 
 
@@ -102,9 +102,9 @@ def _json_by_hand(data: bytes, keep_cids: bool) -> bytes:
     try:
         end = _put_value(data, 0, 0, keep_cids, out)
     except Malformed:
-        raise Dropped(DropReason.BAD_CBOR) from None
+        raise RecordDropped(DropReason.BAD_CBOR) from None
     if end != len(data):
-        raise Dropped(DropReason.BAD_CBOR)
+        raise RecordDropped(DropReason.BAD_CBOR)
     return b"".join(out)
 
 
@@ -115,7 +115,7 @@ def _put_value(data: bytes, at: int, depth: int, keep_cids: bool, out: list[byte
             out.append(b"%d" % head.argument)
         case 1:
             if -1 - head.argument < _LOWEST:
-                raise Dropped(DropReason.INT_RANGE)
+                raise RecordDropped(DropReason.INT_RANGE)
             out.append(b"%d" % (-1 - head.argument))
         case 2:
             raw, end = read_span(data, at, BYTES)
@@ -134,17 +134,19 @@ def _put_value(data: bytes, at: int, depth: int, keep_cids: bool, out: list[byte
     return head.end
 
 
-def _put_container(data: bytes, head: Head, depth: int, keep_cids: bool, out: list[bytes]) -> int:
+def _put_container(
+    data: bytes, head: ItemHead, depth: int, keep_cids: bool, out: list[bytes]
+) -> int:
     if depth >= MAX_NESTING:
-        raise Dropped(DropReason.TOO_DEEP)
+        raise RecordDropped(DropReason.TOO_DEEP)
     if head.argument > MAX_CONTAINER:
-        raise Dropped(DropReason.TOO_LARGE)
+        raise RecordDropped(DropReason.TOO_LARGE)
     if head.major == ARRAY:
         return _put_array(data, head, depth, keep_cids, out)
     return _put_map(data, head, depth, keep_cids, out)
 
 
-def _put_array(data: bytes, head: Head, depth: int, keep_cids: bool, out: list[bytes]) -> int:
+def _put_array(data: bytes, head: ItemHead, depth: int, keep_cids: bool, out: list[bytes]) -> int:
     at = head.end
     out.append(b"[")
     for index in range(head.argument):
@@ -155,7 +157,7 @@ def _put_array(data: bytes, head: Head, depth: int, keep_cids: bool, out: list[b
     return at
 
 
-def _put_map(data: bytes, head: Head, depth: int, keep_cids: bool, out: list[bytes]) -> int:
+def _put_map(data: bytes, head: ItemHead, depth: int, keep_cids: bool, out: list[bytes]) -> int:
     at = head.end
     entries: dict[bytes, bytes] = {}
     texts: set[bytes] = set()
@@ -167,32 +169,32 @@ def _put_map(data: bytes, head: Head, depth: int, keep_cids: bool, out: list[byt
         at = _put_value(data, at, depth + 1, keep_cids, entry)
         entries[key] = b"".join(entry)
     if len(entries) != head.argument:
-        raise Dropped(DropReason.DUPLICATE_KEY)
+        raise RecordDropped(DropReason.DUPLICATE_KEY)
     if not keep_cids and {b"cid", b"uri"} <= texts:
         del entries[b"cid"]
     out.append(b"{" + b",".join(entries.values()) + b"}")
     return at
 
 
-def _put_link(data: bytes, head: Head, out: list[bytes]) -> int:
+def _put_link(data: bytes, head: ItemHead, out: list[bytes]) -> int:
     if head.argument != LINK_TAG:
-        raise Dropped(DropReason.BAD_CBOR)
+        raise RecordDropped(DropReason.BAD_CBOR)
     raw, end = read_span(data, head.end, BYTES)
     if raw[:1] != b"\0":
-        raise Dropped(DropReason.BAD_CBOR)
+        raise RecordDropped(DropReason.BAD_CBOR)
     try:
         cid: Cid = decode_cid(raw[1:])
     except Malformed:
-        raise Dropped(DropReason.BAD_CID) from None
+        raise RecordDropped(DropReason.BAD_CID) from None
     out.append(b'{"$link":"b' + base32(cid.raw).encode() + b'"}')
     return end
 
 
-def _simple(head: Head) -> bytes:
+def _simple(head: ItemHead) -> bytes:
     if head.info in _WORDS:
         return _WORDS[head.info]
     if head.info not in _FLOATS:
-        raise Dropped(DropReason.BAD_CBOR)
+        raise RecordDropped(DropReason.BAD_CBOR)
     layout = _FLOATS[head.info]
     (value,) = layout.unpack(head.argument.to_bytes(layout.size, "big"))
     return repr(value).encode() if math.isfinite(value) else b"null"
@@ -202,7 +204,7 @@ def _text(raw: bytes) -> bytes:
     try:
         return orjson.dumps(raw.decode())
     except UnicodeDecodeError:
-        raise Dropped(DropReason.BAD_UTF8) from None
+        raise RecordDropped(DropReason.BAD_UTF8) from None
 
 
 def _base64(raw: bytes) -> bytes:

@@ -33,7 +33,7 @@ from trawlnet.archive.format.content import (
     RepoError,
     RepoErrorKind,
 )
-from trawlnet.archive.format.json_plain import Dropped, record_json
+from trawlnet.archive.format.json_plain import RecordDropped, record_json
 from trawlnet.archive.format.tree_plain import StoredBlock, walk
 from trawlnet.atproto.cid import read_cid
 from trawlnet.atproto.syntax import is_nsid, is_record_key
@@ -44,7 +44,7 @@ _per_thread = threading.local()
 
 
 @dataclass(slots=True)
-class _Run:
+class _CollectionRun:
     """The records of one collection; keys come sorted, so each collection is one run."""
 
     name: str
@@ -59,7 +59,7 @@ class _Extraction:
     wanted: re.Pattern[str]
     blocks: dict[bytes, StoredBlock] = field(default_factory=dict)
     cost: int = 0
-    runs: list[_Run] = field(default_factory=list)
+    runs: list[_CollectionRun] = field(default_factory=list)
     filtered: int = 0
     dropped: dict[DropReason, int] = field(default_factory=dict)
 
@@ -212,7 +212,7 @@ def _add_record(x: _Extraction, key: bytes, block: StoredBlock | None) -> None:
     try:
         # The same block may stand under any number of keys: it is read once.
         json = block.json = block.json or _checked_json(x.options, block.data)
-    except Dropped as drop:
+    except RecordDropped as drop:
         block.dropped = drop.reason
         return x.drop(drop.reason)
     run = x.runs[-1]
@@ -225,16 +225,16 @@ def _add_record(x: _Extraction, key: bytes, block: StoredBlock | None) -> None:
 def _open_run(x: _Extraction, name: str, place: int) -> None:
     if len(x.runs) == MAX_COLLECTIONS:
         raise RepoError(RepoErrorKind.OVER_LIMIT, "too many collections", place)
-    x.runs.append(_Run(name))
+    x.runs.append(_CollectionRun(name))
     x.charge(COLLECTION_COST + len(name), place)
 
 
 def _checked_json(options: ExtractOptions, data: bytes) -> bytes:
     if len(data) > options.max_record:
-        raise Dropped(DropReason.TOO_LARGE)
+        raise RecordDropped(DropReason.TOO_LARGE)
     json = record_json(data, keep_cids=options.keep_cids)
     if len(json) > options.max_json:
-        raise Dropped(DropReason.TOO_LARGE)
+        raise RecordDropped(DropReason.TOO_LARGE)
     return json
 
 

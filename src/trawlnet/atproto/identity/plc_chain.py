@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """One operation as a link of its DID's chain."""
 
     cid: str
@@ -23,7 +23,7 @@ class Chain:
     orphans: int  # Operations whose predecessor was never told.
 
 
-def fold_links(links: Iterable[Link]) -> Chain:
+def fold_links(links: Iterable[ChainLink]) -> Chain:
     """Follow the chain in the order of the log; one that goes back undoes all that came after.
 
     An operation whose predecessor is unknown is believed: the directory checked it, we only missed
@@ -49,10 +49,10 @@ def fold_links(links: Iterable[Link]) -> Chain:
     return Chain(alive[-1] if alive else "", frozenset(undone), orphans)
 
 
-def _depth(link: Link, known: Mapping[str, Link], depths: dict[str, int]) -> int:
+def _depth(link: ChainLink, known: Mapping[str, ChainLink], depths: dict[str, int]) -> int:
     """How many links lie before it: tells the order of operations that share an instant."""
     path = []
-    at: Link | None = link
+    at: ChainLink | None = link
     while at is not None and at.cid not in depths:
         path.append(at.cid)
         depths[at.cid] = 0  # A circle ends here.

@@ -79,7 +79,7 @@ class Interrupted(CliError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ErrorMessage:
     message: str
     hint: str
     code: Exit
@@ -89,29 +89,29 @@ class Told:
 _UsageError = typer.BadParameter.__base__ or typer.BadParameter
 
 
-def explain(error: BaseException) -> Told | None:
+def explain(error: BaseException) -> ErrorMessage | None:
     """What to tell the user; None when only a bug can be behind it."""
 
     match error:
         case CliError():
-            return Told(error.message, error.hint, error.code)
+            return ErrorMessage(error.message, error.hint, error.code)
         case NotReady():
-            return Told(error.message, error.hint, Exit.USAGE)
+            return ErrorMessage(error.message, error.hint, Exit.USAGE)
         case StoreUnreachable() | SinkUnreachable() | TablesUnreachable() | Unanswered():
-            return Told(error.message, error.hint, Exit.UNREACHABLE)
+            return ErrorMessage(error.message, error.hint, Exit.UNREACHABLE)
         case ObjectsError():
-            return Told(error.message, error.hint, Exit.UNREACHABLE)
+            return ErrorMessage(error.message, error.hint, Exit.UNREACHABLE)
         case TablesMissing():
-            return Told(error.message, error.hint, Exit.USAGE)
+            return ErrorMessage(error.message, error.hint, Exit.USAGE)
         case SinkBusy() | TablesBusy():
-            return Told(error.message, error.hint, Exit.IN_USE)
+            return ErrorMessage(error.message, error.hint, Exit.IN_USE)
         case StoreError() | SinkError() | TablesError():
-            return Told(error.message, error.hint, Exit.ERROR)
+            return ErrorMessage(error.message, error.hint, Exit.ERROR)
         case typer.Abort() | KeyboardInterrupt():
-            return Told("interrupted", "", Exit.INTERRUPTED)
+            return ErrorMessage("interrupted", "", Exit.INTERRUPTED)
         case ModuleNotFoundError() if not (error.name or "").startswith("trawlnet"):
             what = f"the Python package {error.name} is not installed"
-            return Told(what, "pip install 'trawlnet[all]'", Exit.ERROR)
+            return ErrorMessage(what, "pip install 'trawlnet[all]'", Exit.ERROR)
         case OSError() if error.errno is not None:
             return _of_the_system(error)
         case _ if isinstance(error, _UsageError):
@@ -126,7 +126,9 @@ def tell(error: BaseException, *, as_json: bool) -> int:
     if told is None:
         print(redact("".join(traceback.format_exception(error))), file=sys.stderr, end="")
         what = f"this is a bug in trawlnet: {type(error).__name__}: {error}"
-        told = Told(what, "nothing saved is lost; report it with the lines above", Exit.ERROR)
+        told = ErrorMessage(
+            what, "nothing saved is lost; report it with the lines above", Exit.ERROR
+        )
     message, hint = redact(told.message), redact(told.hint)
     if as_json:
         line = json.dumps({"error": message, "hint": hint})
@@ -136,14 +138,14 @@ def tell(error: BaseException, *, as_json: bool) -> int:
     return told.code
 
 
-def _of_the_system(error: OSError) -> Told:
+def _of_the_system(error: OSError) -> ErrorMessage:
     where = f"{error.filename}: " if error.filename is not None else ""
     hint = _HINTS.get(error.errno or 0, "see the message; nothing that was saved is lost")
     # asyncio puts the address into strerror; the plain words are enough then.
     words = os.strerror(error.errno or 0).lower()
     if error.errno == errno.EADDRINUSE and error.strerror and "address" in error.strerror:
         words = error.strerror
-    return Told(where + words, hint, Exit.ERROR)
+    return ErrorMessage(where + words, hint, Exit.ERROR)
 
 
 _HINTS = {
@@ -162,8 +164,8 @@ _HINTS = {
 }
 
 
-def _of_the_command_line(error: BaseException) -> Told:
+def _of_the_command_line(error: BaseException) -> ErrorMessage:
     message = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     program = context.command_path if context is not None else "trawlnet"
-    return Told(message.rstrip("."), f"{program} --help", Exit.USAGE)
+    return ErrorMessage(message.rstrip("."), f"{program} --help", Exit.USAGE)

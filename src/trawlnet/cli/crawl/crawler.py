@@ -14,13 +14,13 @@ from trawlnet.engine.crawl import Limits, Parts
 from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.alerts.shapes import Webhook
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 C = TypeVar("C", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CrawlPlan:
     """What a crawl may use, read from its config."""
 
     workers: int
@@ -47,9 +47,9 @@ def _nothing_left_out(workspace: Path) -> Mapping[str, int]:
 class Crawler(Generic[C]):
     name: str
     config: type[C]
-    plan: Callable[[C], Plan]
+    plan: Callable[[C], CrawlPlan]
     # The parts of a crawl over a workspace; what they hold is let go of at the end.
-    open: Callable[[C, Path, Clock, Metrics], AbstractAsyncContextManager[Parts[Any]]]
+    open: Callable[[C, Path, Clock, CrawlMetrics], AbstractAsyncContextManager[Parts[Any]]]
     # The store alone, in its state folder, to look back and to put work back.
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
     remote: Callable[[C], str]  # Where state is that is not in the workspace; empty if nowhere.

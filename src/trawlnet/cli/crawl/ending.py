@@ -15,7 +15,7 @@ from trawlnet.observe.terminal.render import duration
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CrawlEnded:
     """All that there is to say about a crawl on one machine."""
 
     workspace: Workspace
@@ -58,7 +58,7 @@ def given_up_on(counts: Counts) -> int:
     )
 
 
-def sum_up(ended: Ended) -> None:
+def sum_up(ended: CrawlEnded) -> None:
     """For people: the story, and what to type next."""
     say(ended.story)
     what, where = ended.workspace.crawler, shown(ended.workspace.path)
@@ -73,7 +73,7 @@ def sum_up(ended: Ended) -> None:
         say(f"left out: {', '.join(ended.left_out_words)}")
 
 
-def emit_summary(ended: Ended) -> None:
+def emit_summary(ended: CrawlEnded) -> None:
     """For programs: one object."""
     control, crawler = ended.control, ended.workspace.crawler
     row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}

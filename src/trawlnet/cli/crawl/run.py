@@ -23,9 +23,9 @@ from trawlnet.cli.common.output import Lasting, say
 from trawlnet.cli.common.settings import Settings
 from trawlnet.cli.common.workspace import Workspace, locked, shown, write_snapshot
 from trawlnet.cli.crawl.alerting import begun, ended, refuse_bad_webhook, telling
-from trawlnet.cli.crawl.crawler import C, Crawler, Plan
+from trawlnet.cli.crawl.crawler import C, Crawler, CrawlPlan
 from trawlnet.cli.crawl.dashboard_child import variables_for, with_dashboard
-from trawlnet.cli.crawl.ending import Ended, emit_summary, given_up_on, sum_up
+from trawlnet.cli.crawl.ending import CrawlEnded, emit_summary, given_up_on, sum_up
 from trawlnet.cli.crawl.status import cursor_of, status_row
 from trawlnet.cli.crawl.steering import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.crawl.tracing import tracing
@@ -41,9 +41,9 @@ from trawlnet.observe.alerts.watcher import Watcher
 from trawlnet.observe.live import Live
 from trawlnet.observe.logs.failed_attempts import LoggedTries
 from trawlnet.observe.logs.writer import logging_to
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.exporter import MetricsAddressError, parse_address, serving_metrics
-from trawlnet.observe.progress import Progress, shown_counts
+from trawlnet.observe.progress import ProgressMeter, shown_counts
 from trawlnet.observe.terminal.render import plain_line
 from trawlnet.observe.terminal.view import Style, showing
 from trawlnet.observe.traces.wrappers import traced
@@ -91,7 +91,7 @@ def run_crawl(job: Job[C]) -> int:
                 told = redacted(job.settings.config.model_dump(mode="json"))
                 log.info("crawl began", extra={"config": json.dumps(told)})
                 _tune_memory()
-                return runner.run(_Run(job, plan).whole())
+                return runner.run(_CrawlRun(job, plan).whole())
         except asyncio.CancelledError:
             return Exit.INTERRUPTED  # Told to stop before the crawl had begun.
         except Exception as error:
@@ -124,17 +124,17 @@ def _tune_memory() -> None:
     gc.set_threshold(_GARBAGE)
 
 
-class _Run(Generic[C]):
+class _CrawlRun(Generic[C]):
     """What the coroutines around one crawl share."""
 
-    def __init__(self, job: Job[C], plan: Plan) -> None:
+    def __init__(self, job: Job[C], plan: CrawlPlan) -> None:
         self.job = job
         self.plan = plan
         self.config = job.settings.config
         self.clock = SystemClock()
         self.begun = self.clock.now()
         self.control = Control(plan.workers)
-        self.metrics = Metrics(job.crawler.name, self.clock)
+        self.metrics = CrawlMetrics(job.crawler.name, self.clock)
         self.metrics.folder = job.workspace.path
         self.parts: Parts[Any] | None = None
 
@@ -162,7 +162,7 @@ class _Run(Generic[C]):
         left_out = job.crawler.left_out(job.workspace.path)
         words = job.crawler.tell_left_out(left_out)
         verb = job.crawler.verb
-        told = Ended(job.workspace, ending, counts, control, seconds, left_out, words, verb)
+        told = CrawlEnded(job.workspace, ending, counts, control, seconds, left_out, words, verb)
         given_up = given_up_on(counts)
         self.tell(ended(job.crawler.name, told.story, given_up, self.clock.now()))
         (emit_summary if job.as_json else sum_up)(told)
@@ -176,7 +176,7 @@ class _Run(Generic[C]):
             handler=metrics.timed(LoggedTries(parts.handler)),
             sink=None if parts.sink is None else metrics.weighed(parts.sink),
         )
-        progress = Progress(self.job.crawler.name, parts, self.control, metrics.yields)
+        progress = ProgressMeter(self.job.crawler.name, parts, self.control, metrics.yields)
 
         async def answer() -> str:
             return plain_line(await progress.snapshot())
@@ -209,7 +209,7 @@ class _Run(Generic[C]):
         if alert.title.removesuffix(OVER) not in self.plan.own_alerts:
             self.metrics.alerts.tell(alert)
 
-    def live(self, parts: Parts[Any], progress: Progress) -> Live:
+    def live(self, parts: Parts[Any], progress: ProgressMeter) -> Live:
         async def retry(reason: Reason | None) -> int:
             if parts.ledger is None:
                 return 0  # A scrape: what it gives up on is put back into its spool.

@@ -13,7 +13,7 @@ from trawlnet.cli.common.workspace import Workspace
 from trawlnet.crawlers.ids.ledger.notes import DECISIONS
 from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.web.work import depth_of
 from trawlnet.observe.dashboard.place import Draw, Exhibit
 from trawlnet.observe.dashboard.words import UNKNOWN, clock_time, moment
@@ -141,7 +141,9 @@ async def _gaps(config: Any, state: Path) -> list[Sequence[object]]:
     async with looked_at(config, state) as ledger:
         if ledger is None:
             return []
-        spans = await ledger.marked(Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED)
+        spans = await ledger.marked(
+            LedgerMark.GAP, LedgerMark.UNSURVEYED, LedgerMark.HOLE, LedgerMark.EMBARGOED
+        )
         return [
             (str(s.start), str(s.end), s.end - s.start, str(mark_of(s.word)), reason_of(s.word))
             for s in reversed(spans[-_MANY:])

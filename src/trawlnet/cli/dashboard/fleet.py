@@ -14,12 +14,12 @@ from trawlnet.engine.ports import Clock
 from trawlnet.fleet.history import figures_of, read_fleet_history, yields_of
 from trawlnet.fleet.telling import unpacked
 from trawlnet.observe.dashboard.place import (
+    CrawlCondition,
+    CrawlerFacts,
+    CrawlView,
     Deed,
+    DeedOrder,
     Exhibit,
-    Look,
-    Order,
-    Standing,
-    Told,
     Unreadable,
 )
 from trawlnet.observe.dashboard.words import UNKNOWN, lasting
@@ -28,7 +28,7 @@ from trawlnet.observe.lane_table import LaneRow, LaneTable
 from trawlnet.observe.lanes import shown
 from trawlnet.observe.terminal.render import size
 from trawlnet.stores.errors import StoreError
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Heard, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Heard, Word
 from trawlnet.stores.redis.work.store import RedisStore
 
 _MARKS = 60  # Looks, about one a second: what the speed is taken over.
@@ -65,7 +65,7 @@ class FleetPlace:
         self._lanes = LaneTable()
         self._lanes_until = 0.0
 
-    async def look(self, now: float) -> Look:
+    async def look(self, now: float) -> CrawlView:
         async with self._connected() as (keys, store):
             await keys.window.watch()
             plan, heard, counts = await keys.plan(), await keys.heard(), await store.counts()
@@ -81,7 +81,7 @@ class FleetPlace:
         figures = figures_of(counts, at_work)
         self._past.append((now, int(figures["done"]), counts.open - counts.blocked))
         rate, eta = speed_and_eta(self._past)
-        return Look(
+        return CrawlView(
             crawler=self.crawler,
             now=now,
             standing=standing,
@@ -95,7 +95,7 @@ class FleetPlace:
             deeds=_DEEDS.get(standing, ()),
         )
 
-    async def told(self) -> Told:
+    async def told(self) -> CrawlerFacts:
         async with self._connected() as (keys, _):
             plan, heard = await keys.plan(), await keys.heard()
             lines = await keys.window.newest_lines(_FEW)
@@ -105,13 +105,13 @@ class FleetPlace:
         exhibits = [_shards(plan, heard)]
         if lines:
             exhibits.append(_composed(self.crawler, lines))
-        return Told(facts, exhibits, keeps=1.0, leads=True)
+        return CrawlerFacts(facts, exhibits, keeps=1.0, leads=True)
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         async with self._connected() as (keys, _):
             return await read_fleet_history(keys.window, since, most)
 
-    async def obey(self, order: Order) -> str:
+    async def obey(self, order: DeedOrder) -> str:
         try:
             async with self._connected() as (keys, store):
                 return await _obey(keys, store, order)
@@ -144,22 +144,22 @@ class FleetPlace:
 
 
 _DEEDS = {
-    Standing.RUNNING: (Deed.PAUSE, Deed.DRAIN, Deed.STOP),
-    Standing.PAUSED: (Deed.RESUME, Deed.DRAIN, Deed.STOP),
-    Standing.DRAINING: (Deed.STOP,),
+    CrawlCondition.RUNNING: (Deed.PAUSE, Deed.DRAIN, Deed.STOP),
+    CrawlCondition.PAUSED: (Deed.RESUME, Deed.DRAIN, Deed.STOP),
+    CrawlCondition.DRAINING: (Deed.STOP,),
 }
 
 
-def standing_of(plan: Plan, at_work: bool, commanded: bool, paused: bool) -> Standing:
+def standing_of(plan: FleetPlan, at_work: bool, commanded: bool, paused: bool) -> CrawlCondition:
     if plan.version == 0:
-        return Standing.NEVER
+        return CrawlCondition.NEVER
     if plan.word in (Word.DONE, Word.LIMIT):
-        return Standing.ENDED
+        return CrawlCondition.ENDED
     if plan.word is not Word.RUN:
-        return Standing.DRAINING if at_work else Standing.ENDED
+        return CrawlCondition.DRAINING if at_work else CrawlCondition.ENDED
     if not at_work and not commanded:
-        return Standing.CUT_SHORT
-    return Standing.PAUSED if paused else Standing.RUNNING
+        return CrawlCondition.CUT_SHORT
+    return CrawlCondition.PAUSED if paused else CrawlCondition.RUNNING
 
 
 def speed_and_eta(past: Sequence[tuple[float, int, int]]) -> tuple[float, float | None]:
@@ -178,7 +178,7 @@ async def _last_sample(keys: FleetKeys) -> float | None:
     return found[-1].at if found else None
 
 
-async def _lanes(keys: FleetKeys, plan: Plan, heard: Mapping[int, Heard]) -> LaneTable:
+async def _lanes(keys: FleetKeys, plan: FleetPlan, heard: Mapping[int, Heard]) -> LaneTable:
     """Of all shards that stand: what a dead one said of its lanes is another's now."""
     packed = await keys.window.lanes()
     standing = [n for n in packed if n in heard and heard[n].stands > 0.0]
@@ -203,7 +203,7 @@ def merged(
     return list(found.values())
 
 
-async def _obey(keys: FleetKeys, store: RedisStore, order: Order) -> str:
+async def _obey(keys: FleetKeys, store: RedisStore, order: DeedOrder) -> str:
     match order.deed:
         case Deed.PAUSE:
             await keys.window.wish(paused=True)
@@ -223,7 +223,7 @@ async def _obey(keys: FleetKeys, store: RedisStore, order: Order) -> str:
             return f"The fleet is told to {order.deed}."
 
 
-def _shards(plan: Plan, heard: Mapping[int, Heard]) -> Exhibit:
+def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Exhibit:
     # After a change of plan one more may still be finishing.
     rows = [shard_row(n, heard.get(n)) for n in sorted({*range(plan.shards), *heard})]
     well = sum(row[1] in _WELL for row in rows)

@@ -23,8 +23,8 @@ from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.net.redact import redact
-from trawlnet.observe.dashboard.place import Place, Told, Unreadable
-from trawlnet.observe.dashboard.workspace import Asked, WorkspacePlace
+from trawlnet.observe.dashboard.place import CrawlerFacts, CrawlPlace, Unreadable
+from trawlnet.observe.dashboard.workspace import WorkspacePlace, WorkspaceSource
 from trawlnet.stores.errors import StoreError
 
 _CRAWLERS: tuple[Crawler[Any], ...] = (REPOS, PDS, IDS, WEB)
@@ -32,7 +32,7 @@ _CRAWLERS: tuple[Crawler[Any], ...] = (REPOS, PDS, IDS, WEB)
 _ALSO = {"web": ("crawler", "scraper")}
 
 
-def places_of(path: Path, clock: Clock, fleets: Sequence[Place] = ()) -> list[Place]:
+def places_of(path: Path, clock: Clock, fleets: Sequence[CrawlPlace] = ()) -> list[CrawlPlace]:
     """The fleets, then the other crawlers that have state here, the one that was busy last first.
     Raises NoWorkspace."""
     known = {place.crawler for place in fleets}
@@ -114,7 +114,7 @@ def _figures(workspace: Workspace) -> Path:
     return next(at_work, latest).figures
 
 
-def _asked(crawler: Crawler[Any], workspace: Workspace) -> Asked:
+def _asked(crawler: Crawler[Any], workspace: Workspace) -> WorkspaceSource:
     def config() -> Any:
         return load_section(workspace, crawler.config).config
 
@@ -123,18 +123,18 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> Asked:
             async with crawler.ledger(config(), workspace.state) as ledger:
                 return status_row(crawler.name, await ledger.counts())
 
-    async def told() -> Told:
+    async def told() -> CrawlerFacts:
         with _read():
             facts = await crawler.facts(config(), workspace.path)
             exhibits = await exhibits_of(crawler.name, config(), workspace, facts)
-            return Told(facts, exhibits, leads=crawler is PDS)
+            return CrawlerFacts(facts, exhibits, leads=crawler is PDS)
 
     async def retry(reason: Reason | None) -> int:
         with _read(), locked(workspace):
             async with crawler.ledger(config(), workspace.state) as ledger:
                 return await ledger.retry(reason)
 
-    return Asked(
+    return WorkspaceSource(
         crawler=crawler.name,
         workspace=workspace.path,
         folder=lambda: _figures(workspace),

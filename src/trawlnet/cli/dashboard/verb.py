@@ -28,9 +28,9 @@ from trawlnet.cli.pds.serve import listen_on, registry_app, url_of
 from trawlnet.crawlers.pds.site.server import server_for
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
-from trawlnet.observe.dashboard.app import Site, closed, make_app
+from trawlnet.observe.dashboard.app import DashboardSite, closed, make_app
 from trawlnet.observe.dashboard.board import Board
-from trawlnet.observe.dashboard.door import Keys, is_loopback
+from trawlnet.observe.dashboard.door import DoorKeys, is_loopback
 from trawlnet.observe.logs.writer import logging_to
 
 TOKEN = "TRAWLNET_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable.
@@ -105,7 +105,7 @@ def dashboard(
             f"the token has {len(token)} characters",
             f"use {_SHORTEST_TOKEN} or more, such as from: openssl rand -hex 16",
         )
-    keys = Keys(host, token, secrets.token_bytes(32))
+    keys = DoorKeys(host, token, secrets.token_bytes(32))
     fleets = fleets_of(workspace, store)
     if not fleets:
         places_of(workspace, SystemClock())  # Where there is nothing to show, that is said now.
@@ -127,7 +127,7 @@ class _Subject:
         return redact(next(iter(self.fleets.values())))
 
 
-def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, parent: int) -> int:
+def _run(subject: _Subject, at: tuple[str, int], keys: DoorKeys, as_json: bool, parent: int) -> int:
     name = f"dashboard-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}"
     logs = subject.path / "logs"
     with (
@@ -142,12 +142,12 @@ def _run(subject: _Subject, at: tuple[str, int], keys: Keys, as_json: bool, pare
     return Exit.DONE
 
 
-async def _serve(subject: _Subject, sock: socket.socket, keys: Keys, parent: int) -> None:
+async def _serve(subject: _Subject, sock: socket.socket, keys: DoorKeys, parent: int) -> None:
     clock = SystemClock()
     fleets = [FleetPlace(url, crawler, clock) for crawler, url in subject.fleets.items()]
     board = Board(lambda: places_of(subject.path, clock, fleets), clock)
     async with _inner(subject.path, board.places) as inner:
-        site = Site(board, keys, subject.name, lambda: server.should_exit, inner)
+        site = DashboardSite(board, keys, subject.name, lambda: server.should_exit, inner)
         server = server_for(make_app(site))
         sweeping = asyncio.create_task(_sweep(board, server, parent))
         try:

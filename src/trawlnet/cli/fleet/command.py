@@ -32,7 +32,7 @@ from trawlnet.net.redact import redacted
 from trawlnet.observe.alerts.shapes import Webhook, WebhookShape
 from trawlnet.observe.logs.writer import logging_to
 from trawlnet.observe.terminal.render import duration
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.work.store import RedisStore
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class Show(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class FleetCrawl:
     """What differs between the crawlers whose lanes are shared by shards."""
 
     composer: Composing
@@ -170,7 +170,7 @@ class Shards:
     count: int
     stands: float
     webhook: Webhook
-    open: Callable[[FleetKeys, RedisStore, Clock], Awaitable[Opened]]
+    open: Callable[[FleetKeys, RedisStore, Clock], Awaitable[FleetCrawl]]
     counted: str  # What a line of the manifest counts: repos, captures.
     files: str  # What a line of the manifest stands for: segments, logs.
 
@@ -198,7 +198,7 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
         _say_scaled(await begin(keys, shards.count, crawler, **opened.begin), shards.count)
         with steered_by_signals(lambda word: keys.change(word=word)):
             word = await supervise(command)
-        ended = Ended(crawler, word, await store.counts(), clock.now() - begun)
+        ended = FleetEnded(crawler, word, await store.counts(), clock.now() - begun)
         lines = await keys.manifest()
         lost = given_up_on(ended.counts)
         alerts.tell(alert_of_end(crawler, ended.story, lost, clock.now()))
@@ -209,14 +209,14 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
     return ended.code
 
 
-def _say_scaled(plan: Plan, asked: int) -> None:
+def _say_scaled(plan: FleetPlan, asked: int) -> None:
     if plan.shards != asked:
         say(f"the fleet was scaled to {plan.shards} shards and keeps them")
         say(f"hint: change it with: trawlnet fleet scale {asked}")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FleetEnded:
     """How a fleet ended."""
 
     crawler: str
@@ -238,7 +238,7 @@ class Ended:
         return f"{_ENDINGS[self.word]} after {duration(self.seconds)}: {settled}"
 
 
-def _sum_up(ended: Ended, archive: Mapping[str, int], words: str, as_json: bool) -> None:
+def _sum_up(ended: FleetEnded, archive: Mapping[str, int], words: str, as_json: bool) -> None:
     """`archive` are figures of the manifest, `words` the same in words."""
     if not as_json:
         say(ended.story)

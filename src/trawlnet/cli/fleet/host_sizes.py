@@ -13,14 +13,14 @@ from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.workspace import Workspace, find
 from trawlnet.crawlers.pds.build import registry_place
 from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.fleet.plan import Host
+from trawlnet.fleet.plan import HostSize
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.registry.report import account_counts
 
 _HINT = "ask a relay: trawlnet pds discover --relay https://relay.example"
 
 
-def registered_hosts(workspace: Path, flags: Mapping[str, Any]) -> list[Host]:
+def registered_hosts(workspace: Path, flags: Mapping[str, Any]) -> list[HostSize]:
     """Those whose number of accounts is known; how many are not is said."""
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if not config.registry:
@@ -28,7 +28,7 @@ def registered_hosts(workspace: Path, flags: Mapping[str, Any]) -> list[Host]:
     counts = asyncio.run(account_counts(registry_place(config, workspace)))
     if counts is None:
         raise CliError("there is no registry of PDSes", _HINT)
-    known = [Host(lane_of(url), accounts) for url, accounts in counts if accounts is not None]
+    known = [HostSize(lane_of(url), accounts) for url, accounts in counts if accounts is not None]
     if not known:
         raise CliError(f"of {len(counts):,} hosts, none has a known number of accounts", _HINT)
     if len(known) < len(counts):

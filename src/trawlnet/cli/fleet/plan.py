@@ -15,7 +15,7 @@ from trawlnet.cli.common.output import emit, say, size
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.fleet.host_sizes import registered_hosts
 from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.fleet.plan import Assumptions, Forecast, Host, forecast, read_hosts, slowest
+from trawlnet.fleet.plan import Assumptions, Forecast, HostSize, forecast, read_hosts, slowest
 
 Hosts = Annotated[
     Path | None,
@@ -110,7 +110,7 @@ def plan(
     return 0
 
 
-def _read(path: Path) -> list[Host]:
+def _read(path: Path) -> list[HostSize]:
     try:
         with path.open(encoding="utf-8") as lines:
             found = read_hosts(lines)
@@ -122,9 +122,9 @@ def _read(path: Path) -> list[Host]:
 
 
 def _row(
-    hosts: Sequence[Host],
+    hosts: Sequence[HostSize],
     forecasts: Sequence[Forecast],
-    floor: Sequence[tuple[Host, float]],
+    floor: Sequence[tuple[HostSize, float]],
     given: Assumptions,
 ) -> dict[str, Any]:
     repos = sum(host.repos for host in hosts)
@@ -156,9 +156,9 @@ def enough(forecasts: Sequence[Forecast]) -> int:
 
 
 def _text(
-    hosts: Sequence[Host],
+    hosts: Sequence[HostSize],
     forecasts: Sequence[Forecast],
-    floor: Sequence[tuple[Host, float]],
+    floor: Sequence[tuple[HostSize, float]],
     given: Assumptions,
 ) -> str:
     repos = sum(host.repos for host in hosts)

@@ -23,7 +23,7 @@ from trawlnet.crawlers.web.build import redis_url
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.fleet.standby import holders
 from trawlnet.fleet.supervise import Seen
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Plan, Word
+from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.work.store import RedisStore
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def _show_holders(url: str, as_json: bool) -> int:
 
 
 def _change(workspace: Any, flags: Flags, as_json: bool, ids: bool = False, **fields: Any) -> int:
-    async def ask(keys: FleetKeys) -> Plan:
+    async def ask(keys: FleetKeys) -> FleetPlan:
         await _refuse_if_idle(keys, "ids" if ids else "repos")
         return await keys.change(**fields)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.common.workspace import Workspace, holder
-from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.alerts import OWN_ALERTS
 from trawlnet.crawlers.ids.api.presets import api_of
@@ -30,14 +30,14 @@ from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.queues.queue import open_queue
 from trawlnet.stores.memory import MemoryStore
 from trawlnet.stores.open import erase_store
 
 
-def _plan(config: IdsConfig) -> Plan:
-    return Plan(
+def _plan(config: IdsConfig) -> CrawlPlan:
+    return CrawlPlan(
         config.first_workers,
         manners(config),
         limits(config),
@@ -48,7 +48,7 @@ def _plan(config: IdsConfig) -> Plan:
 
 
 def _open(
-    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: IdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AbstractAsyncContextManager[Parts[Any]]:
     if not config.redis_address:
         return open_parts(config, workspace, clock, metrics)

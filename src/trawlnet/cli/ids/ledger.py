@@ -16,13 +16,19 @@ from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.model import LedgerMark
 
 Flags = Mapping[str, Any]
 
 # What lies behind the newest settled id and is not settled is listed, too: nothing is left
 # without a reason.
-_SKIPPED = (Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING)
+_SKIPPED = (
+    LedgerMark.GAP,
+    LedgerMark.UNSURVEYED,
+    LedgerMark.HOLE,
+    LedgerMark.EMBARGOED,
+    LedgerMark.PENDING,
+)
 
 
 def gaps(*, workspace: Folder, limit: Most = None, json: Json = False, flags: Flags) -> int:
@@ -78,10 +84,10 @@ def _gap_line(start: int, end: int, reason: str, detail: str) -> str:
 
 
 async def _missed_rows(ledger: IdsLedger) -> AsyncIterator[dict[str, Any]]:
-    for span in await ledger.marked(Mark.MISSED):
+    for span in await ledger.marked(LedgerMark.MISSED):
         for number in range(span.start, span.end):
             miss = ledger.misses[number]
-            reason = reason_of(span.word) or str(Mark.MISSED)
+            reason = reason_of(span.word) or str(LedgerMark.MISSED)
             yield {"id": number, "reason": reason, "detail": miss.detail, "rounds": miss.rounds}
 
 

@@ -19,9 +19,9 @@ from trawlnet.cli.common.report import save_report
 from trawlnet.cli.common.verb import Verb
 from trawlnet.cli.ids.page import simulation_report
 from trawlnet.cli.ids.plot import check_plotting, save_plot
-from trawlnet.cli.ids.trials import Plan, Result, run_all
+from trawlnet.cli.ids.trials import Result, TrialPlan, run_all
 from trawlnet.cli.ids.worlds import trial
-from trawlnet.crawlers.ids.classic.law import Reading, classic_law
+from trawlnet.crawlers.ids.classic.law import PeriodReading, classic_law
 
 
 class Laws(StrEnum):
@@ -111,7 +111,7 @@ def simulate(
         raise UsageTrouble(f"--output: there is no directory {output.parent}", "make it first")
     laws = [Laws.ADAPTIVE, Laws.CLASSIC] if which is Laws.BOTH else [which]
     plans = [
-        Plan(scenario, law, seed, rate, cap, hours, freshness, anchor)
+        TrialPlan(scenario, law, seed, rate, cap, hours, freshness, anchor)
         for seed in range(first_seed, first_seed + seeds)
         for law in laws
     ]
@@ -132,7 +132,7 @@ def simulate(
     return 0
 
 
-def _about(plan: Plan) -> str:
+def _about(plan: TrialPlan) -> str:
     return f"{plan.scenario}, {plan.scaling}, seed {plan.seed}"
 
 
@@ -178,7 +178,7 @@ def _apply(line: str) -> dict[str, Any]:
         crew = [int(_number(given, name)) for name in _CREW]
     except (ValueError, TypeError) as error:
         raise UsageTrouble(f"not a reading: {error}", _LAW_HINT) from None
-    setting = classic_law(Reading(fraction, lag, rate), *crew)
+    setting = classic_law(PeriodReading(fraction, lag, rate), *crew)
     return {"strategy": setting.strategy, "workers": setting.workers, "period": setting.period}
 
 

@@ -20,14 +20,14 @@ from trawlnet.engine.ports import Clock
 from trawlnet.fleet.ids import office_of, with_term
 from trawlnet.fleet.standby import Dismissed, holders, in_office
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 _SHOWN = ("node", "pid", "token", "rate", "in_flight")
 
 
 @asynccontextmanager
 async def open_in_turn(
-    config: IdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: IdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts[Any]]:
     """The parts of a crawl, as soon as nobody else is at it."""
     check_shareable(config)

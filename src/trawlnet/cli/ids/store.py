@@ -27,7 +27,7 @@ from trawlnet.crawlers.ids.config import IdsConfig, PresetName
 from trawlnet.crawlers.ids.storing.backlog import STORE_NOW, Backlog
 from trawlnet.crawlers.ids.storing.locations import instances_place, queue_place
 from trawlnet.crawlers.ids.storing.messages import ITEM, REPORT
-from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, Tally
+from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts
 from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.engine.ports import Clock
 from trawlnet.net.clock import SystemClock
@@ -121,7 +121,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
 
 @asynccontextmanager
 async def _watched(
-    config: IdsConfig, path: Path, queue: Queue, tally: Tally, clock: Clock
+    config: IdsConfig, path: Path, queue: Queue, tally: StoringCounts, clock: Clock
 ) -> AsyncIterator[None]:
     """Figures and alerts of the storing inside."""
     webhook = Webhook(config.webhook, config.webhook_shape)
@@ -137,7 +137,7 @@ async def _watched(
 @dataclass(frozen=True, slots=True)
 class _Ended:
     what: str
-    tally: Tally
+    tally: StoringCounts
     put_aside: int
     poison: str  # Where the messages are that were put aside.
     unknown: list[int]
@@ -167,7 +167,7 @@ def _say(ended: _Ended) -> None:
         say(f"hint: {count}; they are in {ended.poison}")
 
 
-def _line(tally: Tally, seconds: float) -> str:
+def _line(tally: StoringCounts, seconds: float) -> str:
     rate = (tally.stored + tally.repeated) / seconds
     return f"store: {tally.stored:,} stored, {rate:,.0f}/s, {tally.put_aside:,} put aside"
 

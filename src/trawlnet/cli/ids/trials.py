@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
-from trawlnet.cli.ids.worlds import Trial, World, opened_at, trial
+from trawlnet.cli.ids.worlds import SimulatedApi, Trial, opened_at, trial
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.measures import Measures, Moments, Series, measure, series
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.measures import Measures, Moments, PlotSeries, measure, series
+from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.sim.ids.model import Traffic
@@ -23,7 +23,7 @@ _PROCESSES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TrialPlan:
     scenario: str
     scaling: str
     seed: int
@@ -36,9 +36,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    plan: Plan
+    plan: TrialPlan
     measures: Measures
-    series: Series
+    series: PlotSeries
 
     def row(self) -> dict[str, Any]:
         plan = self.plan
@@ -46,11 +46,11 @@ class Result:
         return about | asdict(self.measures)
 
 
-def run_plan(plan: Plan) -> Result:
+def run_plan(plan: TrialPlan) -> Result:
     one = trial(plan.scenario, plan.seed, plan.rate, plan.hours)
     controls = Controls(max_rps=plan.cap, freshness=plan.freshness)
     anchor = one.traffic.newest_visible if plan.anchor else None
-    rehearsal = Rehearsal(World(one.traffic).reply, plan.cap, one.start, anchor)
+    rehearsal = Rehearsal(SimulatedApi(one.traffic).reply, plan.cap, one.start, anchor)
     opened = released = None
     if one.traffic.gaps:
         opened = opened_at(one.traffic)
@@ -82,7 +82,7 @@ def lost(one: Trial, journal: Journal) -> list[int]:
     """
     traffic, end = one.traffic, one.end
     known = journal.asked | set(journal.embargoed)
-    known |= {i for i, mark in journal.marks.items() if mark is Mark.MISSED}
+    known |= {i for i, mark in journal.marks.items() if mark is LedgerMark.MISSED}
     return [
         i
         for i in _handed_out(traffic, one.first, min(journal.beyond, traffic.head(end) + 1))
@@ -102,7 +102,7 @@ def _was_there(traffic: Traffic, i: int, end: float) -> bool:
     return shown is not None and shown < end - _SEEN_LONG_AGO
 
 
-def run_all(plans: list[Plan]) -> Iterator[Result]:
+def run_all(plans: list[TrialPlan]) -> Iterator[Result]:
     """In the order of the plans, two at a time."""
     if len(plans) == 1:
         yield run_plan(plans[0])

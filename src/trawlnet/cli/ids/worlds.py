@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, replace
 
 from trawlnet.cli.common.errors import UsageTrouble
-from trawlnet.crawlers.ids.model import Answer, Ask, Verdict
-from trawlnet.sim.ids.model import Gap, State, Traffic
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask
+from trawlnet.sim.ids.model import CounterLeap, IdState, Traffic
 from trawlnet.sim.ids.scenarios import scenario
 
 _HOUR = 3600.0
@@ -82,7 +82,7 @@ def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Tria
             size = int(leap[2]) * _MANY[leap[3].lower()]
             calm = plain if kind == "gap" else scenario(kind, seed, rate)
             at = max((pause.end for pause in calm.pauses), default=_SETTLED)
-            traffic = replace(calm, gaps=(Gap(at, size),))
+            traffic = replace(calm, gaps=(CounterLeap(at, size),))
             return Trial(name, traffic, start, end, opened_at(traffic))
         case "leaps":
             traffic = scenario("leaps", seed, rate)
@@ -116,7 +116,7 @@ def opened_at(traffic: Traffic) -> float:
     return min(at for at in shown if at is not None)
 
 
-class World:
+class SimulatedApi:
     """Answers as the simulated server does, without the bytes."""
 
     def __init__(self, traffic: Traffic) -> None:
@@ -133,24 +133,24 @@ class World:
         took = self._times[self._dealt]
         traffic, i = self._traffic, ask.id
         if traffic.outages and traffic.disabled(at):
-            return Answer(ask, Verdict.DISABLED, took)
+            return Answer(ask, AnswerVerdict.DISABLED, took)
         if traffic.caps and not self._admits(at):
-            return Answer(ask, Verdict.THROTTLED, took)
+            return Answer(ask, AnswerVerdict.THROTTLED, took)
         state, born = traffic.seen(i, at)
-        if state is State.EMBARGOED:
-            return Answer(ask, Verdict.EMBARGOED, took)
-        if state is not State.VISIBLE:
-            return Answer(ask, Verdict.NOT_FOUND, took)
+        if state is IdState.EMBARGOED:
+            return Answer(ask, AnswerVerdict.EMBARGOED, took)
+        if state is not IdState.VISIBLE:
+            return Answer(ask, AnswerVerdict.NOT_FOUND, took)
         verdict = self._visible(i)
         happened = traffic.completed_at(i, born) if verdict in _TIMED else None
         return Answer(ask, verdict, took, happened)
 
-    def _visible(self, i: int) -> Verdict:
+    def _visible(self, i: int) -> AnswerVerdict:
         blemish = self._traffic.blemish(i)
         if blemish is not None and i not in self._blemished:
             self._blemished.add(i)
             return _BLEMISHES[int(blemish * len(_BLEMISHES))]
-        return Verdict.STORED if self._traffic.is_raid(i) else Verdict.FILTERED
+        return AnswerVerdict.STORED if self._traffic.is_raid(i) else AnswerVerdict.FILTERED
 
     def _admits(self, at: float) -> bool:
         cap = self._traffic.cap_at(at)
@@ -165,6 +165,10 @@ class World:
         return True
 
 
-_TIMED = (Verdict.STORED, Verdict.FILTERED)
+_TIMED = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
 # What is wrong with the first answer for a blemished id, in the shares of the simulated server.
-_BLEMISHES = (*(Verdict.MALFORMED,) * 5, *(Verdict.THROTTLED,) * 2, *(Verdict.FAILED,) * 3)
+_BLEMISHES = (
+    *(AnswerVerdict.MALFORMED,) * 5,
+    *(AnswerVerdict.THROTTLED,) * 2,
+    *(AnswerVerdict.FAILED,) * 3,
+)

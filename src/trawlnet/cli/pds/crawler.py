@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.common.output import say
-from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.pds.build import open_parts, opened_registry, registry_place, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
@@ -22,14 +22,14 @@ from trawlnet.engine.ports import Clock, Ledger
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.memory import MemoryStore
 from trawlnet.tables.registry.report import held_records
 from trawlnet.tables.scanned.scanned import Scanned
 
 
-def _plan(config: PdsConfig) -> Plan:
-    return Plan(
+def _plan(config: PdsConfig) -> CrawlPlan:
+    return CrawlPlan(
         config.concurrency,
         manners(config),
         limits(config),
@@ -40,7 +40,7 @@ def _plan(config: PdsConfig) -> Plan:
 
 @asynccontextmanager
 async def _open(
-    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts[Any]]:
     async with open_parts(config, workspace, clock, metrics) as parts:
         yield parts

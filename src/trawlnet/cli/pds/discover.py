@@ -24,12 +24,12 @@ from trawlnet.crawlers.pds.build import open_kit, opened_registry
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.discovery.cycle import discover as discover_all
 from trawlnet.crawlers.pds.discovery.cycle import wanted
-from trawlnet.crawlers.pds.discovery.finding import Tally
-from trawlnet.crawlers.pds.site.examine import Finding, examine
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts
+from trawlnet.crawlers.pds.site.examine import HostFinding, examine
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.tables.registry.registry import Registered, Source, Verdict
-from trawlnet.webpage.origin import Refusal
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.tables.registry.registry import EntryVerdict, PdsSource, Registered
+from trawlnet.webpage.origin import OriginRefusal
 
 _CLICKHOUSE = tuple(name for name in PdsConfig.model_fields if name.startswith("clickhouse_"))
 _DISCOVER = (
@@ -38,7 +38,7 @@ _DISCOVER = (
     *("allow_private_hosts", "contact"),
 )
 # What only a network of one's own would have.
-_PRIVATE = (Refusal.ADDRESS, Refusal.PRIVATE, Refusal.EXAMPLE)
+_PRIVATE = (OriginRefusal.ADDRESS, OriginRefusal.PRIVATE, OriginRefusal.EXAMPLE)
 _REGISTER = ("registry", "domain_budget", "allow_private_hosts", "contact")
 
 NoAsk = Annotated[
@@ -67,7 +67,7 @@ def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any])
 
 async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
     clock = SystemClock()
-    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+    async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         finder = replace(kit.finder, on_wait=at_once_and_then(clock, wait_line))
         tallies = await discover_all(finder, wanted(config, path))
     if as_json:
@@ -83,7 +83,7 @@ async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
     return Exit.UNREACHABLE if len(failed) == len(tallies) else Exit.GIVEN_UP
 
 
-def _told(tally: Tally) -> str:
+def _told(tally: DiscoveryCounts) -> str:
     words = f"{tally.found:,} found, {tally.new:,} new, {tally.known:,} known"
     if tally.revived:
         words += f" ({tally.revived:,} due again)"
@@ -130,16 +130,16 @@ async def _register(config: PdsConfig, path: Path, url: str, *, ask: bool) -> Re
     async with opened_registry(config, path) as registry:
         unknown = await registry.unknown(url) if ask else ""
         if unknown and (finding := await _finding(config, path, unknown)):
-            return Registered(Verdict.REFUSED, unknown, finding)
-        return await registry.register(url, Source.USER, now=SystemClock().now())
+            return Registered(EntryVerdict.REFUSED, unknown, finding)
+        return await registry.register(url, PdsSource.USER, now=SystemClock().now())
 
 
 async def _finding(config: PdsConfig, path: Path, url: str) -> str:
     """Why a host is not taken for a PDS; empty if it is one."""
     clock = SystemClock()
-    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+    async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         finding = await examine(kit.http, kit.gate, clock, url)
-    return "" if finding is Finding.PDS else str(finding)
+    return "" if finding is HostFinding.PDS else str(finding)
 
 
 _SPELLINGS = {

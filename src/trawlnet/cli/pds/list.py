@@ -23,7 +23,7 @@ from trawlnet.crawlers.pds.scanning.presence import release_dead
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
 from trawlnet.tables.registry.registry import Registry
-from trawlnet.tables.registry.rules import PdsRow, Source, Status
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -63,8 +63,8 @@ def list_rows(
     if "://" not in config.registry:
         find(workspace, "pds")
     chosen = {
-        "status": _word(Status, status, "statuses"),
-        "source": _word(Source, source, "sources"),
+        "status": _word(PdsStatus, status, "statuses"),
+        "source": _word(PdsSource, source, "sources"),
         "contains": contains,
     }
     asyncio.run(_show(config, workspace, chosen, limit, json))

@@ -29,7 +29,7 @@ from trawlnet.crawlers.pds.scanning.scan import scan_did
 from trawlnet.engine.ports import Clock
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags", "batch"),
@@ -84,7 +84,7 @@ def scan(
         _check_account(did, urls or ())
     agent_for(config.contact, allow_private=config.allow_private_hosts)
     create(workspace, "pds")
-    wish = _Wish(urls or [], did, one_slice)
+    wish = _ScanRequest(urls or [], did, one_slice)
     return until_signal(_scan_all(config, workspace, wish, json))
 
 
@@ -98,13 +98,13 @@ def _check_account(did: str, urls: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _ScanRequest:
     urls: Sequence[str]
     did: str | None
     one_slice: bool
 
 
-async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -> int:
+async def _scan_all(config: PdsConfig, path: Path, wish: _ScanRequest, as_json: bool) -> int:
     clock, told, bad, looked, held = SystemClock(), 0, 0, 0, set[str]()
 
     def tell(url: str, result: ScanResult | str) -> None:
@@ -117,7 +117,7 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
         bad += row["result"] not in (("complete", "partial") if wish.one_slice else ("complete",))
         emit(row) if as_json else say(_line(row))
 
-    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+    async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         what = f"{len(wish.urls):,} PDSes" if len(wish.urls) > 1 else "".join(wish.urls)
         pace = f"at most {config.requests_per_minute:g} requests a minute to each"
         say(f"scanning {harmless(what, _DETAIL_CHARS) or 'what is due'}, {pace}")
@@ -129,7 +129,9 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _Wish, as_json: bool) -
     return Exit.GIVEN_UP if bad else Exit.DONE
 
 
-async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], None]) -> None:
+async def _scan(
+    kit: Kit, wish: _ScanRequest, tell: Callable[[str, ScanResult | str], None]
+) -> None:
     parts, config, clock = await scan_parts(kit), kit.config, kit.clock
     urls = wish.urls
     # Each PDS is claimed and finished in turn, so that one name serves for all of them.
@@ -159,7 +161,7 @@ async def _scan(kit: Kit, wish: _Wish, tell: Callable[[str, ScanResult | str], N
 
 
 async def _account(
-    bench: Bench, parts: ScanParts, config: PdsConfig, wish: _Wish
+    bench: Bench, parts: ScanParts, config: PdsConfig, wish: _ScanRequest
 ) -> ScanResult | str:
     clock, did = bench.clock, wish.did or ""
     seconds = config.scan_timeout if wish.one_slice else _ACCOUNT_SECONDS

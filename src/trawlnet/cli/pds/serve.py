@@ -31,7 +31,7 @@ from trawlnet.crawlers.pds.site.server import listening, server_for
 from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.logs.writer import logging_to
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 _KEYS = (
     *("registry", "plc_url", "plc_rps", "domain_budget", "collections", "index_tags"),
@@ -149,7 +149,7 @@ async def _serve(
     as_json: bool,
 ) -> None:
     clock = SystemClock()
-    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+    async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         site = open_site(kit, await scan_parts(kit), door)
         url = url_of(sock)
         if as_json:
@@ -163,7 +163,7 @@ async def _serve(
 async def registry_app(path: Path) -> AsyncIterator[ASGIApp]:
     """The same site as a part of another one."""
     config, clock = load_section(Workspace(path, "pds"), PdsConfig).config, SystemClock()
-    async with open_kit(config, path, clock, Metrics("pds", clock)) as kit:
+    async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         yield make_app(open_site(kit, await scan_parts(kit), Door()))
 
 

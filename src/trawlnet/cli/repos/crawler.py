@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.repos.build import open_ledger, open_parts
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.facts import facts_about
@@ -13,8 +13,8 @@ from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.stores.open import erase_store
 
 
-def _plan(config: ReposConfig) -> Plan:
-    return Plan(
+def _plan(config: ReposConfig) -> CrawlPlan:
+    return CrawlPlan(
         config.workers,
         manners(config),
         limits(config),

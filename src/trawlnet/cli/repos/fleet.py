@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.crawl.alerting import refuse_bad_webhook
 from trawlnet.cli.fleet.command import (
-    Opened,
+    FleetCrawl,
     Shards,
     Start,
     crawl_with_shards,
@@ -51,13 +51,13 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
 
 
 def shards_of(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> Shards:
-    async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> Opened:
+    async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> FleetCrawl:
         if (await keys.plan()).word is Word.DONE:
             await reopen(store, clock.now() - config.recheck_inactive)
         composer = Composer(keys, open_objects(config.archive, s3), clock, config.segment_size)
         limits = RunLimits(clock, config.max_seconds, config.max_tasks)
         loads = await expected(config, workspace.path)
-        return Opened(composer, limits.reached, {"expected": loads})
+        return FleetCrawl(composer, limits.reached, {"expected": loads})
 
     return Shards(
         "repos",

@@ -18,7 +18,7 @@ from trawlnet.cli.common.verb import RUNS, Verb
 from trawlnet.cli.common.workspace import Workspace, create, shown
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.crawlers.atproto.mirror import PlcMirror
-from trawlnet.crawlers.atproto.reader import Tally, Wait
+from trawlnet.crawlers.atproto.reader import MirrorCounts, Wait
 from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.directory import directory_url, open_directory
@@ -85,7 +85,7 @@ def _where(config: ReposConfig, path: Path) -> str:
     return config.clickhouse_address or shown(path / TABLES)
 
 
-def _line(tally: Tally, seconds: float) -> str:
+def _line(tally: MirrorCounts, seconds: float) -> str:
     return (
         f"plc: {tally.operations:,} operations, {tally.operations / seconds:,.0f}/s, "
         f"{tally.form} {tally.position}{', up to date' if tally.caught_up else ''}"

@@ -25,15 +25,15 @@ from trawlnet.cli.common.workspace import Workspace, create, find, shown
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.cli.repos.plc import CLICKHOUSE
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.replay.reading import Filter
-from trawlnet.crawlers.repos.replay.replay import OneSegment, Replay, Replayed
+from trawlnet.crawlers.repos.replay.reading import CollectionFilter
+from trawlnet.crawlers.repos.replay.replay import OneSegment, Replay, ReplayCounts
 from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.logs.writer import warnings_to
 from trawlnet.storage.s3 import s3_options
 from trawlnet.tables.clickhouse.open import opened, opened_to_read
 from trawlnet.tables.clickhouse.records import forget_records
-from trawlnet.tables.clickhouse.server import Server
+from trawlnet.tables.clickhouse.server import ClickHouseServer
 
 _ARCHIVE = "archive"  # Folder of the workspace.
 _WORKERS = 2
@@ -143,7 +143,7 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
     from trawlnet.fleet.replay import FleetReplay
 
     server = tables_place(asked.config, asked.workspace)
-    if not isinstance(server, Server):
+    if not isinstance(server, ClickHouseServer):
         raise UsageTrouble(
             "a fleet replays into a ClickHouse server, and none is named",
             "name it: --clickhouse-address HOST:PORT",
@@ -165,7 +165,7 @@ async def _replay(asked: _Asked, crew: _Crew) -> int:
                 stop_event("storing what was read") as stop,
                 progress_bar("replaying", total) as progress,
             ):
-                job = Replay(tables, Filter(asked.globs), stop, progress, crew.elsewhere)
+                job = Replay(tables, CollectionFilter(asked.globs), stop, progress, crew.elsewhere)
                 await job.run(asked.place, crew.workers)
     seconds = clock.now() - begun
     code = Exit.ERROR if job.done.damage else Exit.INTERRUPTED if stop.is_set() else Exit.DONE
@@ -173,7 +173,7 @@ async def _replay(asked: _Asked, crew: _Crew) -> int:
     return code
 
 
-def _sum_up(done: Replayed, seconds: float, code: Exit, as_json: bool) -> None:
+def _sum_up(done: ReplayCounts, seconds: float, code: Exit, as_json: bool) -> None:
     names = ("segments", "skipped", "repos", "records", "repeats", "removed")
     if as_json:
         row: dict[str, Any] = {"event": "summary", "exit_code": int(code)}

@@ -20,11 +20,11 @@ from trawlnet.cli.common.workspace import Workspace, create, holder
 from trawlnet.cli.crawl.crawler import Crawler
 from trawlnet.cli.crawl.run import Job, check_ready, run_crawl
 from trawlnet.cli.lazy import load
-from trawlnet.cli.web.crawler import WEB, Ask
+from trawlnet.cli.web.crawler import WEB, RunOutput
 from trawlnet.cli.web.flags import load_web
 from trawlnet.cli.web.keys import WebFlags
 from trawlnet.crawlers.web.build import (
-    Order,
+    RunRequest,
     check_crawl,
     open_crawl,
     open_scrape,
@@ -33,7 +33,7 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.visiting.site import agent_of
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 Seeds = Annotated[
     list[str] | None,
@@ -41,14 +41,18 @@ Seeds = Annotated[
 ]
 
 
-class _Part(NamedTuple):
+class _WebRole(NamedTuple):
     """What was asked for, and which role it has in the workspace; empty for both."""
 
     verb: str
     role: str
 
 
-_CRAWL, _SCRAPE, _RUN = _Part("crawl", "crawl"), _Part("scrape", "scrape"), _Part("run", "")
+_CRAWL, _SCRAPE, _RUN = (
+    _WebRole("crawl", "crawl"),
+    _WebRole("scrape", "scrape"),
+    _WebRole("run", ""),
+)
 _GOOD = (Exit.DONE, Exit.GIVEN_UP)
 
 
@@ -65,7 +69,7 @@ def crawl(
     Every key of trawlnet.yaml can be set with --set, and every flag as a variable
     (TRAWLNET_WEB_MAX_PAGES=50).
     """
-    return _crawl(workspace, Ask(json, dashboard), flags, tuple(seeds or ()), _CRAWL)
+    return _crawl(workspace, RunOutput(json, dashboard), flags, tuple(seeds or ()), _CRAWL)
 
 
 def scrape(
@@ -77,7 +81,7 @@ def scrape(
     workspace, scrape goes on until the crawl has ended.
     """
     _refuse_many(workspace, flags, "scrape")
-    return _scrape(workspace, Ask(json, dashboard), flags, _SCRAPE)
+    return _scrape(workspace, RunOutput(json, dashboard), flags, _SCRAPE)
 
 
 def run(
@@ -89,7 +93,7 @@ def run(
     flags: Mapping[str, Any],
 ) -> int:
     """Crawl, then fetch what other programs have put into the discovery spool."""
-    ask = Ask(json, dashboard)
+    ask = RunOutput(json, dashboard)
     _refuse_many(workspace, flags, "run")
     code = _crawl(workspace, ask, flags, tuple(seeds or ()), _RUN)
     if code not in _GOOD:
@@ -110,12 +114,12 @@ def resume(
 
 
 def _crawl(
-    path: Path, ask: Ask, flags: Mapping[str, Any], seeds: tuple[str, ...], part: _Part
+    path: Path, ask: RunOutput, flags: Mapping[str, Any], seeds: tuple[str, ...], part: _WebRole
 ) -> int:
     def opened(
-        config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+        config: WebConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
     ) -> AbstractAsyncContextManager[Parts[Any]]:
-        return open_crawl(config, workspace, clock, metrics, Order(_run_id(), seeds))
+        return open_crawl(config, workspace, clock, metrics, RunRequest(_run_id(), seeds))
 
     def ready(config: WebConfig, workspace: Path) -> None:
         check_crawl(config, workspace, seeds)
@@ -136,16 +140,16 @@ def _refuse_many(path: Path, flags: Mapping[str, Any], verb: str) -> None:
         )
 
 
-def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], part: _Part) -> int:
+def _scrape(path: Path, ask: RunOutput, flags: Mapping[str, Any], part: _WebRole) -> int:
     crawling = Workspace(path, "web", role=_CRAWL.role)
 
     def is_crawling() -> bool:
         return part is _SCRAPE and holder(crawling) is not None
 
     def opened(
-        config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+        config: WebConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
     ) -> AbstractAsyncContextManager[Parts[Any]]:
-        order = Order(_run_id(), is_crawling=is_crawling)
+        order = RunRequest(_run_id(), is_crawling=is_crawling)
         return open_scrape(config, workspace, clock, metrics, order, again=part is _SCRAPE)
 
     if is_crawling():
@@ -157,7 +161,7 @@ def _scrape(path: Path, ask: Ask, flags: Mapping[str, Any], part: _Part) -> int:
 def _run(
     crawler: Crawler[WebConfig],
     path: Path,
-    ask: Ask,
+    ask: RunOutput,
     flags: Mapping[str, Any],
     names: tuple[str, str],
 ) -> int:

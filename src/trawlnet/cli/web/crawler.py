@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.captures.role import count_pages
-from trawlnet.cli.crawl.crawler import Crawler, Plan
+from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
 from trawlnet.crawlers.web.build import (
     open_ledger,
@@ -24,20 +24,20 @@ from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.open import erase_store
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RunOutput:
     """How a run reports what it does."""
 
     as_json: bool
     dashboard: str  # Where to serve one, as HOST:PORT; empty for nowhere.
 
 
-def _plan(config: WebConfig) -> Plan:
-    return Plan(
+def _plan(config: WebConfig) -> CrawlPlan:
+    return CrawlPlan(
         config.limits.global_concurrency,
         manners_of(config),
         engine_limits(config),
@@ -47,7 +47,7 @@ def _plan(config: WebConfig) -> Plan:
 
 
 def _open(
-    config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: WebConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AbstractAsyncContextManager[Parts[Any]]:
     raise AssertionError("crawl and scrape bring their own")
 

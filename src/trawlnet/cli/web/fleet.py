@@ -10,7 +10,7 @@ from trawlnet.cli.common.workspace import Workspace, create
 from trawlnet.cli.crawl.alerting import refuse_bad_webhook
 from trawlnet.cli.crawl.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.fleet.command import (
-    Opened,
+    FleetCrawl,
     Shards,
     Start,
     crawl_with_shards,
@@ -18,7 +18,7 @@ from trawlnet.cli.fleet.command import (
     run_with_ray,
     webhook_of,
 )
-from trawlnet.cli.web.crawler import WEB, Ask
+from trawlnet.cli.web.crawler import WEB, RunOutput
 from trawlnet.crawlers.web.admission.shared_caps import budgets_of, is_spent
 from trawlnet.crawlers.web.build import check_crawl, redis_url
 from trawlnet.crawlers.web.config import WebConfig
@@ -35,7 +35,7 @@ from trawlnet.stores.redis.work.store import RedisStore
 _CRAWLER = "web"
 
 
-def crawl_with_many(config: WebConfig, path: Path, seeds: tuple[str, ...], ask: Ask) -> int:
+def crawl_with_many(config: WebConfig, path: Path, seeds: tuple[str, ...], ask: RunOutput) -> int:
     """Start or continue a crawl that many shards share; returns the exit code."""
     check_shareable(config)
     check_crawl(config, path, seeds)
@@ -68,14 +68,14 @@ def _for_shards(config: WebConfig, workspace: Path, given: tuple[str, ...]) -> W
 
 
 def _shards(config: WebConfig, s3: Mapping[str, str]) -> Shards:
-    async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> Opened:
+    async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> FleetCrawl:
         begun = clock.now()
         composer = CaptureComposer(keys, open_objects(config.archive, s3))
         await composer.check_place()
         # A limit is one of each run: the next command has a budget of its own.
         over = (Word.DONE, Word.LIMIT)
         reached = limits_of(config, keys, lambda: clock.now() - begun)
-        return Opened(composer, reached, {"over": over})
+        return FleetCrawl(composer, reached, {"over": over})
 
     return Shards(
         _CRAWLER,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from trawlnet.captures.replay import Replayed
+from trawlnet.captures.replay import CaptureReplay
 from trawlnet.captures.replay import replay as replay_captures
 from trawlnet.captures.replay_shared import replay_archive
 from trawlnet.captures.shared_archive import MANIFEST
@@ -93,7 +93,7 @@ def replay(
     return 0
 
 
-def _remedy(workspace: Path, told: Replayed) -> str:
+def _remedy(workspace: Path, told: CaptureReplay) -> str:
     if not told.lost:
         return "restore them from a copy: they are no page's latest content, or lie in an archive"
 
@@ -106,7 +106,7 @@ def _remedy(workspace: Path, told: Replayed) -> str:
     )
 
 
-def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: bool) -> Replayed:
+def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: bool) -> CaptureReplay:
     place = find(workspace, "web")
     run = f"replay-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     is_safe = spreadsheet_safe or load_web(workspace, {}).config.metrics.spreadsheet_safe
@@ -116,7 +116,7 @@ def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: boo
 
 def _replay_archive(
     archive: str, output: Path, check_bodies: bool, spreadsheet_safe: bool
-) -> Replayed:
+) -> CaptureReplay:
     objects = archived_at(archive)
     return replay_archive(
         objects, output, check_bodies=check_bodies, spreadsheet_safe=spreadsheet_safe

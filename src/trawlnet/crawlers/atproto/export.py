@@ -19,27 +19,27 @@ from trawlnet.crawlers.atproto.operations import read_line
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
-from trawlnet.net.client.answer import Limits, Stream, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Stream, outcome_of
 from trawlnet.net.trouble import Trouble
 from trawlnet.tables.clickhouse.plc import OperationRow
 
 PAGE = 1000  # Operations; the directory gives no more.
 _MOST_LINES = 10 * PAGE  # Of a directory that does not count; the rest is asked for anew.
 _LONGEST_LINE = 1 << 20  # Bytes; the directory takes operations of a few kilobytes.
-_LIMITS = Limits(total=60.0, wire=32 << 20, inflated=64 << 20)
+_LIMITS = RequestLimits(total=60.0, wire=32 << 20, inflated=64 << 20)
 _MILLISECOND = 1000  # In microseconds.
 
 
-class Form(StrEnum):
+class ExportForm(StrEnum):
     SEQ = "seq"
     TIME = "time"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ExportCursor:
     """Where in the export we are."""
 
-    form: Form = Form.SEQ
+    form: ExportForm = ExportForm.SEQ
     position: int = 0  # The last sequence number, or the last instant in microseconds.
     at_position: frozenset[str] = frozenset()  # By time: CIDs of that instant that we have.
     strictly: bool = False  # By time: ask for later ones only; nothing else was new.
@@ -56,7 +56,7 @@ class Lines:
 @dataclass(frozen=True, slots=True)
 class ExportPage:
     rows: Sequence[OperationRow]
-    place: Place  # Where the next page begins.
+    place: ExportCursor  # Where the next page begins.
     is_last: bool
     malformed: int = 0
     # By time: the instant before held more than the directory tells at once, and some of it may
@@ -64,9 +64,9 @@ class ExportPage:
     was_crowded: bool = False
 
 
-def page_url(plc: str, place: Place) -> str:
+def page_url(plc: str, place: ExportCursor) -> str:
     url = f"{plc}/export?count={PAGE}"
-    if place.form is Form.SEQ:
+    if place.form is ExportForm.SEQ:
         return f"{url}&after={place.position}"
     if not place.position:
         return url
@@ -107,7 +107,7 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def read_page(lines: Lines, place: Place, *, allow_private: bool) -> ExportPage | None:
+def read_page(lines: Lines, place: ExportCursor, *, allow_private: bool) -> ExportPage | None:
     """What a page tells and where the next one begins; None if it is not in the form asked for.
     Raises Malformed for what is no page of an export at all."""
     rows: list[OperationRow] = []
@@ -118,27 +118,27 @@ def read_page(lines: Lines, place: Place, *, allow_private: bool) -> ExportPage 
         except Malformed:
             malformed += 1
             continue
-        if place.form is Form.SEQ and not row.seq:
+        if place.form is ExportForm.SEQ and not row.seq:
             malformed += 1
         else:
             rows.append(row)
-    after = _after_seq if place.form is Form.SEQ else _after_time
+    after = _after_seq if place.form is ExportForm.SEQ else _after_time
     following = after(lines, rows, place)
-    if following is None and (place == Place() or _has_objects(lines)):
+    if following is None and (place == ExportCursor() or _has_objects(lines)):
         return None
     if following is None or (lines.rows and not rows and _is_foreign(lines, place)):
         raise Malformed(f"none of its {len(lines.rows)} lines is one")
     if following != place:
         return ExportPage(rows, following, False, malformed, was_crowded=place.strictly)
-    if place.form is Form.TIME and not place.strictly and place.position:
+    if place.form is ExportForm.TIME and not place.strictly and place.position:
         # The instant may hold more than one page: what lies behind it is asked for before the end.
         return ExportPage(rows, replace(place, strictly=True), False, malformed)
     return ExportPage(rows, replace(place, strictly=False), not lines.is_cut, malformed)
 
 
-def _is_foreign(lines: Lines, place: Place) -> bool:
+def _is_foreign(lines: Lines, place: ExportCursor) -> bool:
     """Whether a page without any valid line comes from something else than a directory."""
-    if place.form is Form.SEQ:
+    if place.form is ExportForm.SEQ:
         return False  # Its numbers lead on.
     # The page before was valid, and the last operations of a directory may be of no use.
     return not (place.strictly and _has_objects(lines))
@@ -148,7 +148,9 @@ def _has_objects(lines: Lines) -> bool:
     return any(isinstance(line, dict) for line in lines.rows)
 
 
-def _after_seq(lines: Lines, rows: Sequence[OperationRow], place: Place) -> Place | None:
+def _after_seq(
+    lines: Lines, rows: Sequence[OperationRow], place: ExportCursor
+) -> ExportCursor | None:
     # Numbers of lines that are of no use otherwise count: they must not stop us here for ever.
     numbers = [number for line in lines.rows if (number := _number(line)) is not None]
     if lines.rows and not numbers:
@@ -161,14 +163,14 @@ def _number(line: Any) -> int | None:
     return seq if type(seq) is int and 0 < seq < 1 << 63 else None
 
 
-def _after_time(lines: Lines, rows: Sequence[OperationRow], place: Place) -> Place:
+def _after_time(lines: Lines, rows: Sequence[OperationRow], place: ExportCursor) -> ExportCursor:
     position = max([place.position, *(row.time_us for row in rows)])
     here = frozenset(row.cid for row in rows if row.time_us == position)
     if position > place.position:
-        return Place(Form.TIME, position, here)
+        return ExportCursor(ExportForm.TIME, position, here)
     if here <= place.at_position:
         return place
-    return Place(Form.TIME, position, place.at_position | here)
+    return ExportCursor(ExportForm.TIME, position, place.at_position | here)
 
 
 def _iso(microseconds: int) -> str:

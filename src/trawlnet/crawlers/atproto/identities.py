@@ -17,7 +17,7 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedIdentity:
     answer: Identity | Outcome
     until: float
 
@@ -26,7 +26,7 @@ class Identities:
     def __init__(self, resolve: Resolve, clock: Clock) -> None:
         self._resolve = resolve
         self._clock = clock
-        self._known: dict[str, _Known] = {}  # Oldest first.
+        self._known: dict[str, _CachedIdentity] = {}  # Oldest first.
 
     def remembers(self, did: str) -> bool:
         """Whether asking now would give an answer from memory, which may be out of date."""
@@ -40,7 +40,7 @@ class Identities:
         answer = await self._resolve(did)
         kept = _KEPT if isinstance(answer, Identity) else _FAILURE_KEPT
         self._known.pop(did, None)
-        self._known[did] = _Known(answer, self._clock.now() + kept)
+        self._known[did] = _CachedIdentity(answer, self._clock.now() + kept)
         if len(self._known) > _MOST:
             del self._known[next(iter(self._known))]
         return answer

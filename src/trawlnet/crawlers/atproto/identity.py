@@ -15,11 +15,11 @@ from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
-from trawlnet.net.client.answer import Limits, outcome_of
+from trawlnet.net.client.answer import RequestLimits, outcome_of
 from trawlnet.net.trouble import Trouble
 from trawlnet.webpage.origin import canonical_origin
 
-_LIMITS = Limits(total=30.0, wire=1 << 20, inflated=1 << 20)
+_LIMITS = RequestLimits(total=30.0, wire=1 << 20, inflated=1 << 20)
 _LONGEST_DID = 256  # Characters that we would put into a URL.
 
 

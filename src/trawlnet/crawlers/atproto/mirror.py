@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.atproto import operations
-from trawlnet.crawlers.atproto.export import Form, Place
-from trawlnet.crawlers.atproto.reader import Directory, ExportReader, Tally
+from trawlnet.crawlers.atproto.export import ExportCursor, ExportForm
+from trawlnet.crawlers.atproto.reader import Directory, ExportReader, MirrorCounts
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.tables.clickhouse import plc
 from trawlnet.tables.clickhouse.plc import Cursor, OperationRow
@@ -24,7 +24,7 @@ _POLL_SECONDS = 5.0  # Between two looks at a directory that has told everything
 
 @dataclass(slots=True)
 class _Batch:
-    place: Place
+    place: ExportCursor
     rows: list[OperationRow] = field(default_factory=list)
     is_last: bool = False
     failure: Unanswered | None = None  # Why it is not fuller.
@@ -40,10 +40,10 @@ class PlcMirror:
         self._tables = tables
         self._stop = stop
         self._follow = follow
-        self.tally = Tally()
+        self.tally = MirrorCounts()
         self._reader = ExportReader(directory, self.tally, tireless=follow)
 
-    async def run(self, stored: Callable[[Tally], None]) -> None:
+    async def run(self, stored: Callable[[MirrorCounts], None]) -> None:
         """Until the directory has told everything, or as long as it is followed. Tells each batch
         that was stored. Raises Unanswered, NotReady."""
         batch = await self._fill(await self._begin())
@@ -61,17 +61,17 @@ class PlcMirror:
         if batch.failure:
             raise batch.failure
 
-    async def _begin(self) -> Place:
+    async def _begin(self) -> ExportCursor:
         url, cursor = self._directory.url, await plc.load_cursor(self._tables)
         if cursor is None:
-            return Place()
+            return ExportCursor()
         if cursor.source != url:
             raise NotReady(
                 f"these tables mirror {cursor.source}, not {url}",
                 "mirror another directory into another workspace or database",
             )
-        self.tally.position, self.tally.form = cursor.position, Form(cursor.form)
-        return Place(Form(cursor.form), cursor.position)
+        self.tally.position, self.tally.form = cursor.position, ExportForm(cursor.form)
+        return ExportCursor(ExportForm(cursor.form), cursor.position)
 
     async def _fill_while_storing(self, batch: _Batch) -> _Batch:
         filling = asyncio.create_task(self._fill(batch.place))
@@ -82,7 +82,7 @@ class PlcMirror:
             raise
         return await filling
 
-    async def _fill(self, place: Place) -> _Batch:
+    async def _fill(self, place: ExportCursor) -> _Batch:
         """Pages up to a full batch, the end of the export, or a signal to stop."""
         clock, batch = self._directory.clock, _Batch(place)
         deadline = clock.now() + _BATCH_SECONDS
@@ -117,7 +117,7 @@ class PlcMirror:
         self.tally.position, self.tally.form = position, form
         self.tally.caught_up = batch.is_last
 
-    async def _changes(self, rows: list[OperationRow]) -> operations.Changes:
+    async def _changes(self, rows: list[OperationRow]) -> operations.TableChanges:
         groups = operations.by_did(rows)
         building_on = [did for did, group in groups.items() if operations.continues(group)]
         known = await plc.heads(self._tables, building_on)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from trawlnet.atproto.identity.plc import LogEntry, Operation, PlcState, parse_log_line, state_after
-from trawlnet.atproto.identity.plc_chain import Link, fold_links
+from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.atproto.syntax import is_cid, is_did
 from trawlnet.malformed import Malformed
 from trawlnet.tables.clickhouse.plc import OperationRow
@@ -103,7 +103,7 @@ def _is_link(value: Any) -> bool:
 
 
 @dataclass(slots=True)
-class Changes:
+class TableChanges:
     """What a batch means for the tables, besides its own rows."""
 
     heads: list[OperationRow] = field(default_factory=list)  # New states.
@@ -135,10 +135,10 @@ def plain_head(group: Sequence[OperationRow], head: str) -> OperationRow | None:
 
 
 def fold(
-    groups: Mapping[str, Sequence[OperationRow]], stored: Mapping[str, Sequence[Link]]
-) -> Changes:
+    groups: Mapping[str, Sequence[OperationRow]], stored: Mapping[str, Sequence[ChainLink]]
+) -> TableChanges:
     """For DIDs whose chain is not plain. Rows of the batch that turn out undone are marked."""
-    changes = Changes()
+    changes = TableChanges()
     for did, group in groups.items():
         rows = {row.cid: row for row in group}
         before = {link.cid: link for link in stored.get(did, ())}
@@ -161,6 +161,6 @@ def fold(
     return changes
 
 
-def _is_undone(cid: str, stored: Mapping[str, Link]) -> bool:
+def _is_undone(cid: str, stored: Mapping[str, ChainLink]) -> bool:
     """What was known to be undone stays so, even if the export tells the operation as new."""
     return cid in stored and stored[cid].nullified

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.atproto.export import (
+    ExportCursor,
+    ExportForm,
     ExportPage,
-    Form,
     Lines,
-    Place,
     fetch_lines,
     page_url,
     read_page,
@@ -37,7 +37,7 @@ _MOST_IDLE = 5  # Pages; a body that is cut early may lead nowhere now and then.
 
 
 @dataclass(slots=True)
-class Tally:
+class MirrorCounts:
     """What one run of the mirror has done so far."""
 
     pages: int = 0
@@ -47,7 +47,7 @@ class Tally:
     crowded: int = 0  # Instants, of an export by time, of which some operations may be missing.
     retries: int = 0
     position: int = 0
-    form: Form = Form.SEQ
+    form: ExportForm = ExportForm.SEQ
     caught_up: bool = False
 
 
@@ -78,7 +78,9 @@ class Directory:
 
 
 class ExportReader:
-    def __init__(self, directory: Directory, tally: Tally, *, tireless: bool = False) -> None:
+    def __init__(
+        self, directory: Directory, tally: MirrorCounts, *, tireless: bool = False
+    ) -> None:
         """Tireless: asks for ever, instead of raising when the directory does not answer."""
         self._directory = directory
         self._lane = lane_of(directory.url)
@@ -87,7 +89,7 @@ class ExportReader:
         self._heard = False  # Whether the host has said anything in this run.
         self.tally = tally
 
-    async def page(self, place: Place) -> ExportPage:
+    async def page(self, place: ExportCursor) -> ExportPage:
         """The page at a place, however often it must be asked for. Raises Unanswered,
         and NotReady where we may not ask it."""
         tries = waits = 0
@@ -106,8 +108,8 @@ class ExportReader:
                 waits += 1
             else:
                 tries += 1
-            if place == Place() and tries >= _NO_SUCH_FORM.get(answer.reason, _NEVER):
-                return ExportPage((), Place(Form.TIME), is_last=False)
+            if place == ExportCursor() and tries >= _NO_SUCH_FORM.get(answer.reason, _NEVER):
+                return ExportPage((), ExportCursor(ExportForm.TIME), is_last=False)
             if not self._tireless and (tries >= self._attempts() or waits > _RETRY.patience):
                 raise Unanswered(
                     f"{self._directory.url} does not tell its operations: "
@@ -122,7 +124,7 @@ class ExportReader:
     def _hint(self, what_to_do: str) -> str:
         return f"what was read is stored; {what_to_do}" if self.tally.pages else what_to_do
 
-    def _read(self, lines: Lines, place: Place, url: str) -> ExportPage:
+    def _read(self, lines: Lines, place: ExportCursor, url: str) -> ExportPage:
         try:
             page = read_page(lines, place, allow_private=self._directory.allow_private)
         except Malformed as error:
@@ -136,14 +138,14 @@ class ExportReader:
             self.tally.malformed += page.malformed
             self.tally.crowded += page.was_crowded
             return page
-        if place == Place():
-            return ExportPage((), Place(Form.TIME), is_last=False)
+        if place == ExportCursor():
+            return ExportPage((), ExportCursor(ExportForm.TIME), is_last=False)
         raise Unanswered(
             f"{self._directory.url} sends a page without sequence numbers after {place.position}",
             self._hint("look at it with curl"),
         )
 
-    def _watch_for_circles(self, place: Place, page: ExportPage) -> None:
+    def _watch_for_circles(self, place: ExportCursor, page: ExportPage) -> None:
         before, after = replace(place, strictly=False), replace(page.place, strictly=False)
         self._idle = self._idle + 1 if before == after and not page.is_last else 0
         if self._idle > _MOST_IDLE:

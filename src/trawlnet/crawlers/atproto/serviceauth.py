@@ -46,7 +46,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TokenClaims:
     """What a token says, before anybody has looked at its signature."""
 
     issuer: str
@@ -54,7 +54,7 @@ class Claim:
     once: bytes  # The same for a second use of the token.
 
 
-def claim_of(jwt: Jwt, audience: str, method: str, now: float) -> Claim | Rejected:
+def claim_of(jwt: Jwt, audience: str, method: str, now: float) -> TokenClaims | Rejected:
     """Everything that can be checked without asking anybody."""
     claims = jwt.claims
     issuer, expires = claims.get("iss"), _instant(claims, "exp")
@@ -79,7 +79,7 @@ def claim_of(jwt: Jwt, audience: str, method: str, now: float) -> Claim | Reject
         return Rejected(AuthError.MALFORMED, "jti must be a short text")
     # Older servers send no nonce; then the signed text itself must not come twice.
     once = jwt.signed if nonce is None else f"{issuer} {nonce}".encode("utf-8", "surrogatepass")
-    return Claim(issuer, expires, sha256(once).digest())
+    return TokenClaims(issuer, expires, sha256(once).digest())
 
 
 def _instant(claims: Mapping[str, Any], name: str) -> float | None:
@@ -132,7 +132,7 @@ class ServiceAuth:
             return Rejected(AuthError.SIGNATURE, "not signed with the key in the DID document")
         return found
 
-    def _used(self, claim: Claim) -> Rejected | None:
+    def _used(self, claim: TokenClaims) -> Rejected | None:
         """Remember the token. Two requests may have waited for the same DID: look again."""
         if claim.once in self._seen:
             return Rejected(AuthError.REPLAYED, "the token was used before")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trawlnet.crawlers.ids.model import Answer, Entry, Mark, Purpose, Verdict
-from trawlnet.observe.alerts.rules import BEGAN, ENDED, OVER, Trouble
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, LedgerEntry, LedgerMark, Purpose
+from trawlnet.observe.alerts.rules import BEGAN, ENDED, OVER, AlertKind
 from trawlnet.observe.alerts.shapes import Alert, Level
 
 CRAWLER = "ids"
 # What is told here, with more to say than a watcher of any crawl knows.
-OWN_ALERTS = frozenset((BEGAN, ENDED, Trouble.RUNAWAY))
+OWN_ALERTS = frozenset((BEGAN, ENDED, AlertKind.RUNAWAY))
 OUTAGE, OUTAGE_OVER = "outage", "outage over"
 KEY_REFUSED, GAP_FOUND, GAP_CROSSED = "key refused", "gap found", "gap crossed"
 ISLAND_FOUND = "island found"
@@ -26,7 +26,7 @@ _OLD_LOOK = 300.0  # ... unless it has come down since so long ago: then the cra
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StatusFigures:
     """How the crawl is doing, for a status update."""
 
     lag_p20: float | None
@@ -65,7 +65,12 @@ class Watchman:
         self.key_refused = False
 
     def saw(
-        self, now: float, answer: Answer, entries: Sequence[Entry], *, key_refused: bool = False
+        self,
+        now: float,
+        answer: Answer,
+        entries: Sequence[LedgerEntry],
+        *,
+        key_refused: bool = False,
     ) -> list[Alert]:
         alerts = self._key(now, answer.verdict, key_refused)
         if not self.key_refused:
@@ -76,14 +81,14 @@ class Watchman:
             alerts += _entered(now, entry)
         return alerts
 
-    def looked(self, now: float, figures: Figures) -> list[Alert]:
+    def looked(self, now: float, figures: StatusFigures) -> list[Alert]:
         """Once a second."""
         alerts = self._age(now, figures)
         wild = figures.requests >= _RUNAWAY_LEAST and figures.error_fraction > _RUNAWAY_SHARE
         if wild and not self._runaway:
             text = f"{100 * figures.error_fraction:.0f} % of the requests of the last minute fail"
             fields = figures.fields()
-            alerts.append(Alert(CRAWLER, Trouble.RUNAWAY, text, now, Level.ERROR, fields))
+            alerts.append(Alert(CRAWLER, AlertKind.RUNAWAY, text, now, Level.ERROR, fields))
         self._runaway = wild
         if now >= self._next_status:
             self._next_status = now + self._status_every
@@ -99,7 +104,7 @@ class Watchman:
         text = f"probes behind {before} found nothing before {i}; the crawl goes on there"
         return [Alert(CRAWLER, GAP_FOUND, text, now, Level.WARNING)]
 
-    def _key(self, now: float, verdict: Verdict, refused: bool) -> list[Alert]:
+    def _key(self, now: float, verdict: AnswerVerdict, refused: bool) -> list[Alert]:
         if refused and not self.key_refused:
             self.key_refused = True
             where = f" in {self._key_variable}" if self._key_variable else ""
@@ -110,7 +115,7 @@ class Watchman:
             return [Alert(CRAWLER, KEY_REFUSED + OVER, "the API accepts the key again", now)]
         return []
 
-    def _outage(self, now: float, verdict: Verdict) -> list[Alert]:
+    def _outage(self, now: float, verdict: AnswerVerdict) -> list[Alert]:
         if _tells(verdict):
             self._silent = 0
             if self._outage_since is None:
@@ -121,14 +126,18 @@ class Watchman:
             self._silent_since = now
         self._silent += 1
         long = self._silent >= _AWAY_LEAST and now - self._silent_since >= _AWAY_SECONDS
-        if self._outage_since is not None or not (long or verdict is Verdict.DISABLED):
+        if self._outage_since is not None or not (long or verdict is AnswerVerdict.DISABLED):
             return []
         self._outage_since = self._silent_since
-        off = "the API is switched off" if verdict is Verdict.DISABLED else "no answer is of use"
+        off = (
+            "the API is switched off"
+            if verdict is AnswerVerdict.DISABLED
+            else "no answer is of use"
+        )
         text = f"{off}; one request now and then sees when it is back"
         return [Alert(CRAWLER, OUTAGE, text, now, Level.WARNING)]
 
-    def _age(self, now: float, figures: Figures) -> list[Alert]:
+    def _age(self, now: float, figures: StatusFigures) -> list[Alert]:
         age = figures.newest_age
         if age is None:
             return []
@@ -146,21 +155,21 @@ class Watchman:
         return [Alert(CRAWLER, NEWEST_OLD, text, now, Level.WARNING, figures.fields())]
 
 
-def _entered(now: float, entry: Entry) -> list[Alert]:
+def _entered(now: float, entry: LedgerEntry) -> list[Alert]:
     size = entry.end - entry.start
-    if entry.mark is Mark.PENDING:
+    if entry.mark is LedgerMark.PENDING:
         text = f"there are ids inside a gap, between {entry.start} and {entry.end}"
         return [Alert(CRAWLER, ISLAND_FOUND, text, now)]
-    crossed = entry.mark is Mark.UNSURVEYED and not entry.reason
+    crossed = entry.mark is LedgerMark.UNSURVEYED and not entry.reason
     if not crossed or size < _LARGE_GAP:
         return []
     text = f"{entry.start} to {entry.end}: {size:,} ids look skipped, and are surveyed for islands"
     return [Alert(CRAWLER, GAP_CROSSED, text, now)]
 
 
-def _tells(verdict: Verdict) -> bool:
+def _tells(verdict: AnswerVerdict) -> bool:
     """Whether an answer says something about an id: the API is there."""
-    return verdict.exists or verdict in (Verdict.NOT_FOUND, Verdict.MALFORMED)
+    return verdict.exists or verdict in (AnswerVerdict.NOT_FOUND, AnswerVerdict.MALFORMED)
 
 
 def _seconds(value: float | None) -> str:

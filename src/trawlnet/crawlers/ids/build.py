@@ -17,7 +17,7 @@ from trawlnet.crawlers.ids.budget import heeding
 from trawlnet.crawlers.ids.classic.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.config import IdsConfig, manners
 from trawlnet.crawlers.ids.controller import Helm
-from trawlnet.crawlers.ids.handler import IdsHandler, Server
+from trawlnet.crawlers.ids.handler import ApiServer, IdsHandler
 from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.notes import (
@@ -26,21 +26,21 @@ from trawlnet.crawlers.ids.ledger.notes import (
     MISSED_LOG,
     NOW_NOTE,
     DecisionFile,
-    Head,
     MissedLog,
+    NewestIds,
     head_file,
     write_now,
 )
 from trawlnet.crawlers.ids.ledger.open_ledger import check_shareable, ledger_to_write
-from trawlnet.crawlers.ids.ledger.position import Position
+from trawlnet.crawlers.ids.ledger.position import LedgerPosition
 from trawlnet.crawlers.ids.ledger.second_chances import SHARE, ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.ledger.work import IdsWork
-from trawlnet.crawlers.ids.model import Entry
+from trawlnet.crawlers.ids.model import LedgerEntry
 from trawlnet.crawlers.ids.pilot_factory import pilot_for
 from trawlnet.crawlers.ids.start import Scout, first_id
 from trawlnet.crawlers.ids.storing.locations import instances_place, queue_place
 from trawlnet.crawlers.ids.storing.publish import QueueingSink
-from trawlnet.crawlers.ids.storing.spool_limit import Room
+from trawlnet.crawlers.ids.storing.spool_limit import SpoolLimit
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.share import Mandate
 from trawlnet.engine.control import Control
@@ -49,14 +49,14 @@ from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.alerts.rules import BEGAN, ENDED
 from trawlnet.observe.alerts.shapes import Alert
-from trawlnet.observe.metrics.crawl import Metrics
-from trawlnet.observe.metrics.ids import IdsMeter, Standing
+from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.observe.metrics.ids import IdsMeter, LedgerFigures
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.queues.queue import open_queue
 
@@ -69,10 +69,10 @@ async def open_parts(
     config: IdsConfig,
     workspace: Path,
     clock: Clock,
-    metrics: Metrics,
+    metrics: CrawlMetrics,
     mandate: Mandate = _ALONE,
     environ: Mapping[str, str] = os.environ,
-) -> AsyncIterator[Parts[Sequence[Entry]]]:
+) -> AsyncIterator[Parts[Sequence[LedgerEntry]]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
     check_shareable(config)
     api, server = api_of(config), server_of(config, environ)
@@ -102,7 +102,7 @@ async def open_parts(
             ledger, askers, meter, metrics.alerts, watchman, decisions, figures, head, scout, clock
         )
         helm.recall()
-        meter.standing = lambda: Standing(
+        meter.standing = lambda: LedgerFigures(
             askers.pilot.crew,
             ledger.watermark,
             ledger.beyond,
@@ -116,7 +116,7 @@ async def open_parts(
             heeding(gate, server.lane, askers, clock),
         ]
         if not config.queue:  # A server has bounds of its own.
-            room = Room(found, askers, config.max_spool, metrics.alerts, clock)
+            room = SpoolLimit(found, askers, config.max_spool, metrics.alerts, clock)
             companions.append(room.watch)
         if api.anchor:
             companions.append(helm.look_for_anchor)
@@ -146,11 +146,11 @@ def _enough(until: int | None, ledger: IdsLedger, askers: Askers) -> bool:
     return unsurveyed is None or unsurveyed >= until
 
 
-def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> Server:
+def server_of(config: IdsConfig, environ: Mapping[str, str] = os.environ) -> ApiServer:
     """Whom to ask, and with which key. Raises NotReady."""
     base = base_of(config)
     headers = api_headers(api_of(config), environ, required=needs_key(config))
-    return Server(base, lane_of(base), headers)
+    return ApiServer(base, lane_of(base), headers)
 
 
 async def _first(config: IdsConfig, workspace: Path, scout: Scout) -> int:
@@ -171,11 +171,11 @@ async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
         return await latest_stored(tables)
 
 
-async def _head(config: IdsConfig, ledger: IdsLedger, folder: Path) -> Head:
+async def _head(config: IdsConfig, ledger: IdsLedger, folder: Path) -> NewestIds:
     if not config.redis_address:
         return head_file(folder / HEAD)
     # Whoever takes over has no file of ours.
-    return Head(await ledger.noted("head"), lambda text: ledger.note_soon("head", text))
+    return NewestIds(await ledger.noted("head"), lambda text: ledger.note_soon("head", text))
 
 
 def _figures_keeper(
@@ -195,7 +195,7 @@ def _figures_keeper(
     return keep
 
 
-def _askers(config: IdsConfig, ledger: IdsLedger, position: Position, clock: Clock) -> Askers:
+def _askers(config: IdsConfig, ledger: IdsLedger, position: LedgerPosition, clock: Clock) -> Askers:
     policy = ChancePolicy(per_second=SHARE * config.max_rps)
     second = SecondChances(policy)
     second.remember(clock.now(), ledger.misses)
@@ -208,7 +208,7 @@ def _http(config: IdsConfig, turns: Turns, clock: Clock) -> Http:
         clock,
         agent_for(config.contact, allow_private=config.allow_private_hosts),
         guard=Guard(allow_private=config.allow_private_hosts),
-        limits=Limits(
+        limits=RequestLimits(
             total=config.request_timeout,
             connect=config.connect_timeout,
             wire=config.max_body,
@@ -222,7 +222,9 @@ def _figures_http(config: IdsConfig, clock: Clock) -> Http:
     """To the metrics server, which is the operator's own and may be at a private address."""
     agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     gate = Gate(clock, Manners(rate=math.inf))
-    return Http(gate, clock, agent, guard=Guard(allow_private=True), limits=Limits(total=10.0))
+    return Http(
+        gate, clock, agent, guard=Guard(allow_private=True), limits=RequestLimits(total=10.0)
+    )
 
 
 def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:

@@ -7,18 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from trawlnet.crawlers.ids.alerts import Figures, Watchman
-from trawlnet.crawlers.ids.api.api import Reading
+from trawlnet.crawlers.ids.alerts import StatusFigures, Watchman
+from trawlnet.crawlers.ids.api.api import AnswerReading
 from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
-from trawlnet.crawlers.ids.ledger.notes import DecisionFile, Head
-from trawlnet.crawlers.ids.model import Answer, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.ledger.notes import DecisionFile, NewestIds
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Purpose,
+)
 from trawlnet.crawlers.ids.start import Scout
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.sender import Alerts
 from trawlnet.observe.alerts.shapes import Alert
-from trawlnet.observe.metrics.ids import Asked, IdsMeter
+from trawlnet.observe.metrics.ids import EndedRequest, IdsMeter
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +68,7 @@ class Helm:
     watchman: Watchman
     decisions: DecisionFile
     keep_figures: Callable[[Mapping[str, Any]], None]  # Of now, for others to read.
-    head: Head
+    head: NewestIds
     scout: Scout
     clock: Clock
     last: Decision | None = None
@@ -101,7 +108,9 @@ class Helm:
                     pilot.anchored(self.clock.now(), newest)
                     control.wake(self.ledger.lane)
 
-    def watch(self, answer: Answer, reading: Reading, entries: Sequence[Entry], now: float) -> None:
+    def watch(
+        self, answer: Answer, reading: AnswerReading, entries: Sequence[LedgerEntry], now: float
+    ) -> None:
         """Every answer, as it comes."""
         lag = None if answer.happened_at is None else now - answer.happened_at
         if answer.verdict.exists:
@@ -109,7 +118,7 @@ class Helm:
         if answer.happened_at is not None and answer.ask.purpose is Purpose.FIRST:
             self.head.saw(answer.ask.id, answer.happened_at)
         self.meter.answered(
-            Asked(
+            EndedRequest(
                 answer.verdict,
                 reading.word,
                 answer.ask.purpose,
@@ -122,9 +131,9 @@ class Helm:
         refused = reading.word in self.scout.api.key_words
         self._tell(self.watchman.saw(now, answer, entries, key_refused=refused))
 
-    def figures(self, now: float) -> Figures:
+    def figures(self, now: float) -> StatusFigures:
         recent = self.meter.fractions(now, _MINUTE)
-        return Figures(
+        return StatusFigures(
             self.meter.lag_p20(now),
             recent["fraction_404"],
             recent["error_fraction"],
@@ -143,7 +152,7 @@ class Helm:
         except OSError as error:
             log.warning("figures not written", extra={"error": str(error)})
 
-    def _row(self, now: float, figures: Figures) -> Mapping[str, Any]:
+    def _row(self, now: float, figures: StatusFigures) -> Mapping[str, Any]:
         lag, newest = figures.lag_p20, figures.newest_age
         row: dict[str, Any] = {
             "lag_p20_s": None if lag is None else round(lag, 1),
@@ -156,7 +165,7 @@ class Helm:
             "published": self.meter.yields["stored"],
             "waits_for_room": self.askers.waiting,
         }
-        row |= {str(verdict): self.meter.verdicts[verdict] for verdict in Verdict}
+        row |= {str(verdict): self.meter.verdicts[verdict] for verdict in AnswerVerdict}
         row["decision"] = asdict(self.last) if self.last else None
         return row | ledger_row(self.ledger)
 
@@ -171,10 +180,10 @@ def ledger_row(ledger: IdsLedger) -> dict[str, Any]:
         "first": ledger.first,
         "watermark": ledger.watermark,
         "beyond": ledger.beyond,
-        "done": ledger.lengths[Mark.DONE],
-        "holes": ledger.lengths[Mark.HOLE],
-        "in_gaps": ledger.lengths[Mark.GAP],
-        "unsurveyed": ledger.lengths[Mark.UNSURVEYED],
-        "withheld": ledger.lengths[Mark.EMBARGOED],
-        "missed": ledger.lengths[Mark.MISSED],
+        "done": ledger.lengths[LedgerMark.DONE],
+        "holes": ledger.lengths[LedgerMark.HOLE],
+        "in_gaps": ledger.lengths[LedgerMark.GAP],
+        "unsurveyed": ledger.lengths[LedgerMark.UNSURVEYED],
+        "withheld": ledger.lengths[LedgerMark.EMBARGOED],
+        "missed": ledger.lengths[LedgerMark.MISSED],
     }

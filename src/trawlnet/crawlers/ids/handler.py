@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trawlnet.crawlers.ids.api.api import Api, Reading
-from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
-from trawlnet.crawlers.ids.model import Answer, Entry, Verdict
-from trawlnet.crawlers.ids.storing.publish import Found
+from trawlnet.crawlers.ids.api.api import AnswerReading, Api
+from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, LedgerEntry
+from trawlnet.crawlers.ids.storing.publish import FoundId
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
@@ -18,24 +18,24 @@ from trawlnet.net.client.answer import Response
 from trawlnet.net.trouble import Trouble
 
 # Told of every answer, with what it puts into the ledger, and the instant.
-Watch = Callable[[Answer, Reading, Sequence[Entry], float], None]
+Watch = Callable[[Answer, AnswerReading, Sequence[LedgerEntry], float], None]
 
-REASONS: Mapping[Verdict, Reason] = {
-    Verdict.STORED: Reason.OK,
-    Verdict.FILTERED: Reason.OK,
-    Verdict.NOT_FOUND: Reason.NOT_YET,
-    Verdict.DISABLED: Reason.UNAVAILABLE,
-    Verdict.EMBARGOED: Reason.EMBARGOED,
-    Verdict.MALFORMED: Reason.PARSE_ERROR,
-    Verdict.FAILED: Reason.UNAVAILABLE,
-    Verdict.THROTTLED: Reason.RATE_LIMITED,
+REASONS: Mapping[AnswerVerdict, Reason] = {
+    AnswerVerdict.STORED: Reason.OK,
+    AnswerVerdict.FILTERED: Reason.OK,
+    AnswerVerdict.NOT_FOUND: Reason.NOT_YET,
+    AnswerVerdict.DISABLED: Reason.UNAVAILABLE,
+    AnswerVerdict.EMBARGOED: Reason.EMBARGOED,
+    AnswerVerdict.MALFORMED: Reason.PARSE_ERROR,
+    AnswerVerdict.FAILED: Reason.UNAVAILABLE,
+    AnswerVerdict.THROTTLED: Reason.RATE_LIMITED,
 }
 NO_ANSWER = "NoAnswer"  # The word of a request that came to nothing.
 _SPOILT_KEPT = 10_000  # Ids whose last answer was spoilt; the oldest are forgotten.
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ApiServer:
     """Whom we ask, and as whom."""
 
     base: str
@@ -47,14 +47,14 @@ class Server:
 class IdsHandler:
     http: Getter
     api: Api
-    server: Server
+    server: ApiServer
     askers: Askers
     clock: Clock
     watch: Watch
     _spoilt: OrderedDict[int, str] = field(default_factory=OrderedDict)
 
-    async def __call__(self, task: Task) -> Outcome[Sequence[Entry]]:
-        asked = Asked.of(task.payload)
+    async def __call__(self, task: Task) -> Outcome[Sequence[LedgerEntry]]:
+        asked = PendingRequest.of(task.payload)
         number = asked.ask.id
         begun = self.clock.now()
         response = await self.http.get(
@@ -77,11 +77,11 @@ class IdsHandler:
             news=entries,
         )
 
-    def _read(self, number: int, response: Response | Trouble) -> Reading:
+    def _read(self, number: int, response: Response | Trouble) -> AnswerReading:
         if isinstance(response, Response):
             return self.api.read(number, response)
         detail = f"{response.reason}: {response.detail}"
-        return Reading(Verdict.FAILED, NO_ANSWER, wait=response.wait, detail=detail)
+        return AnswerReading(AnswerVerdict.FAILED, NO_ANSWER, wait=response.wait, detail=detail)
 
     def _query(self, number: int, attempt: int) -> str:
         """A changed URL passes caches that keep a spoilt answer."""
@@ -97,13 +97,13 @@ class IdsHandler:
             self._spoilt.pop(number, None)
 
 
-def _items(reading: Reading) -> list[Found]:
-    if reading.verdict is Verdict.STORED and reading.message is not None:
-        return [Found(reading.message)]
+def _items(reading: AnswerReading) -> list[FoundId]:
+    if reading.verdict is AnswerVerdict.STORED and reading.message is not None:
+        return [FoundId(reading.message)]
     return []
 
 
-def _reason(reading: Reading, response: Response | Trouble) -> Reason:
+def _reason(reading: AnswerReading, response: Response | Trouble) -> Reason:
     """Trouble on the wire keeps its own word."""
     if isinstance(response, Trouble):
         return response.reason

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from trawlnet.crawlers.ids.model import Purpose, Verdict
+from trawlnet.crawlers.ids.model import AnswerVerdict, Purpose
 from trawlnet.crawlers.ids.rehearsal import Journal
 
 WARM_UP = 900.0  # Seconds that the law has to find its pace before lag and waste count.
@@ -36,7 +36,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotSeries:
     """What a plot shows, by bins of ten seconds."""
 
     at: list[float]
@@ -65,7 +65,7 @@ def measure(journal: Journal, moments: Moments) -> Measures:
     crossed = None
     if opened_at is not None and journal.behind_at is not None:
         crossed = round(journal.behind_at - opened_at, 1)
-    missing = sum(verdict is Verdict.NOT_FOUND for verdict in asked)
+    missing = sum(verdict is AnswerVerdict.NOT_FOUND for verdict in asked)
     return Measures(
         m1_catch_up_s=_catch_up(journal, moments.end, moments.since),
         m2_lag_p50_s=round(lags[len(lags) // 2], 2) if lags else None,
@@ -78,7 +78,7 @@ def measure(journal: Journal, moments: Moments) -> Measures:
         m5_gap_requests=_probes(journal, opened_at),
         m5_survey_requests=sum(p is Purpose.SURVEY for _, p, _ in journal.requests),
         m6_lost=0,
-        m7_throttled=sum(v is Verdict.THROTTLED for _, _, v in journal.requests),
+        m7_throttled=sum(v is AnswerVerdict.THROTTLED for _, _, v in journal.requests),
         m8_release_s=_release(journal, moments.released_at),
     )
 
@@ -130,12 +130,14 @@ def _steadiness(journal: Journal, warm: float) -> tuple[int, int]:
     return len(steps), turns
 
 
-def series(journal: Journal, end: float) -> Series:
+def series(journal: Journal, end: float) -> PlotSeries:
     start = journal.began
     lags = _binned(journal.lags, start, end)
     crews = _binned([(at, float(count)) for at, count in journal.workers], start, end)
-    requests = _binned([(at, v is Verdict.NOT_FOUND) for at, _, v in journal.requests], start, end)
-    return Series(
+    requests = _binned(
+        [(at, v is AnswerVerdict.NOT_FOUND) for at, _, v in journal.requests], start, end
+    )
+    return PlotSeries(
         at=[start + k * BIN for k in range(len(lags))],
         lag=[median(one) if one else None for one in lags],
         workers=[one[-1] if one else None for one in crews],

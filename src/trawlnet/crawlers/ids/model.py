@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class Verdict(StrEnum):
+class AnswerVerdict(StrEnum):
     """What one answer means, whatever the API's own codes are."""
 
     STORED = "stored"  # It exists, and is wanted.
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
     @property
     def exists(self) -> bool:
-        return self in (Verdict.STORED, Verdict.FILTERED, Verdict.EMBARGOED)
+        return self in (AnswerVerdict.STORED, AnswerVerdict.FILTERED, AnswerVerdict.EMBARGOED)
 
 
 class Purpose(StrEnum):
@@ -49,13 +49,13 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Answer:
     ask: Ask
-    verdict: Verdict
+    verdict: AnswerVerdict
     took: float  # Seconds from sending to the whole answer.
     happened_at: float | None = None  # When the thing behind the id came to be; lag counts from it.
     wait: float | None = None  # The server's own word on how long to wait.
 
 
-class Mark(StrEnum):
+class LedgerMark(StrEnum):
     """What the ledger knows of an id. What it does not know is ahead of everything asked."""
 
     PENDING = "pending"  # Asked for, or skipped over; to be asked (again).
@@ -68,12 +68,12 @@ class Mark(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """Write this into the ledger: [start, end) is now so."""
 
     start: int
     end: int
-    mark: Mark
+    mark: LedgerMark
     reason: str = ""
 
 
@@ -100,7 +100,7 @@ class Pilot(Protocol):
     def wake_at(self, now: float) -> float:
         """When `asks` may have something to say even if no answer comes before; or infinity."""
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         """Take note of an answer. The entries may be written down once the item, if there was
         one, is published for good."""
 

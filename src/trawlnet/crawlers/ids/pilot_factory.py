@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.ledger.position import Position
+from trawlnet.crawlers.ids.ledger.position import LedgerPosition
 from trawlnet.crawlers.ids.model import Pilot
 from trawlnet.crawlers.ids.pilots import make_pilot
 
 
-def pilot_for(config: IdsConfig, position: Position) -> Pilot:
+def pilot_for(config: IdsConfig, position: LedgerPosition) -> Pilot:
     embargoed = [n for start, end in position.embargoed for n in range(start, end)]
     return make_pilot(
         config.scaling,

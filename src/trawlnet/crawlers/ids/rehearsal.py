@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
-from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Pilot, Purpose, Verdict
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Ask,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Pilot,
+    Purpose,
+)
 
 # What the world answers to an ask that reaches it at this time.
 Reply = Callable[[Ask, float], Answer]
@@ -22,11 +31,13 @@ class Journal:
     """What is remembered of a rehearsal; all that is measured is worked out from it."""
 
     began: float
-    requests: list[tuple[float, Purpose, Verdict]] = field(default_factory=list)  # By answer.
+    requests: list[tuple[float, Purpose, AnswerVerdict]] = field(default_factory=list)  # By answer.
     fetched: dict[int, float] = field(default_factory=dict)  # Id to when it was first there.
     lags: list[tuple[float, float]] = field(default_factory=list)  # When, and how old it was.
     workers: list[tuple[float, int]] = field(default_factory=list)  # Once a second.
-    marks: dict[int, Mark] = field(default_factory=dict)  # Of single ids that were not fetched.
+    marks: dict[int, LedgerMark] = field(
+        default_factory=dict
+    )  # Of single ids that were not fetched.
     gaps: list[tuple[int, int]] = field(default_factory=list)
     embargoed: dict[int, None] = field(default_factory=dict)
     withheld: set[int] = field(default_factory=set)  # All that ever were embargoed.
@@ -40,20 +51,20 @@ class Journal:
         if self.behind is not None and i >= self.behind and self.behind_at is None:
             self.behind_at = now
 
-    def note(self, entries: Iterable[Entry]) -> None:
+    def note(self, entries: Iterable[LedgerEntry]) -> None:
         for entry in entries:
             self._note(entry)
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: LedgerEntry) -> None:
         match entry.mark:
-            case Mark.GAP:
+            case LedgerMark.GAP:
                 self.gaps.append((entry.start, entry.end))
-            case Mark.UNSURVEYED | Mark.PENDING:
+            case LedgerMark.UNSURVEYED | LedgerMark.PENDING:
                 pass  # What becomes of it is told later.
-            case Mark.DONE:
+            case LedgerMark.DONE:
                 self.embargoed.pop(entry.start, None)
                 self.asked.discard(entry.start)
-            case Mark.EMBARGOED:
+            case LedgerMark.EMBARGOED:
                 self.embargoed[entry.start] = None
                 self.withheld.add(entry.start)
                 self.asked.discard(entry.start)
@@ -140,5 +151,5 @@ class Rehearsal:
                 pilot.anchored(now, newest)
 
 
-_FETCHED = (Verdict.STORED, Verdict.FILTERED)
+_FETCHED = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
 _LEAST = 0.001

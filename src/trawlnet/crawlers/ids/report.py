@@ -11,14 +11,14 @@ from markupsafe import Markup
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of
 from trawlnet.crawlers.ids.report_survey import IdsFacts
 from trawlnet.observe.history import Sample
-from trawlnet.observe.reports.chart import Column, bars, columns, lines
+from trawlnet.observe.reports.chart import ExtraColumn, bars, columns, lines
 from trawlnet.observe.reports.numbers import number
 from trawlnet.observe.reports.page import Report, Tile
 from trawlnet.observe.reports.rows import grown, minute, over_time, span, top
 from trawlnet.stores.spans import Span
 from trawlnet.tables.instances.report import InstanceFigures
 
-_IDS = Column("ids")
+_IDS = ExtraColumn("ids")
 _POINTS = 400  # Of one line.
 _HOUR = 3600
 
@@ -59,12 +59,12 @@ def _figures(facts: IdsFacts) -> list[Markup]:
         lines("Requests that may be in flight", at, {"workers": _line(history, "workers")},
               "requests"),
         bars("Ids by state", top(facts.marks), _IDS, first="state"),
-        bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
+        bars("Attempts by result", top(attempts), ExtraColumn("attempts"), first="result"),
         bars("Largest ranges without an answer", _ranges(facts.largest), _IDS, first="range",
              note="gap: skipped by the counter, and surveyed. unsurveyed: between two known ids,"
                   " and still searched for islands. hole: asked for until patience was used up."
                   " The end is not part of a range."),
-        columns("Gaps by length", _lengths(facts.gap_lengths), Column("gaps"),
+        columns("Gaps by length", _lengths(facts.gap_lengths), ExtraColumn("gaps"),
                 first="ids, at least"),
         bars("Missed ids by reason", top(facts.missed), _IDS, first="reason",
              note="Errors used up their attempts; the crawl asks for these ids again later."),
@@ -84,13 +84,13 @@ def _decided(decisions: Sequence[Mapping[str, Any]]) -> list[Markup]:
     return [
         lines("Ids per second: predicted by a decision, and measured after it", at, rates, "ids/s",
               note="The latest decisions of the controls."),
-        bars("Decisions by reason", top(whys), Column("decisions"), first="reason"),
+        bars("Decisions by reason", top(whys), ExtraColumn("decisions"), first="reason"),
     ]  # fmt: skip
 
 
 def _stored(figures: InstanceFigures) -> list[Markup]:
     word, ended = over_time(figures.hours)
-    count, column = figures.instances, Column("instances")
+    count, column = figures.instances, ExtraColumn("instances")
     known = [
         ("completed", figures.completed),
         ("not completed", count - figures.completed),

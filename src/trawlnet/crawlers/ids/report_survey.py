@@ -15,7 +15,7 @@ from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.notes import DECISIONS
 from trawlnet.crawlers.ids.ledger.open_ledger import looked_at
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.ids.storing.locations import instances_place
 from trawlnet.engine.ports import Counts
 from trawlnet.observe.history import Sample, read_history
@@ -26,7 +26,14 @@ from trawlnet.tables.instances.report import InstanceFigures, instance_figures
 _LARGEST = 25
 _DECISIONS = 2000
 _SAMPLES = 20_000
-_SKIPPED = (Mark.GAP, Mark.UNSURVEYED, Mark.HOLE, Mark.EMBARGOED, Mark.PENDING, Mark.MISSED)
+_SKIPPED = (
+    LedgerMark.GAP,
+    LedgerMark.UNSURVEYED,
+    LedgerMark.HOLE,
+    LedgerMark.EMBARGOED,
+    LedgerMark.PENDING,
+    LedgerMark.MISSED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +109,13 @@ class _Skipped:
 
     def add(self, span: Span) -> None:
         mark, length = mark_of(span.word), span.end - span.start
-        if mark is Mark.MISSED:
-            self.missed[reason_of(span.word) or str(Mark.MISSED)] += length
+        if mark is LedgerMark.MISSED:
+            self.missed[reason_of(span.word) or str(LedgerMark.MISSED)] += length
             return
         self.ranges[str(mark)] += 1
-        if mark is Mark.PENDING:
+        if mark is LedgerMark.PENDING:
             self.pending += length
-        elif mark is Mark.GAP:
+        elif mark is LedgerMark.GAP:
             self.gap_lengths[length.bit_length() - 1] += 1
         ranked = (length, -span.start, span)
         if len(self._longest) < _LARGEST:
@@ -123,5 +130,7 @@ class _Skipped:
 
 def _marks(ledger: IdsLedger, pending: int) -> Mapping[str, int]:
     """What is pending has no length of its own: it is what lies between the others."""
-    marks = {str(mark): ledger.lengths[mark] for mark in Mark if mark is not Mark.PENDING}
-    return {name: n for name, n in {**marks, str(Mark.PENDING): pending}.items() if n}
+    marks = {
+        str(mark): ledger.lengths[mark] for mark in LedgerMark if mark is not LedgerMark.PENDING
+    }
+    return {name: n for name, n in {**marks, str(LedgerMark.PENDING): pending}.items() if n}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.ids.api.api import Api, read_anchor
-from trawlnet.crawlers.ids.handler import Server
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.handler import ApiServer
+from trawlnet.crawlers.ids.model import AnswerVerdict
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.ports import Clock
 from trawlnet.net.client.answer import Response
@@ -68,7 +68,7 @@ class Scout:
 
     http: Getter
     api: Api
-    server: Server
+    server: ApiServer
     clock: Clock
 
     async def newest(self) -> int:
@@ -94,9 +94,9 @@ class Scout:
             )
             if isinstance(response, Response):
                 reading = self.api.read(number, response)
-                if reading.verdict.exists or reading.verdict is Verdict.MALFORMED:
+                if reading.verdict.exists or reading.verdict is AnswerVerdict.MALFORMED:
                     return True
-                if reading.verdict is Verdict.NOT_FOUND:
+                if reading.verdict is AnswerVerdict.NOT_FOUND:
                     return False
             await self.clock.sleep(response.wait or _PAUSE)
         raise Unanswered(

@@ -33,7 +33,7 @@ from trawlnet.engine.task import Task
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.pds import PdsMeter, show_hosts
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
@@ -81,7 +81,7 @@ class Kit:
     http: Getter
     gate: Gate
     clock: Clock
-    metrics: Metrics
+    metrics: CrawlMetrics
 
     @property
     def finder(self) -> Finder:
@@ -90,7 +90,7 @@ class Kit:
 
 @asynccontextmanager
 async def open_kit(
-    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Kit]:
     """Raises NotReady, TablesError."""
     agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
@@ -132,7 +132,7 @@ async def scan_parts(kit: Kit) -> ScanParts:
 
 @asynccontextmanager
 async def open_parts(
-    config: PdsConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: PdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts[ScanResult]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit, crawl_parts(kit) as parts:

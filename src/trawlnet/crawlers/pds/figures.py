@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure
 from trawlnet.net.lane import lane_of
-from trawlnet.tables.registry.registry import PdsRow, Registry, Stats, Status
+from trawlnet.tables.registry.registry import PdsRow, PdsStatus, Registry, Stats
 
 _PAGE = 500  # Rows read at once.
 
@@ -16,7 +16,7 @@ _PAGE = 500  # Rows read at once.
 def counts_from(stats: Stats) -> Counts:
     """Open is what is due or being scanned, settled is what was given up, and all else will be
     visited again."""
-    scanning = stats.by_status[Status.SCANNING]
+    scanning = stats.by_status[PdsStatus.SCANNING]
     given_up = sum(stats.given_up.values())
     open_ = min(stats.due + scanning, stats.total - given_up)
     return Counts(

@@ -8,16 +8,16 @@ from typing import Any
 from markupsafe import Markup
 
 from trawlnet.observe.history import Sample
-from trawlnet.observe.reports.chart import Column, bars, columns, lines
+from trawlnet.observe.reports.chart import ExtraColumn, bars, columns, lines
 from trawlnet.observe.reports.numbers import number
 from trawlnet.observe.reports.page import Report, Tile
 from trawlnet.observe.reports.rows import grown, minute, over_time, top
 from trawlnet.tables.registry.report import RegistryFigures
 from trawlnet.tables.registry.rules import PdsRow
 
-_HOSTS = Column("PDSes")
-_RECORDS = Column("records")
-_SCANS = Column("scans")
+_HOSTS = ExtraColumn("PDSes")
+_RECORDS = ExtraColumn("records")
+_SCANS = ExtraColumn("scans")
 _RESULTS = ("completed", "partial", "put_off", "failed")
 
 

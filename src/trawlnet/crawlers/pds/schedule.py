@@ -46,7 +46,7 @@ class Rota:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldClaim:
     task: Task
     owner: str
     is_begun: bool = False
@@ -72,7 +72,7 @@ class RegistryStore:
         self._claims = 0
         self._counted: Counts | None = None
         self._counted_at = 0.0
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldClaim] = {}
         # Lanes that are held, and until when. Rows have due times of their own, which last: this
         # is forgotten with the process.
         self._holds: dict[str, float] = {}
@@ -85,7 +85,7 @@ class RegistryStore:
             lambda: self._registry.claim(most, self._clock.now(), self._lease, owner, which)
         )
         tasks = [_task(row) for row in rows]
-        self._held |= {task.key: _Held(task, owner) for task in tasks}
+        self._held |= {task.key: _HeldClaim(task, owner) for task in tasks}
         return tasks
 
     async def next_begun(self, rota: Rota) -> float:
@@ -142,7 +142,7 @@ class RegistryStore:
         if not self._held:
             self._counted = None  # A batch is done: whoever looks now should see it.
 
-    async def _conclude(self, receipt: Receipt[ScanResult], held: _Held) -> bool:
+    async def _conclude(self, receipt: Receipt[ScanResult], held: _HeldClaim) -> bool:
         key, now = receipt.task.key, receipt.at
         if receipt.news is not None:
             return await conclude(self._registry, key, held.owner, receipt.news, now)
@@ -294,7 +294,7 @@ def _task(row: PdsRow) -> Task:
     return Task(row.pds_url, lane_of(row.pds_url), row.last_try_at, score=row.order)
 
 
-def _is_ready(held: _Held, lane: str) -> bool:
+def _is_ready(held: _HeldClaim, lane: str) -> bool:
     return held.task.lane == lane and not held.is_begun
 
 

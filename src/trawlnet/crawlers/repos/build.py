@@ -20,7 +20,7 @@ from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.recheck import Rescue, is_under_way, reopen, stranded
 from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.accounts.resolving import DocumentResolver, directory
-from trawlnet.crawlers.repos.accounts.visit_planner import Census
+from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.handler import ReposHandler
@@ -38,14 +38,14 @@ from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock, Ledger, Source, Store
 from trawlnet.engine.threads import Threads, giving_way
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.repos import RepoMeter, Watched
 from trawlnet.observe.traces.wrappers import traced_turns
-from trawlnet.stores.lmdb.notes import Notes, open_notes
+from trawlnet.stores.lmdb.notes import LmdbNotes, open_notes
 from trawlnet.stores.open import open_store
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ _MOST_THREADS = 4  # More than the loop can feed, and each may hold a repository
 
 @asynccontextmanager
 async def open_parts(
-    config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics
+    config: ReposConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
     given = given_by(config)
@@ -80,14 +80,14 @@ async def open_parts(
         rates = await PdsRates.open(residents, gate, config)
         if resuming := await is_under_way(store):
             await rates.doubt(store, [lane_of(one) for one in (given.plc, *given.relays)])
-        frame = Frame(given, mirror, store, shelf, gate, workspace, rates, resuming)
+        frame = CrawlBase(given, mirror, store, shelf, gate, workspace, rates, resuming)
         parts = await assembled(config, frame, clock, metrics, stack)
         if not resuming:
             await _begin_sweep(config, frame, clock)
         yield _at_work(parts, workspace) if config.redis_address else parts
 
 
-async def _begin_sweep(config: ReposConfig, frame: Frame, clock: Clock) -> None:
+async def _begin_sweep(config: ReposConfig, frame: CrawlBase, clock: Clock) -> None:
     store, private = frame.store, config.allow_private_hosts
     accounts = await stranded(store)
     await reopen(store, clock.now() - config.recheck_inactive)
@@ -96,13 +96,13 @@ async def _begin_sweep(config: ReposConfig, frame: Frame, clock: Clock) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class CrawlBase:
     """What a crawl stands on: another for one that has all to itself than for one of many."""
 
     given: Given
     mirror: TableMirror | None
     store: Store
-    shelf: Shelf
+    shelf: ArchiveShelf
     gate: Gate
     scratch: Path  # A folder for what need not outlive the crawl.
     rates: PdsRates
@@ -111,7 +111,11 @@ class Frame:
 
 
 async def assembled(
-    config: ReposConfig, frame: Frame, clock: Clock, metrics: Metrics, stack: AsyncExitStack
+    config: ReposConfig,
+    frame: CrawlBase,
+    clock: Clock,
+    metrics: CrawlMetrics,
+    stack: AsyncExitStack,
 ) -> Parts:
     """The parts of a crawl around what it stands on."""
     rules, shelf, mirror, rates = host_rules(config), frame.shelf, frame.mirror, frame.rates
@@ -121,7 +125,7 @@ async def assembled(
     plc = frame.given.plc
     resolver = DocumentResolver(metered, plc, allow_private=config.allow_private_hosts)
     keys = _redis_keys(frame.store, shelf.sink) if config.redis_address else None
-    census = Census(
+    census = VisitPlanner(
         shelf.archived,
         resolver,
         mirror,
@@ -224,18 +228,18 @@ async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStac
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ArchiveShelf:
     """The archive, and what is noted about it."""
 
-    notes: Notes
+    notes: LmdbNotes
     sink: ArchiveSink | SharedSink
     archived: Archived
     meter: RepoMeter
 
 
 async def _open_shelf(
-    config: ReposConfig, workspace: Path, clock: Clock, metrics: Metrics, stack: AsyncExitStack
-) -> Shelf:
+    config: ReposConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics, stack: AsyncExitStack
+) -> ArchiveShelf:
     folder, meter = workspace / ARCHIVE, RepoMeter(metrics)
     segments = await SegmentSink.open(folder, clock.now, config.segment_size)
     stack.push_async_callback(segments.close)
@@ -243,7 +247,7 @@ async def _open_shelf(
     stack.callback(notes.close)
     archived = Archived(notes, folder, clock)
     stack.callback(archived.close)
-    return Shelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
+    return ArchiveShelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
 
 
 async def open_mirror(
@@ -279,7 +283,7 @@ def _redis_keys(store: Store, sink: ArchiveSink | SharedSink) -> ArchiveKeys | N
     return keys
 
 
-def _source(frame: Frame, census: Census, rates: PdsRates) -> Source:
+def _source(frame: CrawlBase, census: VisitPlanner, rates: PdsRates) -> Source:
     given, mirror, shelf = frame.given, frame.mirror, frame.shelf
     if given.dids is not None:
         return FileSource(given.dids, given.page_size, census, rates, shelf.meter)
@@ -305,8 +309,8 @@ def _http(config: ReposConfig, turns: Turns, clock: Clock, agent: str) -> Http:
     )
 
 
-def _repo_limits(config: ReposConfig) -> Limits:
-    return Limits(
+def _repo_limits(config: ReposConfig) -> RequestLimits:
+    return RequestLimits(
         total=config.request_timeout,
         connect=config.connect_timeout,
         wire=config.max_repo_size,

@@ -25,7 +25,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.stores.errors import StoreError
 from trawlnet.stores.lmdb.notes import (
     KEY_MAX,
-    Notes,
+    LmdbNotes,
     count_notes,
     known_notes,
     note_values,
@@ -46,7 +46,7 @@ _SEGMENTS = "segments"
 class Archived:
     """To be made when nobody writes to the archive, and told about everything written later."""
 
-    def __init__(self, notes: Notes, archive: Path, clock: Clock) -> None:
+    def __init__(self, notes: LmdbNotes, archive: Path, clock: Clock) -> None:
         self._notes = notes
         self._clock = clock
         self._written_at = -math.inf

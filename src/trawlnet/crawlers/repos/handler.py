@@ -10,13 +10,13 @@ from trawlnet.crawlers.atproto.answers import error_outcome
 from trawlnet.crawlers.atproto.pages import PAGE_BYTES
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
-from trawlnet.crawlers.repos.accounts.visit_planner import Census
+from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.listing import HostRules, listing_url, read_page
-from trawlnet.crawlers.repos.visiting.visit import Fetched, Visitor
+from trawlnet.crawlers.repos.visiting.visit import PackedRepo, Visitor
 from trawlnet.crawlers.repos.work import (
-    LeftOut,
-    Listed,
+    LeftOutAccount,
     Listing,
+    ListingKind,
     RepoVisit,
     Resolution,
     is_listing,
@@ -26,18 +26,18 @@ from trawlnet.crawlers.repos.work import (
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.client.answer import Limits, outcome_of
+from trawlnet.net.client.answer import RequestLimits, outcome_of
 from trawlnet.net.trouble import Trouble
 from trawlnet.observe.metrics.repos import RepoMeter
 
-_LIST = Limits(total=60.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
+_LIST = RequestLimits(total=60.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class ReposHandler:
     http: Getter
     rules: HostRules
-    census: Census
+    census: VisitPlanner
     visitor: Visitor
     rates: PdsRates
     meter: RepoMeter
@@ -49,7 +49,7 @@ class ReposHandler:
             return await self._list(work, task.lane)
         if isinstance(work, Resolution):
             return await self._resolve(work)
-        if isinstance(work, LeftOut):
+        if isinstance(work, LeftOutAccount):
             return await self._left_out(work)
         return await self._visit(work, task)
 
@@ -62,7 +62,7 @@ class ReposHandler:
         page = read_page(listing, answer.body, self.rules)
         if page is None:
             return Outcome(Reason.PARSE_ERROR, detail=f"not a page of {listing.what}")
-        if listing.what is Listed.REPOS:
+        if listing.what is ListingKind.REPOS:
             await self._count(listing, lane, [claim.did for claim in page.claims])
         tasks = await self.census.of_claims(page.claims)
         # Some live elsewhere: a server that nobody has listed is asked like one of its size, too.
@@ -82,7 +82,7 @@ class ReposHandler:
         if self.census.reopen is not None:
             await self.census.reopen([t.key for t in outcome.found if is_listing(t.key)])
 
-    async def _left_out(self, work: LeftOut) -> Outcome:
+    async def _left_out(self, work: LeftOutAccount) -> Outcome:
         """Asks nobody. One that can be visited by now is named by the source as such."""
         if await self.census.may_visit(work.did):
             return Outcome(Reason.OK, detail="it can be visited by now")
@@ -115,7 +115,7 @@ class ReposHandler:
         outcome = await self.visitor(visit, task)
         self.meter.repo_ended(outcome.reason, self.clock.now() - begun)
         for item in outcome.items:
-            if isinstance(item, Fetched):
+            if isinstance(item, PackedRepo):
                 made = item.made
                 self.meter.made(made.records, made.collections, len(made.block), made.dropped)
         return outcome
@@ -127,6 +127,6 @@ def _unread(listing: Listing, outcome: Outcome) -> Outcome:
     that is not done. Nor is it when the server has an address that we may not ask, or speaks of
     accounts where it was asked for its listing."""
     is_answer = outcome.reason is Reason.NOT_FOUND
-    if listing.what is Listed.HOSTS or listing.cursor or not is_answer:
+    if listing.what is ListingKind.HOSTS or listing.cursor or not is_answer:
         return outcome.as_given_up("this listing was not read to its end")
     return outcome

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.atproto.pages import Rows, Trail, host_url, page_after, parse_page
-from trawlnet.crawlers.repos.accounts.visit_planner import Claim
-from trawlnet.crawlers.repos.work import Listed, Listing
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount
+from trawlnet.crawlers.repos.work import Listing, ListingKind
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 
@@ -24,7 +24,7 @@ class HostRules:
 
 
 def listing_url(listing: Listing) -> str:
-    method = "listHosts" if listing.what is Listed.HOSTS else "listRepos"
+    method = "listHosts" if listing.what is ListingKind.HOSTS else "listRepos"
     after = f"&cursor={quote(listing.cursor, safe='')}" if listing.cursor else ""
     return f"{listing.server}/xrpc/com.atproto.sync.{method}?limit=1000{after}"
 
@@ -34,7 +34,7 @@ class ListedPage:
     """Everything that a page names."""
 
     hosts: Sequence[Task]  # The first listing of each.
-    claims: Sequence[Claim]  # Accounts that are said to be there.
+    claims: Sequence[ListedAccount]  # Accounts that are said to be there.
     after: Listing | None  # The page after it.
     loop: str  # Why there is none in spite of a cursor; what the page names is kept.
     left_out: int  # Rows that name nothing.
@@ -56,8 +56,8 @@ def read_page(listing: Listing, body: bytes, rules: HostRules) -> ListedPage | N
     if page is None:
         return None
     hosts: list[Task] = []
-    claims: list[Claim] = []
-    if listing.what is Listed.HOSTS:
+    claims: list[ListedAccount] = []
+    if listing.what is ListingKind.HOSTS:
         hosts = _host_tasks(page.rows, rules)
     else:
         claims = _claims(page.rows, listing.server)
@@ -98,15 +98,15 @@ def _host_tasks(rows: Sequence[Any], rules: HostRules) -> list[Task]:
 def _host_task(name: str, rules: HostRules) -> Task | None:
     url = host_url(name, allow_private=rules.allow_private)
     try:
-        return None if url is None else Listing(Listed.REPOS, url).task()
+        return None if url is None else Listing(ListingKind.REPOS, url).task()
     except ValueError:
         return None  # It has the characters of a host's name, and yet is none.
 
 
-def _claims(rows: Sequence[Any], server: str) -> list[Claim]:
+def _claims(rows: Sequence[Any], server: str) -> list[ListedAccount]:
     # Inactive ones, too: what their server says when asked is the reason on record.
     return [
-        Claim(row["did"], server, _text(row.get("rev")), row.get("active") is not False)
+        ListedAccount(row["did"], server, _text(row.get("rev")), row.get("active") is not False)
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("did"), str) and is_did(row["did"])
     ]

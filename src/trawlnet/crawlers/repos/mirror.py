@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.tables.clickhouse.plc import did_pages, did_states, unhoused
 from trawlnet.tables.clickhouse.ports import Tables
 
@@ -20,10 +20,10 @@ class TableMirror:
             return False
         return True
 
-    async def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+    async def pages(self, after: str) -> AsyncIterator[Sequence[RepoIdentity]]:
         """DIDs that can be visited, beyond one and in order."""
         async for page in did_pages(self._tables, after, self._page_size, buckets=self._buckets):
-            yield [Identity(*row) for row in page]
+            yield [RepoIdentity(*row) for row in page]
 
     async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
         """DIDs of a range that cannot be visited, and why: for the record. Of many that share a
@@ -32,6 +32,6 @@ class TableMirror:
             return []
         return await unhoused(self._tables, after, last, most)
 
-    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+    async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
         found = await did_states(self._tables, dids)
-        return {did: Identity(did, row.pds, row.signing_key) for did, row in found.items()}
+        return {did: RepoIdentity(did, row.pds, row.signing_key) for did, row in found.items()}

@@ -10,13 +10,13 @@ from markupsafe import Markup
 
 from trawlnet.archive.survey import UNDATED, Survey
 from trawlnet.archive.tally import CollectionTally
-from trawlnet.observe.reports.chart import Column, bars, columns, lines
+from trawlnet.observe.reports.chart import ExtraColumn, bars, columns, lines
 from trawlnet.observe.reports.numbers import number
 from trawlnet.observe.reports.page import Report, Tile
 from trawlnet.observe.reports.rows import by_power, minute, size, span, top
 
-_RECORDS = Column("records")
-_REPOS = Column("repositories")
+_RECORDS = ExtraColumn("records")
+_REPOS = ExtraColumn("repositories")
 
 
 def as_report(seen: Survey, place: str, dropped: Mapping[str, int], now: float) -> Report:
@@ -61,14 +61,14 @@ def _figures(seen: Survey, dropped: Mapping[str, int]) -> list[Markup]:
         bars("Records by PDS", top(seen.records_by_pds), _RECORDS, first="PDS"),
         bars("Repositories by PDS", top(seen.repos_by_pds), _REPOS, first="PDS"),
         bars("Languages of posts, as their authors set them", top(seen.languages),
-             Column("posts"), first="language"),
+             ExtraColumn("posts"), first="language"),
         columns("Repositories by size in the archive", by_power(seen.repos_by_size), _REPOS,
                 first="at least"),
         columns("Repositories by number of records", _by_digits(seen.repos_by_records), _REPOS,
                 first="records"),
         bars("Bytes by collection, compressed",
              top({name: row.compressed for name, row in by_collection.items()}),
-             Column("size", "bytes"), first="collection"),
+             ExtraColumn("size", "bytes"), first="collection"),
         bars("Records left out while crawling, by reason", top(dropped), _RECORDS,
              first="reason", note=_ABOUT_DROPPED),
     ]  # fmt: skip

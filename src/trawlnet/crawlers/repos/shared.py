@@ -12,19 +12,19 @@ from trawlnet.archive.parts import BLOCKS
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.accounts.rates import PdsRates, unknown
 from trawlnet.crawlers.repos.accounts.shared_residents import SharedResidents
-from trawlnet.crawlers.repos.build import Frame, Shelf, assembled, open_mirror
+from trawlnet.crawlers.repos.build import ArchiveShelf, CrawlBase, assembled, open_mirror
 from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
 from trawlnet.crawlers.repos.settings import Given, given_by
 from trawlnet.crawlers.repos.sink import Told
-from trawlnet.crawlers.repos.visiting.visit import Fetched
+from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.repos import RepoMeter
 from trawlnet.storage.objects import open_objects
 from trawlnet.storage.part_sink import PartLimits, PartSink
@@ -47,7 +47,7 @@ class SharedSink:
         return None  # Whoever composes segments numbers them.
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        fetched = [one for _, items in batch for one in items if isinstance(one, Fetched)]
+        fetched = [one for _, items in batch for one in items if isinstance(one, PackedRepo)]
         await self._parts.write(
             [(task, [one.made.block for one in _of(items)]) for task, items in batch]
         )
@@ -59,13 +59,13 @@ class SharedSink:
                 await tell(len(fetched), sum(len(one.made.block) for one in fetched))
 
 
-def _of(items: Sequence[Any]) -> list[Fetched]:
-    return [one for one in items if isinstance(one, Fetched)]
+def _of(items: Sequence[Any]) -> list[PackedRepo]:
+    return [one for one in items if isinstance(one, PackedRepo)]
 
 
 @asynccontextmanager
 async def open_shard(
-    config: ReposConfig, share: Share, clock: Clock, metrics: Metrics
+    config: ReposConfig, share: Share, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Opened]:
     """The parts of one shard, let go of at the end. Raises NotReady."""
     check_shareable(config)
@@ -93,11 +93,11 @@ async def open_shard(
         gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
         residents = SharedResidents(store, share, clock)
         rates = await PdsRates.open(residents, gate, config)
-        frame = Frame(
+        frame = CrawlBase(
             given,
             mirror,
             store,
-            Shelf(notes, SharedSink(sink, meter), archived, meter),
+            ArchiveShelf(notes, SharedSink(sink, meter), archived, meter),
             gate,
             share.scratch,
             rates,

@@ -10,7 +10,7 @@ from typing import Any
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.crawlers.repos.catalogue import Archived
-from trawlnet.crawlers.repos.visiting.visit import Fetched
+from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.engine.task import Task
 from trawlnet.observe.metrics.repos import RepoMeter
 from trawlnet.storage.files import disk_errors
@@ -40,7 +40,7 @@ class ArchiveSink:
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         items = [item for _, items in batch for item in items]
-        fetched = [item for item in items if isinstance(item, Fetched)]
+        fetched = [item for item in items if isinstance(item, PackedRepo)]
         stones = [item for item in items if isinstance(item, Tombstone)]
         await self._segments.write(
             [(task, [one.made.block for one in of]) for task, of in _blocks(batch)]
@@ -59,7 +59,7 @@ class ArchiveSink:
         with disk_errors(f"writing tombstones to {self._folder}"):
             append_tombstones(self._folder, stones)
 
-    async def _tell(self, fetched: Sequence[Fetched], new: int) -> None:
+    async def _tell(self, fetched: Sequence[PackedRepo], new: int) -> None:
         for one in fetched:
             self._meter.archived(one.made.records, len(one.made.block))
         self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
@@ -68,6 +68,6 @@ class ArchiveSink:
                 await tell(new, sum(len(one.made.block) for one in fetched))
 
 
-def _blocks(batch: Sequence[tuple[Task, Sequence[Any]]]) -> list[tuple[Task, list[Fetched]]]:
-    pairs = ((task, [one for one in items if isinstance(one, Fetched)]) for task, items in batch)
+def _blocks(batch: Sequence[tuple[Task, Sequence[Any]]]) -> list[tuple[Task, list[PackedRepo]]]:
+    pairs = ((task, [one for one in items if isinstance(one, PackedRepo)]) for task, items in batch)
     return [(task, fetched) for task, fetched in pairs if fetched]

@@ -10,20 +10,20 @@ from typing import Protocol
 
 from trawlnet.atproto.syntax import is_did
 from trawlnet.crawlers.atproto.didfile import dids_in
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
-from trawlnet.crawlers.repos.accounts.visit_planner import Census, Claim
+from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount, VisitPlanner
 from trawlnet.crawlers.repos.catalogue import Archived
-from trawlnet.crawlers.repos.work import Listed, Listing, lane_at, visits_by_lane
+from trawlnet.crawlers.repos.work import Listing, ListingKind, lane_at, visits_by_lane
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.observe.metrics.repos import RepoMeter
 
 
-class Directory(Protocol):
+class MirroredDirectory(Protocol):
     """The mirrored directory, in the order of DIDs."""
 
-    def pages(self, after: str) -> AsyncIterator[Sequence[Identity]]:
+    def pages(self, after: str) -> AsyncIterator[Sequence[RepoIdentity]]:
         """Everything beyond a DID that can be visited, page by page."""
 
     async def unhoused(self, after: str, last: str, most: int) -> Sequence[tuple[str, str]]:
@@ -37,8 +37,8 @@ class PlcSource:
 
     def __init__(
         self,
-        directory: Directory,
-        census: Census,
+        directory: MirroredDirectory,
+        census: VisitPlanner,
         archived: Archived,
         rates: PdsRates,
         meter: RepoMeter,
@@ -87,7 +87,9 @@ class PlcSource:
                 tasks += self._census.of_left_out(did, _UNHOUSED.get(why, f"no PDS: {why}"))
         return tasks
 
-    async def _vanished(self, after: str, identities: Sequence[Identity], last: str) -> list[Task]:
+    async def _vanished(
+        self, after: str, identities: Sequence[RepoIdentity], last: str
+    ) -> list[Task]:
         if not self._census.update:
             return []
         named = {identity.did for identity in identities}
@@ -115,7 +117,7 @@ def share_before(did: str) -> float:
     return share
 
 
-def _by_lane(identities: Sequence[Identity]) -> dict[str, list[str]]:
+def _by_lane(identities: Sequence[RepoIdentity]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for identity in identities:
         try:
@@ -131,7 +133,7 @@ class RelaySource:
     A run that found work left over goes on with it; any other begins a new sweep.
     """
 
-    def __init__(self, relays: Sequence[str], census: Census, *, resuming: bool) -> None:
+    def __init__(self, relays: Sequence[str], census: VisitPlanner, *, resuming: bool) -> None:
         self._relays = relays
         self._census = census
         self._resuming = resuming
@@ -140,7 +142,7 @@ class RelaySource:
         mark = " ".join(("relay", *self._relays))
         if after == mark and self._resuming:
             return
-        tasks = [Listing(Listed.HOSTS, relay).task() for relay in self._relays]
+        tasks = [Listing(ListingKind.HOSTS, relay).task() for relay in self._relays]
         if self._census.reopen is not None:
             await self._census.reopen([task.key for task in tasks])
         yield Page(tasks, mark)
@@ -158,7 +160,7 @@ class FileSource:
     """The DIDs of a file, all of them on every run: those that are known are left alone."""
 
     def __init__(
-        self, path: Path, page_size: int, census: Census, rates: PdsRates, meter: RepoMeter
+        self, path: Path, page_size: int, census: VisitPlanner, rates: PdsRates, meter: RepoMeter
     ) -> None:
         self._path = path
         self._page_size = page_size
@@ -169,7 +171,9 @@ class FileSource:
     async def pages(self, after: str | None) -> AsyncIterator[Page]:
         dids = dids_in(self._path)
         while page := list(islice(dids, self._page_size)):
-            tasks = await self._census.of_claims([Claim(did) for did in dict.fromkeys(page)])
+            tasks = await self._census.of_claims(
+                [ListedAccount(did) for did in dict.fromkeys(page)]
+            )
             await self._rates.add(visits_by_lane(tasks))
             self._meter.page_fetched(len(tasks))
             yield Page(tasks, f"file {page[-1]}")

@@ -28,7 +28,7 @@ _LEFT_OUT = "left out:"
 _NO_DIRECTORY = "no directory"  # A lane on which nothing is asked.
 
 
-class Listed(StrEnum):
+class ListingKind(StrEnum):
     HOSTS = "hosts"  # A relay's PDS hosts.
     REPOS = "repos"  # A PDS's repositories.
 
@@ -37,7 +37,7 @@ class Listed(StrEnum):
 class Listing:
     """One page of what a server lists."""
 
-    what: Listed
+    what: ListingKind
     server: str  # URL without a path.
     cursor: str = ""  # Empty: the first page.
     number: int = 1  # Of the page.
@@ -88,7 +88,7 @@ class RepoVisit:
         return Task(self.did, lane_at(self.pds), payload)
 
 
-def read_task(task: Task) -> Listing | Resolution | RepoVisit | LeftOut:
+def read_task(task: Task) -> Listing | Resolution | RepoVisit | LeftOutAccount:
     """Payloads are our own writing: one that does not fit is a bug and raises."""
     payload: dict[str, Any] = task.payload
     if "pds" in payload:
@@ -97,9 +97,9 @@ def read_task(task: Task) -> Listing | Resolution | RepoVisit | LeftOut:
         return Resolution(task.key.removeprefix(_RESOLVE), payload["resolve"])
     if "left_out" in payload:
         reason = Reason(payload["left_out"])
-        return LeftOut(task.key.removeprefix(_LEFT_OUT), reason, payload["why"])
+        return LeftOutAccount(task.key.removeprefix(_LEFT_OUT), reason, payload["why"])
     return Listing(
-        Listed(payload["what"]),
+        ListingKind(payload["what"]),
         payload["server"],
         payload["cursor"],
         payload["number"],
@@ -109,7 +109,7 @@ def read_task(task: Task) -> Listing | Resolution | RepoVisit | LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutAccount:
     """An account that is named and cannot be visited: a task without a request, so that it is on
     record why."""
 

@@ -33,7 +33,7 @@ from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
 from trawlnet.crawlers.web.visiting.site import agent_of, alone, open_site
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.ports import Clock, Ledger
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.web import WebMeter
 from trawlnet.queues.queue import Message, QueueOptions
 from trawlnet.queues.spool import Spool
@@ -47,7 +47,7 @@ _PREFETCH = 1000  # Discoveries in hand at a time.
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunRequest:
     """What a run was asked to do besides its config."""
 
     run: str  # Names the run's files.
@@ -67,7 +67,7 @@ def check_crawl(config: WebConfig, workspace: Path, given: Sequence[str]) -> Non
 
 @asynccontextmanager
 async def open_crawl(
-    config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics, order: Order
+    config: WebConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics, order: RunRequest
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
     seeds = read_seeds(workspace, (*order.seeds, *config.seeds))
@@ -125,7 +125,13 @@ def _no_start(workspace: Path) -> NotReady:
 
 @asynccontextmanager
 async def open_scrape(
-    config: WebConfig, workspace: Path, clock: Clock, metrics: Metrics, order: Order, *, again: bool
+    config: WebConfig,
+    workspace: Path,
+    clock: Clock,
+    metrics: CrawlMetrics,
+    order: RunRequest,
+    *,
+    again: bool,
 ) -> AsyncIterator[Parts]:
     """The parts of a scrape. With `again`, pages that are in the index are asked for, too."""
     seeds = read_seeds(workspace, (*order.seeds, *config.seeds))
@@ -217,7 +223,7 @@ def _fetched_at(pages: PageIndex) -> FetchedAt:
     return last
 
 
-def _options(config: WebConfig, order: Order, producer: str, policy: Policy) -> CaptureOptions:
+def _options(config: WebConfig, order: RunRequest, producer: str, policy: Policy) -> CaptureOptions:
     store, warc = config.store, config.warc
     return CaptureOptions(
         run=order.run,

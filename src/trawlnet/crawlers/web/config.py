@@ -17,13 +17,19 @@ from trawlnet.crawlers.common_keys import (
     ShardTimeout,
 )
 from trawlnet.crawlers.units import Seconds, Size
-from trawlnet.crawlers.web.outputs import Metrics, Spool, Store, Trajectory, Warc
+from trawlnet.crawlers.web.outputs import (
+    MetricsSection,
+    SpoolSection,
+    StoreSection,
+    Trajectory,
+    Warc,
+)
 from trawlnet.crawlers.web.presets import PRESETS, beneath
 from trawlnet.crawlers.web.section import Pattern, ScopePattern, Section, section
 from trawlnet.crawlers.web.visiting.headers import header_trouble
 from trawlnet.observe.alerts.shapes import WebhookShape
 from trawlnet.webpage.robots import product_token
-from trawlnet.webpage.url import MAX_URL, TRACKING, Keys, Rewrite
+from trawlnet.webpage.url import MAX_URL, TRACKING, Rewrite, UrlKeys
 
 if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
     from trawlnet.webpage.html import LinkChoice
@@ -31,7 +37,7 @@ if TYPE_CHECKING:  # Only a crawl that runs pays for the import.
 _CONTACT = re.compile(r"\+https?://[^\s()<>]+|mailto:[^\s()<>@]+@[^\s()<>@]+")
 
 
-class Robots(Section):
+class RobotsSection(Section):
     user_agent: str = Field(
         "", description="Who we say we are, with a contact: Bot/1.0 (+https://example.org/bot)."
     )
@@ -59,7 +65,7 @@ class Robots(Section):
         return value
 
 
-class Scope(Section):
+class ScopeSection(Section):
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Hosts without port; *.example.org stands for all names below it."
     )
@@ -78,7 +84,7 @@ class Scope(Section):
         return tuple(host.lower().rstrip(".") for host in value)
 
 
-class Limits(Section):
+class LimitsSection(Section):
     global_concurrency: int = Field(2, ge=1, le=10_000, description="Requests in flight.")
     per_host_concurrency: int = Field(
         2, ge=1, le=100, description="The same, to one host, where req_per_sec is 0."
@@ -120,7 +126,7 @@ class ScopeCap(Section):
     page_type: str = ""  # Empty: pages of every type count.
 
 
-class Caps(Section):
+class CapsSection(Section):
     max_depth: int | None = Field(4, ge=0, description="Links away from a seed.")
     per_repo_max_pages: int | None = Field(30, ge=0, description="Pages of one repository.")
     per_repo_max_issues: int | None = Field(10, ge=0, description="Its pages of type issues.")
@@ -212,13 +218,13 @@ class Revisit(Section):
         return self
 
 
-class Frontier(Section):
+class FrontierSection(Section):
     db_name: str = Field("frontier.lmdb", description="Folder of the store, in the state folder.")
     bloom_name: str = Field("seen.bloom", description="Read, not used: the store is exact.")
     default_priority: int = Field(0, ge=0, le=99, description="Of a page whose type has none.")
 
 
-class Proxies(Section):
+class ProxiesSection(Section):
     default: str | None = Field(None, description="http://host:port for every host.")
     hosts: dict[str, str] = Field(default_factory=dict, description="For some hosts.")
 
@@ -232,10 +238,10 @@ class WebConfig(Section):
         {"Accept-Language": "en, *;q=0.5"},
         description="Sent with every request for a page, besides those that the crawler sets.",
     )
-    robots: Robots = section(Robots)
-    scope: Scope = section(Scope)
-    limits: Limits = section(Limits)
-    caps: Caps = section(Caps)
+    robots: RobotsSection = section(RobotsSection)
+    scope: ScopeSection = section(ScopeSection)
+    limits: LimitsSection = section(LimitsSection)
+    caps: CapsSection = section(CapsSection)
     page_types: tuple[PageType, ...] = Field(
         (), description="Names for pages: name, pattern, priority; the first that matches."
     )
@@ -244,13 +250,13 @@ class WebConfig(Section):
     links: Links = section(Links)
     sitemaps: Sitemaps = section(Sitemaps)
     revisit: Revisit = section(Revisit)
-    frontier: Frontier = section(Frontier)
-    spool: Spool = section(Spool)
-    store: Store = section(Store)
+    frontier: FrontierSection = section(FrontierSection)
+    spool: SpoolSection = section(SpoolSection)
+    store: StoreSection = section(StoreSection)
     warc: Warc = section(Warc)
-    metrics: Metrics = section(Metrics)
+    metrics: MetricsSection = section(MetricsSection)
     trajectory: Trajectory = section(Trajectory)
-    proxies: Proxies = section(Proxies)
+    proxies: ProxiesSection = section(ProxiesSection)
     redis_address: str = Field(
         "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
     )
@@ -294,10 +300,10 @@ class WebConfig(Section):
         return value
 
 
-def keys_of(config: WebConfig) -> Keys:
+def keys_of(config: WebConfig) -> UrlKeys:
     """How dedup keys are made."""
     rewrites = [Rewrite(rule.pattern, rule.replacement) for rule in config.urls.rewrites]
-    return Keys(config.urls.tracking, rewrites, config.urls.max_length)
+    return UrlKeys(config.urls.tracking, rewrites, config.urls.max_length)
 
 
 def links_of(config: WebConfig) -> LinkChoice:

@@ -9,14 +9,14 @@ from pydantic import Field, field_validator
 from trawlnet.crawlers.web.section import Section
 
 
-class Spool(Section):
+class SpoolSection(Section):
     discoveries_dir: str = Field("spool/discoveries", min_length=1, description="Its folder.")
     rotate_every_mb: float = Field(100.0, gt=0, description="Size at which a file is full.")
     backpressure_limit_gb: float = Field(10.0, gt=0, description="The crawler waits above this.")
     max_backlog_gb: float = Field(10.0, gt=0, description="The same, as the scraper calls it.")
 
 
-class Store(Section):
+class StoreSection(Section):
     html_dir: str = Field("store/html", min_length=1, description="Folder of the bodies.")
     compress: Literal["none", "zstd"] = Field(
         "none", description="How bodies are written: none, zstd."
@@ -42,7 +42,7 @@ class Warc(Section):
     rotate_every_mb: float = Field(1024.0, gt=0, description="Size at which a file is full.")
 
 
-class Metrics(Section):
+class MetricsSection(Section):
     crawler_csv: str = Field(
         "logs/crawler_metrics.csv", min_length=1, description="Counters of the crawler."
     )

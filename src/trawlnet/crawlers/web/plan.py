@@ -67,9 +67,9 @@ def engine_limits(config: WebConfig) -> crawl.Limits:
     )
 
 
-def request_limits(config: WebConfig) -> answer.Limits:
+def request_limits(config: WebConfig) -> answer.RequestLimits:
     limits = config.limits
-    return answer.Limits(
+    return answer.RequestLimits(
         total=limits.request_timeout,
         connect=limits.connect_timeout,
         wire=limits.max_body,

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from trawlnet.crawlers.web.survey import WebSurvey
 from trawlnet.engine.ports import Counts
-from trawlnet.observe.reports.chart import Column, bars, columns
+from trawlnet.observe.reports.chart import ExtraColumn, bars, columns
 from trawlnet.observe.reports.numbers import number
 from trawlnet.observe.reports.page import Report, Tile
 from trawlnet.observe.reports.rows import (
@@ -24,10 +24,10 @@ from trawlnet.observe.reports.rows import (
     top,
 )
 
-_PAGES = Column("captures")
-_URLS = Column("URLs")
-_BYTES = Column("size", "bytes")
-_LINKS = Column("links")
+_PAGES = ExtraColumn("captures")
+_URLS = ExtraColumn("URLs")
+_BYTES = ExtraColumn("size", "bytes")
+_LINKS = ExtraColumn("links")
 # Names of a crawl's counters, in words.
 _LEFT_OUT = {
     "robots_denied": "robots.txt denies it",
@@ -80,13 +80,13 @@ def _figures(facts: WebFacts) -> list[Markup]:
         bars("By status of the answer", top(seen.statuses), _PAGES, first="status"),
         bars("By content type", top(seen.content_types), _PAGES, first="content type"),
         columns("By links from a seed", by_number(seen.depths), _PAGES, first="depth"),
-        columns("Stored bodies by size", by_power(seen.sizes), Column("bodies"), first="at least",
-                note=_INFLATED),
+        columns("Stored bodies by size", by_power(seen.sizes), ExtraColumn("bodies"),
+                first="at least", note=_INFLATED),
         bars("Bytes stored and repeated", _kept(seen), _BYTES, first="bytes", note=_ABOUT_REPEATED),
         bars("URLs without a page, by reason", top(settled), _URLS, first="reason",
              note="refused: robots.txt, the scope or a cap says no. blocked: the host failed too"
                   " often, and waits for a retry."),
-        bars("Attempts by result", top(attempts), Column("attempts"), first="result"),
+        bars("Attempts by result", top(attempts), ExtraColumn("attempts"), first="result"),
         bars("Links not followed in the last run, by reason", top(_some(left)), _LINKS,
              first="reason", note="Counted each time a page has such a link."),
         bars("Most linked hosts", top(seen.linked_hosts), _LINKS, first="host"),

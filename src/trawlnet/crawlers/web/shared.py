@@ -18,23 +18,23 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
 from trawlnet.crawlers.web.source import SeedSource
 from trawlnet.crawlers.web.visiting.handler import brings_page
-from trawlnet.crawlers.web.visiting.known import NoPages
+from trawlnet.crawlers.web.visiting.known import NoPageIndex
 from trawlnet.crawlers.web.visiting.shared_turns import turns_of
-from trawlnet.crawlers.web.visiting.site import RobotsPlaces, Standing, open_site
+from trawlnet.crawlers.web.visiting.site import Deployment, RobotsPlaces, open_site
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.ports import Clock, Handler, Page, Source
 from trawlnet.engine.task import Task
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.storage.objects import open_objects
 from trawlnet.storage.part_sink import PartLimits, PartSink
 from trawlnet.stores.errors import Fenced, StoreUnreachable
 from trawlnet.stores.fence import Fence
 from trawlnet.stores.open import open_store
 from trawlnet.stores.redis.fleet.share import ShareKeys
-from trawlnet.stores.tally import Tally
+from trawlnet.stores.tally import CounterDelta
 
 _UNSETTLED = 20_000  # Captures that wait for their part; their memory is bounded apart,
 _PARTS_IN_MEMORY = 4  # by so many parts, or
@@ -66,16 +66,16 @@ class SharedHandler:
     bytes_counter: str
     clock: Clock
 
-    async def __call__(self, task: Task) -> Outcome[Tally]:
+    async def __call__(self, task: Task) -> Outcome[CounterDelta]:
         await self.sink.room()
         try:
-            outcome: Outcome[Tally] = await self.handler(task)
+            outcome: Outcome[CounterDelta] = await self.handler(task)
         except (StoreUnreachable, Fenced) as error:
             # No fault of the page: it uses up no attempt, whoever owns its lane by then.
             raise LaneParked(task.lane, self.clock.now() + _SERVER_PAUSE) from error
-        return replace(outcome, news=Tally(self._counts(outcome)))
+        return replace(outcome, news=CounterDelta(self._counts(outcome)))
 
-    def _counts(self, outcome: Outcome[Tally]) -> dict[str, int]:
+    def _counts(self, outcome: Outcome[CounterDelta]) -> dict[str, int]:
         counts: dict[str, int] = {}
         if brings_page(outcome):
             for capture in outcome.items:
@@ -87,7 +87,7 @@ class SharedHandler:
 
 @asynccontextmanager
 async def open_shard(
-    config: WebConfig, share: Share, clock: Clock, metrics: Metrics
+    config: WebConfig, share: Share, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Opened]:
     """The parts of one shard, let go of at the end. Raises NotReady."""
     check_shareable(config)
@@ -104,9 +104,9 @@ async def open_shard(
         budgets = budgets_of(config, share.run)
         caps = SharedCaps(policy.cap_keys, keys, clock, budgets, sink.hurry)
         gate = Gate(clock, manners_of(config), barred_until=share.barred_until)
-        standing = Standing(
+        standing = Deployment(
             gate,
-            NoPages(),
+            NoPageIndex(),
             caps,
             Budget(None, None, lambda: 0),  # All shards together have one.
             RobotsPlaces(share.scratch / "robots.jsonl"),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.web.visiting.linking import Linker, Refusal
+from trawlnet.crawlers.web.visiting.linking import Linker, LinkRefusal
 from trawlnet.crawlers.web.work import PageVisit, SitemapVisit
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.ports import Page
@@ -85,6 +85,6 @@ class SeedSource:
     def _task(self, url: str) -> Task:
         """A seed that policy forbids is a task all the same, so that its refusal is on record."""
         task = self._linker.task(PageVisit(url))
-        if isinstance(task, Refusal):
+        if isinstance(task, LinkRefusal):
             return PageVisit(url).task(self._linker.key(url), 0.0, lane_of(url))
         return task

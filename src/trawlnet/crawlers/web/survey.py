@@ -53,7 +53,7 @@ class WebSurvey:
 
 def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurvey:
     """May run beside a crawl: what is not yet a whole line is not looked at."""
-    seen, met = WebSurvey(), _Known()
+    seen, met = WebSurvey(), _SurveySeen()
     for role in ROLES:
         at = BEGINNING
         for lines, end in read_glances(workspace / role.log):
@@ -67,7 +67,7 @@ def survey_captures(workspace: Path, progress: Callable[[int], None]) -> WebSurv
 
 def survey_archive(objects: Objects, progress: Callable[[int], None]) -> WebSurvey:
     """The same of what a fleet has listed."""
-    seen, met, sizes = WebSurvey(), _Known(), objects.sizes(LOGS)
+    seen, met, sizes = WebSurvey(), _SurveySeen(), objects.sizes(LOGS)
     for listed in manifest_of(objects):
         for line in archived_lines(objects, listed):
             _add(seen, met, line)
@@ -82,7 +82,7 @@ def log_bytes(workspace: Path) -> int:
     return sum(log.segment(number).stat().st_size for log in logs for number in log.numbers())
 
 
-def _add(seen: WebSurvey, met: _Known, line: Glance | CaptureLine) -> None:
+def _add(seen: WebSurvey, met: _SurveySeen, line: Glance | CaptureLine) -> None:
     host = _host(line.url)
     seen.captures += 1
     seen.pages += not met.urls.again(digest_of(line.url))
@@ -109,7 +109,7 @@ def _add_links(seen: WebSurvey, targets: list[str]) -> None:
     seen.linked_pages.add(targets)
 
 
-def _add_body(seen: WebSurvey, met: _Known, line: Glance | CaptureLine, host: str) -> None:
+def _add_body(seen: WebSurvey, met: _SurveySeen, line: Glance | CaptureLine, host: str) -> None:
     seen.stored += 1
     seen.bytes_fetched += line.content_bytes
     seen.sizes[line.content_bytes.bit_length() - 1] += 1
@@ -167,7 +167,7 @@ class Met:
         return known
 
 
-class _Known:
+class _SurveySeen:
     """What this survey has met, so far."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from trawlnet.net.trouble import (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """The bounds of one request. Deadlines count the waiting for servers, all hops together;
     the wait for a turn at the gate and the reader's own work are not the server's fault."""
 
@@ -86,7 +86,7 @@ class Stream:
         connection: Connection,
         pool: ConnectionPool,
         leg: Leg,
-        limits: Limits,
+        limits: RequestLimits,
         patience: Patience,
         wait: float | None,
     ) -> None:

@@ -12,11 +12,11 @@ from typing import cast
 import httptools
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from trawlnet.net.client.dial import Place
+from trawlnet.net.client.dial import Endpoint
 from trawlnet.net.client.framing import Framing, Overhead, framing_of, is_folded, is_idle_tls
-from trawlnet.net.client.low_water import LowWater
+from trawlnet.net.client.low_water import SocketLowWater
 from trawlnet.net.client.patience import TICK, Alarm, Patience
-from trawlnet.net.trouble import BadAnswer, Dropped, Garbled, TooLarge, Truncated
+from trawlnet.net.trouble import BadAnswer, ConnectionDropped, Garbled, TooLarge, Truncated
 
 SCRATCH = 256 * 1024  # Bytes received at a time.
 _FIRST = 64 * 1024  # Bytes received with a head: what comes of its body there is copied twice.
@@ -39,9 +39,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        place: Place,
+        place: Endpoint,
         scratch: memoryview,
-        low_water: LowWater | None = None,
+        low_water: SocketLowWater | None = None,
         received: Callable[[], int] | None = None,
     ) -> None:
         """`received` counts the bytes below TLS, where that is between the server and us."""
@@ -88,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         """Sends a request, and waits for the head of its response. Waiting, for the body as well,
         uses up the patience; when there is none left, it raises TimeoutError."""
         if not self.is_open:  # The server spoke before it was asked, or hung up.
-            raise Dropped("the connection broke before a request")
+            raise ConnectionDropped("the connection broke before a request")
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_complete = True  # Such an answer has no body, whatever its headers say.
         transport = await self._loop.start_tls(self._transport, self, secure, server_hostname=host)
         if transport is None:
-            raise Dropped("the connection broke while TLS was agreed on")
+            raise ConnectionDropped("the connection broke while TLS was agreed on")
         self._transport = transport
 
     async def piece(self, enough: int = 1) -> bytes:
@@ -269,7 +269,9 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_complete or self._error is not None:
             return
         if not self._is_headed:
-            self._fail(Dropped(f"the connection broke before an answer: {exc or 'closed'}"))
+            self._fail(
+                ConnectionDropped(f"the connection broke before an answer: {exc or 'closed'}")
+            )
         elif exc is None and self._ends_with_the_connection():
             self.is_complete = True
         else:

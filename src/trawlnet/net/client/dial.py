@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from aiohappyeyeballs import start_connection
 
-from trawlnet.net.guard import Guard, Refused
+from trawlnet.net.guard import AddressRefused, Guard
 from trawlnet.net.trouble import Unresolved
 
 AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # As getaddrinfo has it.
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a connection leads."""
 
     host: str
@@ -109,7 +109,7 @@ def permitted(
     fine = [address for address in addresses if guard.refusal(address, port) is None]
     if not fine:
         whys = {guard.refusal(address, port) for address in addresses}
-        raise Refused(f"{host}: {', '.join(sorted(map(str, whys))) or 'no address'}")
+        raise AddressRefused(f"{host}: {', '.join(sorted(map(str, whys))) or 'no address'}")
     return [info_of(address, port) for address in fine[:_MOST_ADDRESSES]]
 
 

@@ -141,7 +141,7 @@ class _Brotli:
             raise Garbled(f"bad brotli data: {error}") from error
 
 
-class _Zstd:
+class _ZstdDecoder:
     def __init__(self) -> None:
         self._stream = _zstd_stream()
         self._members = 0
@@ -184,5 +184,5 @@ _MAKERS: dict[str, Callable[[], Inflater]] = {
     "x-gzip": _Gzip,
     "deflate": _Deflate,
     "br": _Brotli,
-    "zstd": _Zstd,
+    "zstd": _ZstdDecoder,
 }

@@ -12,7 +12,7 @@ import socket
 _MOST = 1 << 20  # Bytes that the kernel is asked to hold for us.
 
 
-class LowWater:
+class SocketLowWater:
     """Of a socket that is read as it is: where something in between decodes, as for TLS, it may
     hold back what we would wait for.
 

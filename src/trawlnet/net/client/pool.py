@@ -11,9 +11,9 @@ from contextlib import nullcontext
 from yarl import URL
 
 from trawlnet.net.client.connection import SCRATCH, Connection
-from trawlnet.net.client.dial import GuardedResolver, Place, Pools, connected, info_of
+from trawlnet.net.client.dial import Endpoint, GuardedResolver, Pools, connected, info_of
 from trawlnet.net.client.framing import bounded_handshake, received_by
-from trawlnet.net.client.low_water import LowWater
+from trawlnet.net.client.low_water import SocketLowWater
 from trawlnet.net.client.patience import Patience
 from trawlnet.net.guard import Guard
 
@@ -29,19 +29,21 @@ class ConnectionPool:
         self._resolver = resolver
         self._loop = asyncio.get_running_loop()
         self._scratch = memoryview(bytearray(SCRATCH))
-        self._kept: dict[Place, list[Connection]] = {}  # The last one used is the last of a list.
+        self._kept: dict[
+            Endpoint, list[Connection]
+        ] = {}  # The last one used is the last of a list.
         self._by_age: OrderedDict[Connection, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
         self._secure: ssl.SSLContext | None = None
 
-    def kept(self, place: Place) -> Connection | None:
+    def kept(self, place: Endpoint) -> Connection | None:
         """One that is open and idle."""
         while connection := self._pop(place):
             if connection.is_open:
                 return connection
         return None
 
-    async def dial(self, place: Place, deadline: float) -> Connection:
+    async def dial(self, place: Endpoint, deadline: float) -> Connection:
         """A new one, or what went wrong within so many seconds."""
         try:
             async with asyncio.timeout(deadline):
@@ -67,7 +69,7 @@ class ConnectionPool:
         for connection in list(self._by_age):
             self._drop(connection)
 
-    def _pop(self, place: Place) -> Connection | None:
+    def _pop(self, place: Endpoint) -> Connection | None:
         connections = self._kept.get(place)
         if not connections:
             return None
@@ -96,7 +98,7 @@ class ConnectionPool:
                 return
             self._drop(oldest)
 
-    async def _connection(self, place: Place, patience: Patience) -> Connection:
+    async def _connection(self, place: Endpoint, patience: Patience) -> Connection:
         host, port, guard = place.host, place.port, self._guard
         if place.proxy:
             proxy = URL(place.proxy)
@@ -107,7 +109,7 @@ class ConnectionPool:
             infos = await self._resolver.resolve(host, port, guard)
         socket = await connected(guard, infos)
         direct_tls = place.is_tls and not place.proxy
-        low_water = None if place.is_tls else LowWater(socket)
+        low_water = None if place.is_tls else SocketLowWater(socket)
         received = received_by(socket) if place.is_tls else None
         connection = Connection(place, self._scratch, low_water, received)
         with bounded_handshake(socket) if place.is_tls else nullcontext():
@@ -148,7 +150,7 @@ def proxy_authorization(proxy: str) -> str:
     return f"Proxy-Authorization: Basic {credentials}\r\n"
 
 
-def _connect_request(place: Place) -> bytes:
+def _connect_request(place: Endpoint) -> bytes:
     host = f"[{place.host}]" if ":" in place.host else place.host
     authority = f"{host}:{place.port}"
     lines = f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n"

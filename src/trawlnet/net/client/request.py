@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from trawlnet.net.client.dial import Place
+from trawlnet.net.client.dial import Endpoint
 from trawlnet.net.client.inflate import ACCEPTED
 from trawlnet.net.client.pool import proxy_authorization
-from trawlnet.net.guard import Origin
+from trawlnet.net.guard import UrlOrigin
 from trawlnet.net.redirect import Leg
 
 _REMEMBERED = 4096  # Hosts.
@@ -23,7 +23,7 @@ class Requests:
         self._usual = _lines(self._ours)
         self._with = lru_cache(maxsize=_FEW)(self._merged)
 
-    def of(self, leg: Leg, proxy: str | None) -> tuple[Place, bytes]:
+    def of(self, leg: Leg, proxy: str | None) -> tuple[Endpoint, bytes]:
         place = _place(leg.origin, proxy or "")
         target, authority = leg.target, leg.origin.authority
         lines = self._usual
@@ -47,5 +47,5 @@ def _lines(headers: Mapping[str, str]) -> str:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _place(origin: Origin, proxy: str) -> Place:
-    return Place(origin.host, origin.port, origin.scheme == "https", proxy)
+def _place(origin: UrlOrigin, proxy: str) -> Endpoint:
+    return Endpoint(origin.host, origin.port, origin.scheme == "https", proxy)

@@ -21,7 +21,7 @@ _DISK_OVER = 1.25  # Times the limit, before it counts as having room again.
 _NAMED = 5  # Hosts that a message names; it counts the others.
 
 
-class Trouble(StrEnum):
+class AlertKind(StrEnum):
     """Something that lasts; its word is the title of the alert."""
 
     RUNAWAY = "runaway errors"
@@ -44,7 +44,7 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CrawlState:
     """A crawl at one instant."""
 
     crawler: str
@@ -57,20 +57,20 @@ class Look:
     blocked: frozenset[str] = frozenset()  # Lanes.
     blocked_tasks: int = 0
     disk: Disk | None = None
-    troubles: frozenset[Trouble] = frozenset()  # Set by `judged`.
+    troubles: frozenset[AlertKind] = frozenset()  # Set by `judged`.
 
 
-def judged(look: Look, before: frozenset[Trouble]) -> Look:
+def judged(look: CrawlState, before: frozenset[AlertKind]) -> CrawlState:
     """The look with its troubles. One that was there ends only when it is well over."""
     found = {
-        Trouble.RUNAWAY: _runaway(look, Trouble.RUNAWAY in before),
-        Trouble.STALLED: look.running and look.workable > 0 and look.idle >= STALLED_AFTER,
-        Trouble.DISK: look.disk is not None and _full(look.disk, Trouble.DISK in before),
+        AlertKind.RUNAWAY: _runaway(look, AlertKind.RUNAWAY in before),
+        AlertKind.STALLED: look.running and look.workable > 0 and look.idle >= STALLED_AFTER,
+        AlertKind.DISK: look.disk is not None and _full(look.disk, AlertKind.DISK in before),
     }
     return replace(look, troubles=frozenset(one for one, there in found.items() if there))
 
 
-def what_to_tell(before: Look, now: Look) -> list[Alert]:
+def what_to_tell(before: CrawlState, now: CrawlState) -> list[Alert]:
     """From one judged look to the next: what began, what is over, and who was blocked."""
     began, over = now.troubles - before.troubles, before.troubles - now.troubles
     alerts = [_began(trouble, now) for trouble in sorted(began)]
@@ -81,7 +81,7 @@ def what_to_tell(before: Look, now: Look) -> list[Alert]:
     return alerts
 
 
-def _runaway(look: Look, already: bool) -> bool:
+def _runaway(look: CrawlState, already: bool) -> bool:
     tries, failed = _tries(look)
     if tries < RUNAWAY_LEAST:
         # Too few to say that it began; none at all do not say that it is over.
@@ -89,7 +89,7 @@ def _runaway(look: Look, already: bool) -> bool:
     return failed > (RUNAWAY_OVER if already else RUNAWAY_SHARE) * tries
 
 
-def _tries(look: Look) -> tuple[int, int]:
+def _tries(look: CrawlState) -> tuple[int, int]:
     """All of them, and those that failed."""
     return sum(look.tries.values()), sum(n for r, n in look.tries.items() if r in FAILURES)
 
@@ -99,31 +99,31 @@ def _full(disk: Disk, already: bool) -> bool:
     return disk.free < limit * (_DISK_OVER if already else 1.0)
 
 
-def _began(trouble: Trouble, look: Look) -> Alert:
+def _began(trouble: AlertKind, look: CrawlState) -> Alert:
     text, fields = _WORDS[trouble](look)
     return Alert(look.crawler, trouble, text, look.at, _LEVELS[trouble], fields)
 
 
-def _of_runaway(look: Look) -> tuple[str, Mapping[str, str]]:
+def _of_runaway(look: CrawlState) -> tuple[str, Mapping[str, str]]:
     tries, failed = _tries(look)
     ranked = sorted(FAILURES & look.tries.keys(), key=lambda reason: -look.tries[reason])
     fields = {str(reason): f"{look.tries[reason]:,}" for reason in ranked if look.tries[reason]}
     return f"{100 * failed / tries:.0f} % of the last {tries:,} tries failed", fields
 
 
-def _of_stall(look: Look) -> tuple[str, Mapping[str, str]]:
+def _of_stall(look: CrawlState) -> tuple[str, Mapping[str, str]]:
     text = f"no try has ended for {look.idle / 60:.0f} minutes"
     return text, {"open tasks": f"{look.workable:,}", "hosts that wait": f"{look.parked:,}"}
 
 
-def _of_disk(look: Look) -> tuple[str, Mapping[str, str]]:
+def _of_disk(look: CrawlState) -> tuple[str, Mapping[str, str]]:
     assert look.disk is not None
     free, size = look.disk.free, look.disk.size
     text = f"{free / (1 << 30):.1f} GB of {size / (1 << 30):.1f} GB are free"
     return f"{text}; a full disk stops the crawl, and it can go on later", {}
 
 
-def _blocked(fresh: frozenset[str], look: Look) -> Alert:
+def _blocked(fresh: frozenset[str], look: CrawlState) -> Alert:
     names = sorted(fresh)
     listed = ", ".join(shown(name) for name in names[:_NAMED])
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -132,14 +132,14 @@ def _blocked(fresh: frozenset[str], look: Look) -> Alert:
     return Alert(look.crawler, HOSTS_BLOCKED, text, look.at, Level.WARNING, fields)
 
 
-_WORDS = {Trouble.RUNAWAY: _of_runaway, Trouble.STALLED: _of_stall, Trouble.DISK: _of_disk}
+_WORDS = {AlertKind.RUNAWAY: _of_runaway, AlertKind.STALLED: _of_stall, AlertKind.DISK: _of_disk}
 _LEVELS = {
-    Trouble.RUNAWAY: Level.ERROR,
-    Trouble.STALLED: Level.WARNING,
-    Trouble.DISK: Level.ERROR,
+    AlertKind.RUNAWAY: Level.ERROR,
+    AlertKind.STALLED: Level.WARNING,
+    AlertKind.DISK: Level.ERROR,
 }
 _ENDS = {
-    Trouble.RUNAWAY: "most tries succeed again",
-    Trouble.STALLED: "tries end again",
-    Trouble.DISK: "there is room again",
+    AlertKind.RUNAWAY: "most tries succeed again",
+    AlertKind.STALLED: "tries end again",
+    AlertKind.DISK: "there is room again",
 }

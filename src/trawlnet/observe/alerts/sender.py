@@ -92,7 +92,7 @@ class WebhookAlerts:
         self._log = LoggedAlerts()
         self._waiting: deque[Alert] = deque(maxlen=self._pacing.waiting)
         self._told_at: dict[str, float] = {}
-        self._held: dict[str, _Held] = {}  # Told too soon after the last of their title.
+        self._held: dict[str, _HeldAlert] = {}  # Told too soon after the last of their title.
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
         self.dropped = 0
@@ -103,7 +103,7 @@ class WebhookAlerts:
         last = self._told_at.get(alert.title)
         if last is not None and 0.0 <= alert.at - last < self._pacing.same:
             before = self._held.get(alert.title)
-            self._held[alert.title] = _Held(alert, before.count + 1 if before else 1)
+            self._held[alert.title] = _HeldAlert(alert, before.count + 1 if before else 1)
         else:
             held = self._held.pop(alert.title, None)
             self._queue(_with_count(alert, held.count) if held else alert)
@@ -208,7 +208,7 @@ class WebhookAlerts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldAlert:
     alert: Alert  # The latest of its title.
     count: int  # How many of that title are held, this one among them.
 

@@ -12,9 +12,9 @@ from typing import Any
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.alerts.rules import Disk, Look, judged, what_to_tell
+from trawlnet.observe.alerts.rules import CrawlState, Disk, judged, what_to_tell
 from trawlnet.observe.alerts.shapes import Alert
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 LOOK_EVERY = 10.0
 _SPAN = 300.0  # Seconds that count as the last minutes.
@@ -25,7 +25,11 @@ class Watcher:
     """Works with every crawler: it asks only what they all know."""
 
     def __init__(
-        self, metrics: Metrics, parts: Parts[Any], control: Control, tell: Callable[[Alert], None]
+        self,
+        metrics: CrawlMetrics,
+        parts: Parts[Any],
+        control: Control,
+        tell: Callable[[Alert], None],
     ) -> None:
         self._crawler = metrics.crawler
         self._folder = metrics.folder
@@ -35,7 +39,7 @@ class Watcher:
         self._moved_at = parts.clock.now()
         self._past: deque[tuple[float, Mapping[Reason, int]]] = deque([(self._moved_at, {})])
         self._lanes = 0
-        self._last = Look(self._crawler, self._moved_at)
+        self._last = CrawlState(self._crawler, self._moved_at)
 
     async def run(self) -> None:
         while True:
@@ -49,7 +53,7 @@ class Watcher:
             self._tell(alert)
         self._last = now
 
-    async def _take(self) -> Look:
+    async def _take(self) -> CrawlState:
         parts, control = self._parts, self._control
         counts, now = await parts.store.counts(), parts.clock.now()
         running = not control.paused and control.ending is None
@@ -61,7 +65,7 @@ class Watcher:
             self._past.popleft()
         states = parts.gate.states()
         self._lanes = len(states)
-        return Look(
+        return CrawlState(
             self._crawler,
             now,
             running,

@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trawlnet.observe.dashboard import page
 from trawlnet.observe.dashboard.board import Board
-from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, Keys, is_own_page
+from trawlnet.observe.dashboard.door import COOKIE, SAFE_HEADERS, DoorKeys, is_own_page
 from trawlnet.observe.dashboard.events import face_of, question_of, stream
-from trawlnet.observe.dashboard.place import Order, order_of
+from trawlnet.observe.dashboard.place import DeedOrder, order_of
 from trawlnet.observe.reports import page as report
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ _OPEN = frozenset(("/enter", "/static/style.css", "/static/icon.svg"))  # Before
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DashboardSite:
     board: Board
-    keys: Keys
+    keys: DoorKeys
     name: str  # Of the workspace, for people.
     closing: Callable[[], bool]  # Whether the server is about to end.
     inner: Mapping[str, ASGIApp]  # Other applications by the path that they answer below.
@@ -46,7 +46,7 @@ class Site:
 class _Pages:
     """The handlers, and how many viewers there are."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: DashboardSite) -> None:
         self.site = site
         self.viewers = 0
 
@@ -96,7 +96,7 @@ class _Pages:
         query = urlencode({"crawler": order.crawler, "done": order.deed})
         return RedirectResponse(f"/?{query}", 303)
 
-    def _order(self, fields: Mapping[str, str]) -> Order:
+    def _order(self, fields: Mapping[str, str]) -> DeedOrder:
         crawler = fields.get("crawler", "")
         order = order_of(crawler, fields.get("do", ""), fields.get("reason", ""))
         place = self.site.board.places.get(crawler)
@@ -136,7 +136,7 @@ _NOTICES = {
 }
 
 
-def make_app(site: Site) -> ASGIApp:
+def make_app(site: DashboardSite) -> ASGIApp:
     pages = _Pages(site)
     routes: list[Route | Mount] = [
         Route("/", pages.home),
@@ -167,7 +167,7 @@ def _at_root(app: ASGIApp) -> ASGIApp:
     return inner
 
 
-def _door(app: ASGIApp, keys: Keys) -> ASGIApp:
+def _door(app: ASGIApp, keys: DoorKeys) -> ASGIApp:
     """Every request passes here, those to the inner applications, too."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -192,7 +192,7 @@ def _door(app: ASGIApp, keys: Keys) -> ASGIApp:
 _SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
 
 
-def _refusal(request: Request, keys: Keys) -> Response | None:
+def _refusal(request: Request, keys: DoorKeys) -> Response | None:
     if not keys.answers_to(request.headers.get("host", "")):
         words = "Open this page by its address, such as 127.0.0.1 or localhost."
         return HTMLResponse(page.trouble("Unknown host name", words), 421)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.dashboard.charts import POINTS, SPANS
 from trawlnet.observe.dashboard.place import (
-    Look,
-    Order,
-    Place,
-    Standing,
-    Told,
+    CrawlCondition,
+    CrawlerFacts,
+    CrawlPlace,
+    CrawlView,
+    DeedOrder,
     Unreadable,
 )
 from trawlnet.observe.history import Sample
@@ -25,17 +25,17 @@ log = logging.getLogger(__name__)
 _LOOK_EVERY = 0.9  # Seconds: a little less than viewers wait between two looks.
 _HISTORY_EVERY = 5.0
 _COST = 20.0  # What is slow to tell is told more seldom: it may take one twentieth of the time.
-_NOTHING = Told({}, ())
+_NOTHING = CrawlerFacts({}, ())
 _FEW = 6  # Samples that make no picture yet.
 
 
 @dataclass(slots=True)
-class _Desk:
+class _CrawlCache:
     """The last looks at one crawl, and when they are too old."""
 
-    look: Look | None = None
+    look: CrawlView | None = None
     looked_until: float = 0.0
-    told: Told = _NOTHING
+    told: CrawlerFacts = _NOTHING
     told_until: float = 0.0
     samples: dict[str, tuple[float, Sequence[Sample]]] = field(default_factory=dict)
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -43,11 +43,11 @@ class _Desk:
 
 
 class Board:
-    def __init__(self, find: Callable[[], Sequence[Place]], clock: Clock) -> None:
+    def __init__(self, find: Callable[[], Sequence[CrawlPlace]], clock: Clock) -> None:
         self.clock = clock
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, CrawlPlace] = {}
         self._find = find
-        self._desks: dict[str, _Desk] = {}
+        self._desks: dict[str, _CrawlCache] = {}
         self.look_around()
 
     def look_around(self) -> None:
@@ -56,9 +56,9 @@ class Board:
             place.crawler: self.places.get(place.crawler, place) for place in self._find()
         }
         for crawler in self.places:
-            self._desks.setdefault(crawler, _Desk())
+            self._desks.setdefault(crawler, _CrawlCache())
 
-    async def look(self, crawler: str) -> Look:
+    async def look(self, crawler: str) -> CrawlView:
         """At most a second old. Tells the crawl that somebody watches."""
         desk, place = self._desks[crawler], self.places[crawler]
         async with desk.looking:
@@ -73,7 +73,7 @@ class Board:
                 desk.looked_until = now + _LOOK_EVERY
             return desk.look
 
-    async def told(self, crawler: str) -> Told:
+    async def told(self, crawler: str) -> CrawlerFacts:
         """What is being asked for already is waited for by one viewer, and by nobody else."""
         desk, place = self._desks[crawler], self.places[crawler]
         if desk.telling.locked() and desk.told_until:
@@ -89,7 +89,7 @@ class Board:
                 desk.told_until = self.clock.now() + max(desk.told.keeps, _COST * took)
             return desk.told
 
-    async def history(self, look: Look, span: str) -> Sequence[Sample]:
+    async def history(self, look: CrawlView, span: str) -> Sequence[Sample]:
         """Back from now; or from the end, if that was it."""
         crawler, now = look.crawler, self.clock.now()
         desk = self._desks[crawler]
@@ -103,18 +103,18 @@ class Board:
             desk.samples[span] = (now + _HISTORY_EVERY, samples)
         return _with_now(samples, look) if len(samples) < _FEW else samples
 
-    async def obey(self, order: Order) -> str:
+    async def obey(self, order: DeedOrder) -> str:
         told = await self.places[order.crawler].obey(order)
         # Something was done that whoever did it wants to see.
-        self._desks[order.crawler] = _Desk()
+        self._desks[order.crawler] = _CrawlCache()
         return told
 
 
-def _nothing_of(crawler: str, now: float) -> Look:
-    return Look(crawler, now, Standing.NEVER, "", None, {}, {}, LaneTable(), {})
+def _nothing_of(crawler: str, now: float) -> CrawlView:
+    return CrawlView(crawler, now, CrawlCondition.NEVER, "", None, {}, {}, LaneTable(), {})
 
 
-def _with_now(samples: Sequence[Sample], look: Look) -> Sequence[Sample]:
+def _with_now(samples: Sequence[Sample], look: CrawlView) -> Sequence[Sample]:
     """A crawl that has just begun has little history; what it does now is part of it, too."""
     last = samples[-1].at if samples else 0.0
     if look.as_of is None or look.as_of <= last + 1.0:

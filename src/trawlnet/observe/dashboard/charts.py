@@ -77,13 +77,13 @@ def drawn(exhibit: Exhibit) -> Markup:
 
 
 def _bars(exhibit: Exhibit) -> Markup:
-    column = chart.Column(exhibit.heads[1], exhibit.unit)
+    column = chart.ExtraColumn(exhibit.heads[1], exhibit.unit)
     rows, first = _pairs(exhibit), exhibit.heads[0]
     return chart.bars(exhibit.title, rows, column, first=first, note=exhibit.note)
 
 
 def _columns(exhibit: Exhibit) -> Markup:
-    column = chart.Column(exhibit.heads[1], exhibit.unit)
+    column = chart.ExtraColumn(exhibit.heads[1], exhibit.unit)
     rows, first = _pairs(exhibit), exhibit.heads[0]
     note, title = exhibit.note, exhibit.title
     return chart.columns(title, rows, column, first=first, note=note, letter=_LETTER)

@@ -28,7 +28,7 @@ SAFE_HEADERS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class DoorKeys:
     host: str  # The name or address that the server was told to listen on.
     token: str  # Empty where none is needed.
     secret: bytes  # Of this process: what it signs, another one does not know.

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from trawlnet.observe.dashboard import parts
 from trawlnet.observe.dashboard.board import Board
 from trawlnet.observe.dashboard.charts import SPANS, pictures
-from trawlnet.observe.dashboard.lanes import Wish, choose, wish_of
-from trawlnet.observe.dashboard.place import Look
+from trawlnet.observe.dashboard.lanes import LaneQuery, choose, wish_of
+from trawlnet.observe.dashboard.place import CrawlView
 
 _EVERY = 1.0
 _SILENCE = 15  # Seconds without a change after which a sign of life is due.
@@ -25,7 +25,7 @@ class Question:
     """What one viewer looks at; all of it is in the address of the page."""
 
     crawler: str
-    wish: Wish = field(default_factory=Wish)
+    wish: LaneQuery = field(default_factory=LaneQuery)
     span: str = "hour"
 
     @property
@@ -38,7 +38,7 @@ class Question:
 class Face:
     """The page at one instant, as far as it changes."""
 
-    look: Look
+    look: CrawlView
     parts: Mapping[str, Markup]
     lanes: Mapping[str, Markup]  # Rows by id, in their order.
     leads: bool = False  # Whether the exhibits come before the hosts.

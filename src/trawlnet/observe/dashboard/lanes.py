@@ -17,7 +17,7 @@ _USUAL_SORT = "condition"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LaneQuery:
     """What a viewer wants to see of it."""
 
     sort: str = _USUAL_SORT
@@ -36,11 +36,11 @@ class Chosen:
     pages: int
 
 
-def wish_of(query: Mapping[str, str]) -> Wish:
+def wish_of(query: Mapping[str, str]) -> LaneQuery:
     """From the address of the page. What makes no sense is the usual."""
     page = query.get("page", "")
     sort, condition = query.get("sort", ""), query.get("condition", "")
-    return Wish(
+    return LaneQuery(
         sort=sort if sort in SORTS else _USUAL_SORT,
         down=query.get("down", "1") != "0",
         contains=query.get("q", "")[:_LONGEST_QUERY],
@@ -49,7 +49,7 @@ def wish_of(query: Mapping[str, str]) -> Wish:
     )
 
 
-def choose(rows: Sequence[LaneRow], wish: Wish) -> Chosen:
+def choose(rows: Sequence[LaneRow], wish: LaneQuery) -> Chosen:
     wanted, part = [], wish.contains.casefold()
     for row in rows:
         if wish.condition and row.condition != wish.condition:

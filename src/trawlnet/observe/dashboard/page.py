@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trawlnet.observe.dashboard.charts import SPANS
 from trawlnet.observe.dashboard.events import Face, Question
-from trawlnet.observe.dashboard.place import Deed, Order
+from trawlnet.observe.dashboard.place import Deed, DeedOrder
 from trawlnet.observe.lanes import LaneCondition
 from trawlnet.observe.reports.html import render
 
@@ -44,7 +44,7 @@ def dashboard(
     )
 
 
-def ask(order: Order, stamp: str, crawlers: Sequence[str], name: str) -> str:
+def ask(order: DeedOrder, stamp: str, crawlers: Sequence[str], name: str) -> str:
     what = f"the {order.crawler} crawl"
     if order.deed is Deed.RETRY:
         what = f"keys that ended in {order.reason}" if order.reason else "all keys that failed"

@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.dashboard.charts import drawn
-from trawlnet.observe.dashboard.lanes import Chosen, Wish
-from trawlnet.observe.dashboard.place import Deed, Exhibit, Look, Standing, Told
+from trawlnet.observe.dashboard.lanes import Chosen, LaneQuery
+from trawlnet.observe.dashboard.place import CrawlCondition, CrawlerFacts, CrawlView, Deed, Exhibit
 from trawlnet.observe.dashboard.words import (
     UNKNOWN,
     clock_time,
@@ -28,10 +28,10 @@ from trawlnet.observe.reports.page import Tile
 _html = macros(__package__, "parts.html")
 
 _KINDS = {
-    Standing.RUNNING: "good",
-    Standing.PAUSED: "wait",
-    Standing.DRAINING: "wait",
-    Standing.CUT_SHORT: "bad",
+    CrawlCondition.RUNNING: "good",
+    CrawlCondition.PAUSED: "wait",
+    CrawlCondition.DRAINING: "wait",
+    CrawlCondition.CUT_SHORT: "bad",
 }
 _COLUMNS: Mapping[str, str] = {
     "lane": "Host",
@@ -46,41 +46,41 @@ _COLUMNS: Mapping[str, str] = {
 _NUMBERS = frozenset(("rate", "in_flight", "parked_until", "failures"))
 
 
-def standing(look: Look) -> Markup:
+def standing(look: CrawlView) -> Markup:
     """The one part that a screen reader is told about by itself."""
     return _html.standing(look.standing, _KINDS.get(look.standing, ""), _story(look))
 
 
-def _story(look: Look) -> str:
+def _story(look: CrawlView) -> str:
     match look.standing:
-        case Standing.NEVER:
+        case CrawlCondition.NEVER:
             return "No crawl has started here, or its state cannot be read."
-        case Standing.ENDED:
+        case CrawlCondition.ENDED:
             left = look.counts.get("open", 0) - look.counts.get("blocked", 0)
             more = (
                 f" {left:,} keys are open: run the command again to continue." if left > 0 else ""
             )
             return f"The crawl saved everything and exited; these are its last figures.{more}"
-        case Standing.CUT_SHORT:
+        case CrawlCondition.CUT_SHORT:
             return "The crawl was killed or stopped. Run the command again to continue from here."
-        case Standing.DRAINING:
+        case CrawlCondition.DRAINING:
             return f"{look.who}: tasks in flight finish, then the crawl exits."
-        case Standing.PAUSED:
+        case CrawlCondition.PAUSED:
             return f"{look.who}: no new task starts."
-        case Standing.RUNNING:
+        case CrawlCondition.RUNNING:
             return look.who
 
 
-def deeds(look: Look) -> Markup:
+def deeds(look: CrawlView) -> Markup:
     shown = [(deed, deed in look.deeds) for deed in Deed if deed is not Deed.RETRY]
     return _html.deeds(look.crawler, shown)
 
 
-def freshness(look: Look) -> Markup:
+def freshness(look: CrawlView) -> Markup:
     return escape(_freshness(look))
 
 
-def _freshness(look: Look) -> str:
+def _freshness(look: CrawlView) -> str:
     if look.is_fresh:
         return "Live."
     if look.as_of is None:
@@ -88,7 +88,7 @@ def _freshness(look: Look) -> str:
     return f"Figures as of {moment(look.as_of)}."
 
 
-def tiles(look: Look) -> Markup:
+def tiles(look: CrawlView) -> Markup:
     own = (key for key in look.figures if key not in look.yields and key not in _COMMON)
     return _html.tiles(
         [
@@ -100,7 +100,7 @@ def tiles(look: Look) -> Markup:
     )
 
 
-def _progress(look: Look) -> Iterator[Tile]:
+def _progress(look: CrawlView) -> Iterator[Tile]:
     counts, figures = look.counts, look.figures
     rate = figures.get("rate") if look.is_fresh else None
     yield Tile("done", number(sum(counts.get("settled", {}).values())), "good")
@@ -112,7 +112,7 @@ def _progress(look: Look) -> Iterator[Tile]:
         yield Tile("tasks in flight", crew)
 
 
-def _health(look: Look) -> Iterator[Tile]:
+def _health(look: CrawlView) -> Iterator[Tile]:
     counts, figures = look.counts, look.figures
     failed = sum(n for word, n in counts.get("attempts", {}).items() if not _is_answer(word))
     yield Tile("failed attempts", number(failed), "bad" if failed else "")
@@ -143,7 +143,7 @@ def _is_answer(word: str) -> bool:
     return word in Reason.__members__.values() and Reason(word).answer
 
 
-def queue(look: Look) -> Markup:
+def queue(look: CrawlView) -> Markup:
     """Where every key is, and how it got there."""
     rows = [(words, look.counts.get(key, 0)) for key, words in _STATES.items()]
     return _html.queue(rows)
@@ -171,7 +171,7 @@ class _ReasonRow:
         return bool(self.keys) and not good
 
 
-def reasons(look: Look) -> Markup:
+def reasons(look: CrawlView) -> Markup:
     """Attempts, and keys by their final result; most frequent first."""
     attempts, settled = look.counts.get("attempts", {}), dict(look.counts.get("settled", {}))
     if look.counts.get("blocked"):
@@ -181,7 +181,7 @@ def reasons(look: Look) -> Markup:
     return _html.reasons(look.crawler, rows)
 
 
-def exhibits(told: Told) -> Markup:
+def exhibits(told: CrawlerFacts) -> Markup:
     return Markup("").join(map(_exhibit, told.exhibits))
 
 
@@ -190,7 +190,7 @@ def _exhibit(exhibit: Exhibit) -> Markup:
     return _html.more(inner, exhibit.link, exhibit.link_words) if exhibit.link else inner
 
 
-def facts(told: Told) -> Markup:
+def facts(told: CrawlerFacts) -> Markup:
     """What `status` says besides, one line each."""
     rows = [
         (name_of(key), figure(key, value), not isinstance(value, str))
@@ -208,18 +208,18 @@ class _Head:
     is_number: bool
 
 
-def lane_heads(wish: Wish, kept: Mapping[str, str]) -> Markup:
+def lane_heads(wish: LaneQuery, kept: Mapping[str, str]) -> Markup:
     return _html.lane_heads([_head(key, wish, kept) for key in _COLUMNS])
 
 
-def _head(key: str, wish: Wish, kept: Mapping[str, str]) -> _Head:
+def _head(key: str, wish: LaneQuery, kept: Mapping[str, str]) -> _Head:
     down = not wish.down if key == wish.sort else key not in ("lane", "why", "last_failure")
     query = {**kept, **_asked(wish), "sort": key, "down": str(int(down)), "page": "0"}
     order = ("descending" if wish.down else "ascending") if key == wish.sort else None
     return _Head(_COLUMNS[key], query, order, key in _NUMBERS)
 
 
-def lane_pages(look: Look, chosen: Chosen, wish: Wish, kept: Mapping[str, str]) -> Markup:
+def lane_pages(look: CrawlView, chosen: Chosen, wish: LaneQuery, kept: Mapping[str, str]) -> Markup:
     """How many there are, and the way to the others."""
     words = f"{chosen.found:,} of {chosen.total:,} hosts"
     if look.lanes.left_out:
@@ -235,7 +235,7 @@ def lane_pages(look: Look, chosen: Chosen, wish: Wish, kept: Mapping[str, str]) 
     return _html.lane_pages(words, steps)
 
 
-def _asked(wish: Wish) -> dict[str, str]:
+def _asked(wish: LaneQuery) -> dict[str, str]:
     asked = {"q": wish.contains, "condition": wish.condition, "sort": wish.sort}
     return {key: value for key, value in asked.items() if value} | {"down": str(int(wish.down))}
 

@@ -36,7 +36,7 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CrawlerFacts:
     """What a crawler says in its own terms."""
 
     facts: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Told:
     leads: bool = False  # Of more interest than the hosts.
 
 
-class Standing(StrEnum):
+class CrawlCondition(StrEnum):
     """How a crawl stands, to someone outside it."""
 
     RUNNING = "running"
@@ -57,7 +57,7 @@ class Standing(StrEnum):
 
     @property
     def at_work(self) -> bool:
-        return self in (Standing.RUNNING, Standing.PAUSED, Standing.DRAINING)
+        return self in (CrawlCondition.RUNNING, CrawlCondition.PAUSED, CrawlCondition.DRAINING)
 
 
 class Deed(StrEnum):
@@ -69,29 +69,29 @@ class Deed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class DeedOrder:
     crawler: str
     deed: Deed
     reason: Reason | None = None  # Of a retry; None for all.
 
 
-def order_of(crawler: str, deed: str, reason: str) -> Order | None:
+def order_of(crawler: str, deed: str, reason: str) -> DeedOrder | None:
     """None for what is no order."""
     if deed not in Deed.__members__.values():
         return None
     if deed == Deed.RETRY and reason:
         known = reason in Reason.__members__.values()
-        return Order(crawler, Deed.RETRY, Reason(reason)) if known else None
-    return Order(crawler, Deed(deed))
+        return DeedOrder(crawler, Deed.RETRY, Reason(reason)) if known else None
+    return DeedOrder(crawler, Deed(deed))
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CrawlView:
     """A crawl at one instant."""
 
     crawler: str
     now: float
-    standing: Standing
+    standing: CrawlCondition
     who: str  # At work: a process, or so many shards.
     as_of: float | None  # When the figures and the lanes were taken; None if there are none.
     counts: Mapping[str, Any]  # In the shape of `status`.
@@ -110,22 +110,22 @@ class Unreadable(Exception):
     """What was asked for cannot be read now; the page shows what it knew."""
 
 
-class Place(Protocol):
+class CrawlPlace(Protocol):
     """Where a crawl is. All of it may be slow, and only `obey` and `sweep` change anything."""
 
     crawler: str
     can: frozenset[Deed]  # All that it can ever be told.
 
-    async def look(self, now: float) -> Look:
+    async def look(self, now: float) -> CrawlView:
         """Tells the crawl, too, that somebody watches. Raises Unreadable."""
 
-    async def told(self) -> Told:
+    async def told(self) -> CrawlerFacts:
         """Raises Unreadable."""
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         """At most so many, evenly left out. Raises Unreadable."""
 
-    async def obey(self, order: Order) -> str:
+    async def obey(self, order: DeedOrder) -> str:
         """Do it, and say in a sentence what was done."""
 
     def sweep(self) -> None:

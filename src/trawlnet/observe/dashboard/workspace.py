@@ -14,7 +14,14 @@ from typing import Any
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
-from trawlnet.observe.dashboard.place import Deed, Look, Order, Standing, Told, Unreadable
+from trawlnet.observe.dashboard.place import (
+    CrawlCondition,
+    CrawlerFacts,
+    CrawlView,
+    Deed,
+    DeedOrder,
+    Unreadable,
+)
 from trawlnet.observe.history import Sample, last_sample, read_history
 from trawlnet.observe.lane_table import LaneTable, read_table
 from trawlnet.observe.live import HISTORY, LANES, LIVE, WATCHED, give_order
@@ -29,7 +36,7 @@ _OURS = "The dashboard asked for this, and removes the file when the crawl has e
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkspaceSource:
     """How the crawler of a workspace is asked; all of it may be slow."""
 
     crawler: str
@@ -38,12 +45,12 @@ class Asked:
     holder: Callable[[], int | None]  # The pid of the crawl that runs.
     flag: Callable[[str], Path | None]  # The control file for a word, if it is there.
     counts: Callable[[], Awaitable[Mapping[str, Any]]]  # From the store, in the shape of `status`.
-    told: Callable[[], Awaitable[Told]]
+    told: Callable[[], Awaitable[CrawlerFacts]]
     retry: Callable[[Reason | None], Awaitable[int]]  # For a crawl that does not run.
 
 
 class WorkspacePlace:
-    def __init__(self, asked: Asked, clock: Clock) -> None:
+    def __init__(self, asked: WorkspaceSource, clock: Clock) -> None:
         self.crawler = asked.crawler
         self.can = frozenset(Deed) - {Deed.STOP}  # To drain it is to stop it, and loses nothing.
         self._asked = asked
@@ -52,7 +59,7 @@ class WorkspacePlace:
         self._stored: Mapping[str, Any] = {}
         self._stored_until = 0.0
 
-    async def look(self, now: float) -> Look:
+    async def look(self, now: float) -> CrawlView:
         if self._asked.holder() is not None:
             self._touch()
             self._stored_until = 0.0
@@ -76,13 +83,13 @@ class WorkspacePlace:
         except OSError as error:
             log.warning("crawl not told of viewers", extra={"error": str(error)})
 
-    async def told(self) -> Told:
+    async def told(self) -> CrawlerFacts:
         return await self._asked.told()
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         return await asyncio.to_thread(read_history, self._asked.folder() / HISTORY, since, most)
 
-    async def obey(self, order: Order) -> str:
+    async def obey(self, order: DeedOrder) -> str:
         asked, self._stored_until = self._asked, 0.0
         match order.deed:
             case Deed.PAUSE:
@@ -117,15 +124,15 @@ class WorkspacePlace:
             _control_file(self._asked, "stop").unlink(missing_ok=True)
 
 
-def _control_file(asked: Asked, word: str) -> Path:
+def _control_file(asked: WorkspaceSource, word: str) -> Path:
     return asked.workspace / f"{word}.{asked.crawler}"
 
 
-def _put(asked: Asked, word: str) -> None:
+def _put(asked: WorkspaceSource, word: str) -> None:
     _control_file(asked, word).write_text(_OURS, "utf-8")
 
 
-def _take_away(asked: Asked, word: str) -> None:
+def _take_away(asked: WorkspaceSource, word: str) -> None:
     """Every file that stands for it; a bound, should somebody keep making them."""
     for _ in range(8):
         if (path := asked.flag(word)) is None:
@@ -133,7 +140,7 @@ def _take_away(asked: Asked, word: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_ours(asked: Asked, word: str) -> bool:
+def _is_ours(asked: WorkspaceSource, word: str) -> bool:
     try:
         return _control_file(asked, word).read_text("utf-8") == _OURS
     except (OSError, ValueError):
@@ -186,17 +193,19 @@ def _read_object(path: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def look_at(asked: Asked, files: Files, stored: Mapping[str, Any], now: float) -> Look:
+def look_at(
+    asked: WorkspaceSource, files: Files, stored: Mapping[str, Any], now: float
+) -> CrawlView:
     """`stored` is what the store says; only asked for while nobody works on it."""
     pid = asked.holder()
     live, last = files.live, files.last
     begun = bool(files.status) or bool(live) or last is not None
-    standing = _standing(asked, pid, files) if begun or pid else Standing.NEVER
+    standing = _standing(asked, pid, files) if begun or pid else CrawlCondition.NEVER
     at = live.get("at")
     lives = isinstance(at, int | float) and (last is None or at >= last.at - _LATELY)
     figures = live.get("figures", {}) if lives else (last.values if last else {})
     as_of = at if lives else (last.at if last else None)
-    return Look(
+    return CrawlView(
         crawler=asked.crawler,
         now=now,
         standing=standing,
@@ -211,26 +220,26 @@ def look_at(asked: Asked, files: Files, stored: Mapping[str, Any], now: float) -
     )
 
 
-def _standing(asked: Asked, pid: int | None, files: Files) -> Standing:
+def _standing(asked: WorkspaceSource, pid: int | None, files: Files) -> CrawlCondition:
     said = files.live.get("state")
     if pid is None:
         # A crawl that was killed has left no last word, or an earlier one has.
         same = files.live.get("pid") == files.status.get("running")
-        return Standing.ENDED if said == Phase.ENDED and same else Standing.CUT_SHORT
+        return CrawlCondition.ENDED if said == Phase.ENDED and same else CrawlCondition.CUT_SHORT
     if asked.flag("stop"):
-        return Standing.DRAINING
+        return CrawlCondition.DRAINING
     if asked.flag("pause"):
-        return Standing.PAUSED
+        return CrawlCondition.PAUSED
     if files.live.get("pid") == pid and said == Phase.DRAINING:
-        return Standing.DRAINING
-    return Standing.RUNNING
+        return CrawlCondition.DRAINING
+    return CrawlCondition.RUNNING
 
 
-def _possible(standing: Standing) -> tuple[Deed, ...]:
+def _possible(standing: CrawlCondition) -> tuple[Deed, ...]:
     match standing:
-        case Standing.RUNNING:
+        case CrawlCondition.RUNNING:
             return (Deed.PAUSE, Deed.DRAIN)
-        case Standing.PAUSED:
+        case CrawlCondition.PAUSED:
             return (Deed.RESUME, Deed.DRAIN)
         case _:
             return ()

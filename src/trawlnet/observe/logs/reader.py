@@ -18,7 +18,7 @@ _LINE_BYTES = 1 << 20  # What we write ourselves is far shorter.
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogFilter:
     """Which lines; what is empty leaves nothing out."""
 
     crawler: str = ""
@@ -30,7 +30,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     at: str
     run: str  # The crawler and when it was begun, as the file is named.
     fields: Mapping[str, Any]
@@ -41,11 +41,11 @@ class Reader:
     """`lines` gives what is there, and when asked again what has come since."""
 
     folder: Path
-    wanted: Wanted
+    wanted: LogFilter
     unreadable: int = 0  # Lines that are none of ours, or were torn by a crash.
     _read: dict[int, int] = field(default_factory=dict)  # How far, by the file's own number.
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[LogLine]:
         """In order of time: each run is in order by itself, so that a merge needs one line each."""
         with ExitStack() as stack:
             # All of a run are opened at once: while it goes on, its files change their names.
@@ -67,7 +67,7 @@ class Reader:
                 runs.setdefault(run, []).append(file)
         return runs
 
-    def _run(self, run: str, files: Iterable[BinaryIO]) -> Iterator[Line]:
+    def _run(self, run: str, files: Iterable[BinaryIO]) -> Iterator[LogLine]:
         for file in files:
             number = _number(file)
             file.seek(self._read.get(number, 0))
@@ -80,7 +80,7 @@ class Reader:
                     yield line
 
 
-def is_wanted(line: Line, wanted: Wanted) -> bool:
+def is_wanted(line: LogLine, wanted: LogFilter) -> bool:
     fields = line.fields
     return (
         line.at >= wanted.since
@@ -113,9 +113,9 @@ def _number(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_ino
 
 
-def _parsed(raw: bytes, run: str) -> Line | None:
+def _parsed(raw: bytes, run: str) -> LogLine | None:
     try:
         fields = json.loads(raw)
-        return Line(instant(fields["at"]), run, fields)
+        return LogLine(instant(fields["at"]), run, fields)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None

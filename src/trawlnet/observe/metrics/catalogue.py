@@ -80,7 +80,7 @@ WEB_LINKS = "trawlnet_web_links"
 WEB_FRONTIER = "trawlnet_web_frontier_urls"
 
 
-class Kind(StrEnum):
+class SeriesKind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -105,9 +105,9 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Series:
     name: str
-    kind: Kind
+    kind: SeriesKind
     text: str
     owner: Owner
     labels: tuple[str, ...] = ()
@@ -116,17 +116,17 @@ class Listed:
     @property
     def exposed(self) -> str:
         """The name in a scrape; a histogram's has `_bucket`, `_sum` and `_count` after it."""
-        return f"{self.name}_total" if self.kind is Kind.COUNTER else self.name
+        return f"{self.name}_total" if self.kind is SeriesKind.COUNTER else self.name
 
 
-def _every(name: str, kind: Kind, text: str, *labels: str, unit: Unit = Unit.COUNT) -> Listed:
-    return Listed(name, kind, text, Owner.EVERY, ("crawler", *labels), unit)
+def _every(name: str, kind: SeriesKind, text: str, *labels: str, unit: Unit = Unit.COUNT) -> Series:
+    return Series(name, kind, text, Owner.EVERY, ("crawler", *labels), unit)
 
 
 _S, _B = Unit.SECONDS, Unit.BYTES
-_C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+_C, _G, _H = SeriesKind.COUNTER, SeriesKind.GAUGE, SeriesKind.HISTOGRAM
 
-CATALOGUE: tuple[Listed, ...] = (
+CATALOGUE: tuple[Series, ...] = (
     _every(ATTEMPTS, _C, "Tries in this run by what they came to.", "reason"),
     _every(SETTLED, _C, "Keys settled in this run by their last word.", "reason"),
     _every(FED, _C, "Tasks that the source added in this run."),
@@ -141,29 +141,29 @@ CATALOGUE: tuple[Listed, ...] = (
     _every(HTTP_BYTES, _C, "Bytes of bodies, as sent and as decoded.", "kind", unit=_B),
     _every(SINK_BYTES, _C, "Bytes handed to the sink and durable.", unit=_B),
     _every(DISK_BYTES, _G, "Bytes of the workspace's disk: free, and in all.", "kind", unit=_B),
-    Listed(REPOS_PROCESSED, _C, "Tries at repos by result.", Owner.REPOS, ("result",)),
-    Listed(REPO_DURATION, _H, "Seconds to fetch and read one repo.", Owner.REPOS, unit=_S),
-    Listed(REPO_RECORDS, _H, "Records per repo.", Owner.REPOS),
-    Listed(REPO_COLLECTIONS, _H, "Collections per repo.", Owner.REPOS),
-    Listed(REPO_COMPRESSED_BYTES, _H, "Bytes of one repo's block.", Owner.REPOS, unit=_B),
-    Listed(REPO_HTTP_REQUESTS, _C, "Requests by status.", Owner.REPOS, ("status_code",)),
-    Listed(REPO_HTTP_DURATION, _H, "Seconds that servers took.", Owner.REPOS, unit=_S),
-    Listed(SEGMENTS_FINALIZED, _C, "Segment files done.", Owner.REPOS),
-    Listed(BYTES_WRITTEN, _C, "Bytes of blocks on disk.", Owner.REPOS, unit=_B),
-    Listed(DIDS_PROCESSED, _C, "Visits that have ended.", Owner.REPOS),
-    Listed(PAGES_FETCHED, _C, "Pages of DIDs from the source.", Owner.REPOS),
-    Listed(PAGE_DIDS, _H, "DIDs of one page that are to be visited.", Owner.REPOS),
-    Listed(DISPATCHED, _C, "Visits begun.", Owner.REPOS),
-    Listed(DISPATCH_REMAINING, _G, "DIDs not begun.", Owner.REPOS),
-    Listed(PDS_COUNT, _G, "PDSes with accounts.", Owner.REPOS),
-    Listed(ACTIVE_PDS, _G, "PDSes with work left.", Owner.REPOS),
-    Listed(PDS_BLOCKED, _C, "PDSes that failed too often.", Owner.REPOS),
-    Listed(RECORDS_DROPPED, _C, "Records left out, by why.", Owner.REPOS, ("reason",)),
-    Listed(CLAIMS_LEFT_OUT, _C, "DIDs that were named and not visited.", Owner.REPOS, ("why",)),
-    Listed(REPO_MEMORY, _G, "Bytes of repos in memory.", Owner.REPOS, ("use",), _B),
-    Listed(REPOS_SPILLED, _C, "Bodies of repos that went to disk.", Owner.REPOS),
-    Listed(SPILLED_BYTES, _C, "Bytes of those.", Owner.REPOS, unit=_B),
-    Listed(
+    Series(REPOS_PROCESSED, _C, "Tries at repos by result.", Owner.REPOS, ("result",)),
+    Series(REPO_DURATION, _H, "Seconds to fetch and read one repo.", Owner.REPOS, unit=_S),
+    Series(REPO_RECORDS, _H, "Records per repo.", Owner.REPOS),
+    Series(REPO_COLLECTIONS, _H, "Collections per repo.", Owner.REPOS),
+    Series(REPO_COMPRESSED_BYTES, _H, "Bytes of one repo's block.", Owner.REPOS, unit=_B),
+    Series(REPO_HTTP_REQUESTS, _C, "Requests by status.", Owner.REPOS, ("status_code",)),
+    Series(REPO_HTTP_DURATION, _H, "Seconds that servers took.", Owner.REPOS, unit=_S),
+    Series(SEGMENTS_FINALIZED, _C, "Segment files done.", Owner.REPOS),
+    Series(BYTES_WRITTEN, _C, "Bytes of blocks on disk.", Owner.REPOS, unit=_B),
+    Series(DIDS_PROCESSED, _C, "Visits that have ended.", Owner.REPOS),
+    Series(PAGES_FETCHED, _C, "Pages of DIDs from the source.", Owner.REPOS),
+    Series(PAGE_DIDS, _H, "DIDs of one page that are to be visited.", Owner.REPOS),
+    Series(DISPATCHED, _C, "Visits begun.", Owner.REPOS),
+    Series(DISPATCH_REMAINING, _G, "DIDs not begun.", Owner.REPOS),
+    Series(PDS_COUNT, _G, "PDSes with accounts.", Owner.REPOS),
+    Series(ACTIVE_PDS, _G, "PDSes with work left.", Owner.REPOS),
+    Series(PDS_BLOCKED, _C, "PDSes that failed too often.", Owner.REPOS),
+    Series(RECORDS_DROPPED, _C, "Records left out, by why.", Owner.REPOS, ("reason",)),
+    Series(CLAIMS_LEFT_OUT, _C, "DIDs that were named and not visited.", Owner.REPOS, ("why",)),
+    Series(REPO_MEMORY, _G, "Bytes of repos in memory.", Owner.REPOS, ("use",), _B),
+    Series(REPOS_SPILLED, _C, "Bodies of repos that went to disk.", Owner.REPOS),
+    Series(SPILLED_BYTES, _C, "Bytes of those.", Owner.REPOS, unit=_B),
+    Series(
         PDS_SCAN_DURATION,
         _H,
         "Seconds of one scan of a PDS, by how it ended.",
@@ -171,16 +171,16 @@ CATALOGUE: tuple[Listed, ...] = (
         ("status",),
         _S,
     ),
-    Listed(PDS_SCANS, _C, "Scans of PDSes by how they ended.", Owner.PDS, ("status",)),
-    Listed(PDS_RECORDS_SCANNED, _C, "Records read.", Owner.PDS, ("collection",)),
-    Listed(
+    Series(PDS_SCANS, _C, "Scans of PDSes by how they ended.", Owner.PDS, ("status",)),
+    Series(PDS_RECORDS_SCANNED, _C, "Records read.", Owner.PDS, ("collection",)),
+    Series(
         PDS_RECORDS_INDEXED,
         _C,
         "Records by what became of them: success, error or skipped.",
         Owner.PDS,
         ("collection", "status"),
     ),
-    Listed(
+    Series(
         PDS_INDEX_DURATION,
         _H,
         "Seconds to check and store a page of records.",
@@ -188,16 +188,16 @@ CATALOGUE: tuple[Listed, ...] = (
         ("collection",),
         _S,
     ),
-    Listed(
+    Series(
         REGISTRY_REQUESTS,
         _C,
         "Requests by route and class of their status.",
         Owner.PDS,
         ("route", "status_class"),
     ),
-    Listed(REGISTRATIONS, _C, "Registrations by what they came to.", Owner.PDS, ("result",)),
-    Listed(REGISTRY_HOSTS, _G, "PDSes in the registry.", Owner.PDS, ("status",)),
-    Listed(
+    Series(REGISTRATIONS, _C, "Registrations by what they came to.", Owner.PDS, ("result",)),
+    Series(REGISTRY_HOSTS, _G, "PDSes in the registry.", Owner.PDS, ("status",)),
+    Series(
         IDS_LAG,
         _H,
         "Seconds from the end of an activity to its answer.",
@@ -205,15 +205,15 @@ CATALOGUE: tuple[Listed, ...] = (
         ("status", "attempts"),
         _S,
     ),
-    Listed(
+    Series(
         IDS_STATUS,
-        Kind.UNKNOWN,
+        SeriesKind.UNKNOWN,
         "Requests by number of their result.",
         Owner.IDS,
         ("status", "attempts"),
     ),
-    Listed(IDS_WORKERS, _G, "Requests that may be in flight.", Owner.IDS),
-    Listed(
+    Series(IDS_WORKERS, _G, "Requests that may be in flight.", Owner.IDS),
+    Series(
         IDS_REQUEST,
         _H,
         "Milliseconds that the API took, by its own word for the answer.",
@@ -221,26 +221,26 @@ CATALOGUE: tuple[Listed, ...] = (
         ("status",),
         Unit.MILLISECONDS,
     ),
-    Listed(IDS_ASKS, _C, "Requests by what they were for.", Owner.IDS, ("purpose", "verdict")),
-    Listed(IDS_WATERMARK, _G, "Everything below is settled.", Owner.IDS),
-    Listed(IDS_BEYOND, _G, "Nothing from here on is settled.", Owner.IDS),
-    Listed(
+    Series(IDS_ASKS, _C, "Requests by what they were for.", Owner.IDS, ("purpose", "verdict")),
+    Series(IDS_WATERMARK, _G, "Everything below is settled.", Owner.IDS),
+    Series(IDS_BEYOND, _G, "Nothing from here on is settled.", Owner.IDS),
+    Series(
         IDS_NEWEST_AGE,
         _G,
         "How long ago the newest id that was fetched happened.",
         Owner.IDS,
         unit=_S,
     ),
-    Listed(IDS_MARKS, _G, "Ids of the ledger by mark.", Owner.IDS, ("mark",)),
-    Listed(IDS_STORE_STORED, _C, "Messages that `ids store` has stored.", Owner.IDS),
-    Listed(IDS_STORE_PUT_ASIDE, _C, "Messages that it could not store.", Owner.IDS),
-    Listed(IDS_STORE_DEPTH, _G, "Messages published and not stored yet.", Owner.IDS),
-    Listed(IDS_STORE_BEHIND, _G, "For how long they wait, at most.", Owner.IDS, unit=_S),
-    Listed(WEB_PAGES, _C, "Pages stored, by their type.", Owner.WEB, ("page_type",)),
-    Listed(WEB_BYTES, _C, "Bytes of pages stored.", Owner.WEB, unit=_B),
-    Listed(WEB_UNCHANGED, _C, "Pages that servers said are as they were.", Owner.WEB),
-    Listed(WEB_LINKS, _C, "Links by what became of them.", Owner.WEB, ("fate",)),
-    Listed(WEB_FRONTIER, _G, "URLs in the frontier.", Owner.WEB, ("state",)),
+    Series(IDS_MARKS, _G, "Ids of the ledger by mark.", Owner.IDS, ("mark",)),
+    Series(IDS_STORE_STORED, _C, "Messages that `ids store` has stored.", Owner.IDS),
+    Series(IDS_STORE_PUT_ASIDE, _C, "Messages that it could not store.", Owner.IDS),
+    Series(IDS_STORE_DEPTH, _G, "Messages published and not stored yet.", Owner.IDS),
+    Series(IDS_STORE_BEHIND, _G, "For how long they wait, at most.", Owner.IDS, unit=_S),
+    Series(WEB_PAGES, _C, "Pages stored, by their type.", Owner.WEB, ("page_type",)),
+    Series(WEB_BYTES, _C, "Bytes of pages stored.", Owner.WEB, unit=_B),
+    Series(WEB_UNCHANGED, _C, "Pages that servers said are as they were.", Owner.WEB),
+    Series(WEB_LINKS, _C, "Links by what became of them.", Owner.WEB, ("fate",)),
+    Series(WEB_FRONTIER, _G, "URLs in the frontier.", Owner.WEB, ("state",)),
 )
 
-LISTED: Mapping[str, Listed] = {one.name: one for one in CATALOGUE}
+LISTED: Mapping[str, Series] = {one.name: one for one in CATALOGUE}

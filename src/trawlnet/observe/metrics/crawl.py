@@ -21,7 +21,7 @@ from trawlnet.engine.task import Task
 from trawlnet.observe.alerts.sender import Alerts, LoggedAlerts
 from trawlnet.observe.lanes import LaneCondition, condition
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.families import Tally, family
+from trawlnet.observe.metrics.families import LocalHistogram, family
 
 if TYPE_CHECKING:  # Traces know the network; figures do not.
     from trawlnet.observe.traces.wrappers import Ways
@@ -70,7 +70,7 @@ class HttpMeter:
             listener(status, seconds)
 
 
-class Metrics:
+class CrawlMetrics:
     """The figures of one run, in a registry of its own: two runs in one process do not mix.
 
     Everything is read when somebody asks; a crawl that nobody scrapes pays for the stopwatch only.
@@ -88,7 +88,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clock = clock
         self._scrape: Scrape | None = None
-        self._duration = Tally(names.TASK_DURATION, [crawler], DURATION_BUCKETS)
+        self._duration = LocalHistogram(names.TASK_DURATION, [crawler], DURATION_BUCKETS)
         self.registry.register(self._duration)
         ProcessCollector(registry=self.registry)
 
@@ -99,7 +99,7 @@ class Metrics:
         return Weighed(sink, self)
 
     def watch(self, parts: Parts[Any], control: Control) -> Scrape:
-        """Connect the figures to a crawl about to run; once per `Metrics`."""
+        """Connect the figures to a crawl about to run; once per `CrawlMetrics`."""
         scrape = self._scrape = Scrape(self, parts, control)
         self.registry.register(scrape)
         return scrape
@@ -119,7 +119,7 @@ class Metrics:
 class Timed:
     """A handler with a stopwatch, which also knows what is being worked on now."""
 
-    def __init__(self, handler: Handler, clock: Clock, duration: Tally) -> None:
+    def __init__(self, handler: Handler, clock: Clock, duration: LocalHistogram) -> None:
         self._handler = handler
         self._clock = clock
         self._duration = duration
@@ -138,7 +138,7 @@ class Timed:
 class Weighed:
     """A sink whose durable bytes are counted, once they are durable."""
 
-    def __init__(self, sink: Sink, metrics: Metrics) -> None:
+    def __init__(self, sink: Sink, metrics: CrawlMetrics) -> None:
         self._sink = sink
         self._metrics = metrics
 
@@ -152,7 +152,7 @@ class Weighed:
 class Scrape(Collector):
     """Reads a running crawl and renders it in the Prometheus text format."""
 
-    def __init__(self, metrics: Metrics, parts: Parts[Any], control: Control) -> None:
+    def __init__(self, metrics: CrawlMetrics, parts: Parts[Any], control: Control) -> None:
         self._metrics = metrics
         self._parts = parts
         self.control = control

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from trawlnet.observe.metrics.catalogue import LISTED, Kind
+from trawlnet.observe.metrics.catalogue import LISTED, SeriesKind
 
 Labels = TypeVar("Labels", bound=tuple[str, ...])
 Family = type[CounterMetricFamily | GaugeMetricFamily | UnknownMetricFamily]
@@ -33,10 +33,10 @@ def family(name: str, values: Mapping[Labels, float]) -> Metric:
     return made
 
 
-_FAMILIES: Mapping[Kind, Family] = {
-    Kind.COUNTER: CounterMetricFamily,
-    Kind.GAUGE: GaugeMetricFamily,
-    Kind.UNKNOWN: UnknownMetricFamily,
+_FAMILIES: Mapping[SeriesKind, Family] = {
+    SeriesKind.COUNTER: CounterMetricFamily,
+    SeriesKind.GAUGE: GaugeMetricFamily,
+    SeriesKind.UNKNOWN: UnknownMetricFamily,
 }
 
 
@@ -54,7 +54,7 @@ def histogram(name: str, buckets: Sequence[float], registry: CollectorRegistry) 
     return Histogram(name, listed.text, listed.labels, buckets=buckets, registry=registry)
 
 
-class Tally(Collector):
+class LocalHistogram(Collector):
     """A histogram with one set of labels for one thread: without the library's locks, a figure
     costs a tenth."""
 
@@ -78,8 +78,8 @@ class Tally(Collector):
         yield made
 
 
-def tally(name: str, buckets: Sequence[float], registry: CollectorRegistry) -> Tally:
-    made = Tally(name, (), buckets)
+def tally(name: str, buckets: Sequence[float], registry: CollectorRegistry) -> LocalHistogram:
+    made = LocalHistogram(name, (), buckets)
     registry.register(made)
     return made
 

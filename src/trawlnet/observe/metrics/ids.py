@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.families import alone, by_label, family, histogram
 from trawlnet.observe.recent import RecentCounts, RecentValues
 
@@ -43,7 +43,7 @@ _P20 = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EndedRequest:
     """One request that has ended, in plain words."""
 
     verdict: str
@@ -55,7 +55,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LedgerFigures:
     """What is read only when somebody asks."""
 
     workers: int = 0
@@ -71,8 +71,8 @@ _SURVEY = "survey"  # Most of these find nothing, which says nothing about the c
 class IdsMeter(Collector):
     """The same figures feed Prometheus, `status` and the alerts."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self.standing: Callable[[], Standing] = Standing
+    def __init__(self, metrics: CrawlMetrics) -> None:
+        self.standing: Callable[[], LedgerFigures] = LedgerFigures
         self.yields = metrics.yields
         self.figures = metrics.figures  # For people to look at; whoever steers fills them.
         self.yields |= {"stored": 0}
@@ -90,7 +90,7 @@ class IdsMeter(Collector):
         self._request_children: dict[str, Histogram] = {}
         metrics.registry.register(self)
 
-    def answered(self, asked: Asked, now: float) -> None:
+    def answered(self, asked: EndedRequest, now: float) -> None:
         self.verdicts[asked.verdict] += 1
         if asked.purpose != _SURVEY:
             self._recent.add(now, asked.verdict)

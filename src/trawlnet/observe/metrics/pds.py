@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.families import counter, histogram
 
 RECORD_STATUSES = ("success", "error", "skipped")
@@ -16,7 +16,7 @@ _SCAN_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
 
 
-def show_hosts(metrics: Metrics, by_status: Mapping[Any, int]) -> None:
+def show_hosts(metrics: CrawlMetrics, by_status: Mapping[Any, int]) -> None:
     """How many PDSes have which status, beside what the crawl has brought in."""
     for status, count in by_status.items():
         metrics.yields[str(status)] = count
@@ -27,7 +27,7 @@ def show_hosts(metrics: Metrics, by_status: Mapping[Any, int]) -> None:
 class PdsMeter:
     """Told by scans. Collections come as labels out of a closed set."""
 
-    def __init__(self, metrics: Metrics, collections: Iterable[str] = ()) -> None:
+    def __init__(self, metrics: CrawlMetrics, collections: Iterable[str] = ()) -> None:
         """Series of these collections are there from the beginning, at 0."""
         registry = metrics.registry
         self._yields = metrics.yields

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.crawl import DURATION_BUCKETS, Metrics, StatusClass
+from trawlnet.observe.metrics.crawl import DURATION_BUCKETS, CrawlMetrics, StatusClass
 from trawlnet.observe.metrics.families import alone, by_label, tally
 
 _RECORD_BUCKETS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -35,7 +35,7 @@ class Watched:
 
 
 class RepoMeter(Collector):
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: CrawlMetrics) -> None:
         self.watched: Watched | None = None
         self._metrics = metrics
         self.yields = metrics.yields

@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from trawlnet.observe.metrics import catalogue as names
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.families import alone, by_label
 
 OTHER = "other"  # A type that this config does not know: a spool of another program may name any.
@@ -26,7 +26,7 @@ LINK_FATES = (
 
 class WebMeter(Collector):
     def __init__(
-        self, metrics: Metrics, page_types: Iterable[str], links: Mapping[str, int]
+        self, metrics: CrawlMetrics, page_types: Iterable[str], links: Mapping[str, int]
     ) -> None:
         """`links` are the running counts by fate, read when somebody asks."""
         self._metrics = metrics

@@ -37,7 +37,7 @@ _html = html.macros(__package__, "figures.html")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ExtraColumn:
     """One table column that can stand beside a chart's own."""
 
     name: str
@@ -54,7 +54,7 @@ class Stack:
 
 
 def bars(
-    title: str, rows: Rows, column: Column, *, first: str, note: str = "", whole: float = 0.0
+    title: str, rows: Rows, column: ExtraColumn, *, first: str, note: str = "", whole: float = 0.0
 ) -> Markup:
     """A bar beside each name, longest first as given. Shares are of the rows together, unless
     there is a whole that they are parts of."""
@@ -68,7 +68,13 @@ def bars(
 
 
 def columns(
-    title: str, rows: Rows, column: Column, *, first: str, note: str = "", letter: float = LETTER
+    title: str,
+    rows: Rows,
+    column: ExtraColumn,
+    *,
+    first: str,
+    note: str = "",
+    letter: float = LETTER,
 ) -> Markup:
     """Upright bars in their given order: over time, or over sizes. `letter` is how wide one is."""
     names = [name for name, _ in rows]
@@ -77,7 +83,7 @@ def columns(
     ]
     picture = _stacked(names, told, [("good", [value for _, value in rows])], letter)
     cells = [(name, [value]) for name, value in rows]
-    return _drawn(title, _noted(note, column), (), picture, [Column(first), column], cells)
+    return _drawn(title, _noted(note, column), (), picture, [ExtraColumn(first), column], cells)
 
 
 def stacked(title: str, names: Sequence[str], stacks: Sequence[Stack], *, first: str) -> Markup:
@@ -91,7 +97,7 @@ def stacked(title: str, names: Sequence[str], stacks: Sequence[Stack], *, first:
     parts = [(stack.kind, stack.counts) for stack in stacks]
     picture = _stacked(names, told, parts, LETTER) if any_at_all else None
     keys = [(stack.name, stack.kind) for stack in stacks]
-    heads = [Column(first), *(Column(stack.name) for stack in stacks)]
+    heads = [ExtraColumn(first), *(ExtraColumn(stack.name) for stack in stacks)]
     return _drawn(title, "", keys, picture, heads, list(zip(names, counts, strict=True)))
 
 
@@ -117,8 +123,8 @@ def lines(
     picture = _picture(axis, names=_names(places, axis.left, step, letter), paths=paths)
     rows = list(zip(places, zip(*series.values(), strict=True), strict=True))[-_TABLE:]
     keys = [(name, f"line{n}") for n, name in enumerate(series)]
-    heads = [Column(first), *(Column(name, unit) for name in series)]
-    return _drawn(title, _noted(note, Column("", unit)), keys, picture, heads, rows)
+    heads = [ExtraColumn(first), *(ExtraColumn(name, unit) for name in series)]
+    return _drawn(title, _noted(note, ExtraColumn("", unit)), keys, picture, heads, rows)
 
 
 def table(title: str, heads: Sequence[str], rows: Cells, *, note: str = "") -> Markup:
@@ -257,7 +263,7 @@ def _drawn(
     note: str,
     keys: Sequence[tuple[str, str]],
     picture: _Picture | None,
-    heads: Sequence[Column],
+    heads: Sequence[ExtraColumn],
     rows: Sequence[tuple[str, Sequence[object]]],
 ) -> Markup:
     named = [(_with_unit(head), "number" if n else None) for n, head in enumerate(heads)]
@@ -273,11 +279,11 @@ def _shown(value: object) -> str:
     return number(value) if isinstance(value, int | float) or value is None else str(value)
 
 
-def _noted(note: str, column: Column) -> str:
+def _noted(note: str, column: ExtraColumn) -> str:
     return note or (f"{column.name}, {column.unit}".strip(", ") if column.unit else column.name)
 
 
-def _with_unit(column: Column) -> str:
+def _with_unit(column: ExtraColumn) -> str:
     return f"{column.name}, {column.unit}" if column.unit and column.name else column.name
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from enum import Enum
 from typing import TextIO
 
-from trawlnet.observe.progress import Progress, Snapshot
+from trawlnet.observe.progress import ProgressMeter, Snapshot
 from trawlnet.observe.terminal.render import json_line, plain_line
 
 
@@ -25,7 +25,7 @@ _LINE_EVERY = 30.0
 
 @asynccontextmanager
 async def showing(
-    progress: Progress, style: Style, out: TextIO, every: float | None = None
+    progress: ProgressMeter, style: Style, out: TextIO, every: float | None = None
 ) -> AsyncIterator[None]:
     """Show the crawl that runs inside: at once, every so often, and once more at its end.
 
@@ -58,7 +58,7 @@ def _writer(out: TextIO, line: Callable[[Snapshot], str]) -> Callable[[Snapshot]
 
 @asynccontextmanager
 async def _repeating(
-    progress: Progress, show: Callable[[Snapshot], None], every: float
+    progress: ProgressMeter, show: Callable[[Snapshot], None], every: float
 ) -> AsyncIterator[None]:
     show(await progress.snapshot())
     repeating = asyncio.create_task(_repeat(progress.snapshot, show, every))

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, set_span_in_context
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.traces.wrappers import Step, Walked
+from trawlnet.observe.traces.wrappers import TraceStep, Walked
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def _send(tracer: Tracer, walked: Walked) -> None:
 _OF_THE_HANDLER = ("gate", "fetch", "parse")
 
 
-def _child(tracer: Tracer, parent: Span, step: Step) -> Span:
+def _child(tracer: Tracer, parent: Span, step: TraceStep) -> Span:
     context = set_span_in_context(parent)
     span = tracer.start_span(step.name, context, start_time=_ns(step.begun))
     if step.lane:

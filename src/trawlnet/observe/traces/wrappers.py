@@ -26,7 +26,7 @@ _MOST_STEPS = 100  # Of one task: a scan may make thousands of requests.
 _MANY = ("gate", "fetch")  # Of which there may be that many; of the others there is one.
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     name: str  # lease, gate, fetch, parse, handle, write or settle.
     begun: float
     ended: float
@@ -38,11 +38,11 @@ class Way:
     """One try at one task, while it goes on."""
 
     task: Task
-    steps: list[Step]
+    steps: list[TraceStep]
     left_out: int = 0
     fetched: float = 0.0  # When the last answer was there.
 
-    def add(self, step: Step) -> None:
+    def add(self, step: TraceStep) -> None:
         if len(self.steps) < _MOST_STEPS or step.name not in _MANY:
             self.steps.append(step)
         else:
@@ -54,7 +54,7 @@ class Walked:
     """A try from lease to settlement."""
 
     task: Task
-    steps: Sequence[Step]
+    steps: Sequence[TraceStep]
     left_out: int
     reason: str
     detail: str
@@ -81,11 +81,11 @@ class Ways:
     def of(self, key: str) -> Way | None:
         return self._open.get(key)
 
-    def begin(self, task: Task, step: Step) -> None:
+    def begin(self, task: Task, step: TraceStep) -> None:
         if self._chosen(task.key, math.floor(step.ended)):
             self._open[task.key] = Way(task, [step])
 
-    def end(self, receipt: Receipt[Any], step: Step) -> None:
+    def end(self, receipt: Receipt[Any], step: TraceStep) -> None:
         way = self._open.pop(receipt.task.key, None)
         if way is not None:
             way.add(step)
@@ -142,8 +142,8 @@ class TracedHandler:
             _now.reset(token)
             ended = clock.now()
             if way.fetched:
-                way.add(Step("parse", way.fetched, ended))
-            way.add(Step("handle", begun, ended))
+                way.add(TraceStep("parse", way.fetched, ended))
+            way.add(TraceStep("handle", begun, ended))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +173,10 @@ class _TracedTurn:
         try:
             entered = await self._inner.__aenter__()
         except LaneParked:
-            self._way.add(Step("gate", begun, self._clock.now(), self._lane))
+            self._way.add(TraceStep("gate", begun, self._clock.now(), self._lane))
             raise
         self._begun = self._clock.now()
-        self._way.add(Step("gate", begun, self._begun, self._lane))
+        self._way.add(TraceStep("gate", begun, self._begun, self._lane))
         return entered
 
     async def __aexit__(
@@ -186,7 +186,7 @@ class _TracedTurn:
         trace: TracebackType | None,
     ) -> bool | None:
         self._way.fetched = ended = self._clock.now()
-        self._way.add(Step("fetch", self._begun, ended, self._lane))
+        self._way.add(TraceStep("fetch", self._begun, ended, self._lane))
         return await self._inner.__aexit__(kind, error, trace)
 
 
@@ -198,7 +198,7 @@ class TracedSink:
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
         begun = self.ways.clock.now()
         await self.sink.write(batch)
-        step = Step("write", begun, self.ways.clock.now())
+        step = TraceStep("write", begun, self.ways.clock.now())
         for task, _ in batch:
             if (way := self.ways.of(task.key)) is not None:
                 way.add(step)
@@ -217,7 +217,7 @@ class TracedStore:
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
         begun = self.ways.clock.now()
         lease = await self.store.lease(wants, now, ttl)
-        step = Step("lease", begun, self.ways.clock.now())
+        step = TraceStep("lease", begun, self.ways.clock.now())
         for task in lease.tasks:
             self.ways.begin(task, step)
         return lease
@@ -228,7 +228,7 @@ class TracedStore:
     async def settle(self, receipts: Sequence[Receipt[Any]]) -> None:
         begun = self.ways.clock.now()
         await self.store.settle(receipts)
-        step = Step("settle", begun, self.ways.clock.now())
+        step = TraceStep("settle", begun, self.ways.clock.now())
         for receipt in receipts:
             self.ways.end(receipt, step)
 

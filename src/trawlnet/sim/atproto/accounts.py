@@ -8,12 +8,12 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from trawlnet.sim.atproto.keyring import QuickKey
-from trawlnet.sim.atproto.plan import Plan
+from trawlnet.sim.atproto.plan import WorldPlan
 
 Choice = TypeVar("Choice")
 
 
-class Status(StrEnum):
+class AccountStatus(StrEnum):
     ACTIVE = "active"
     DEACTIVATED = "deactivated"
     TAKENDOWN = "takendown"
@@ -52,7 +52,7 @@ class Account:
     index: int
     host: int
     former_host: int | None  # Where it lived before it moved; that server still knows it.
-    status: Status
+    status: AccountStatus
     story: Story
     persona: Persona
     records: int  # Besides the odd ones.
@@ -70,7 +70,11 @@ class Account:
     @property
     def lives_on_host(self) -> bool:
         """Whether its server would list it, in whatever state."""
-        return self.status not in (Status.DELETED, Status.TOMBSTONED, Status.JUNK)
+        return self.status not in (
+            AccountStatus.DELETED,
+            AccountStatus.TOMBSTONED,
+            AccountStatus.JUNK,
+        )
 
 
 def created_ms(index: int) -> int:
@@ -82,13 +86,13 @@ FIRST_DAY_MS = 1_672_531_200_000  # 2023-01-01
 _ARRIVAL_MS = 7_001  # Between one account and the next.
 
 _STATUSES = (
-    (Status.ACTIVE, 0.88),
-    (Status.DEACTIVATED, 0.04),
-    (Status.TAKENDOWN, 0.02),
-    (Status.SUSPENDED, 0.02),
-    (Status.DELETED, 0.02),
-    (Status.TOMBSTONED, 0.015),
-    (Status.JUNK, 0.005),
+    (AccountStatus.ACTIVE, 0.88),
+    (AccountStatus.DEACTIVATED, 0.04),
+    (AccountStatus.TAKENDOWN, 0.02),
+    (AccountStatus.SUSPENDED, 0.02),
+    (AccountStatus.DELETED, 0.02),
+    (AccountStatus.TOMBSTONED, 0.015),
+    (AccountStatus.JUNK, 0.005),
 )
 _STORIES = (
     (Story.PLAIN, 0.76),
@@ -116,7 +120,7 @@ _TYPICAL_RECORDS = 3.0
 _TAIL_EXPONENT = 0.75  # The mean is four times the typical, the largest far beyond.
 
 
-def account_at(plan: Plan, keyring: tuple[QuickKey, ...], index: int) -> Account:
+def account_at(plan: WorldPlan, keyring: tuple[QuickKey, ...], index: int) -> Account:
     chance = _chances(plan.seed, index)
     status = _status(index, chance[0])
     story = _story(status, chance[1])
@@ -141,14 +145,16 @@ def account_at(plan: Plan, keyring: tuple[QuickKey, ...], index: int) -> Account
     )
 
 
-def web_account_at(plan: Plan, keyring: tuple[QuickKey, ...], index: int, host: int) -> Account:
+def web_account_at(
+    plan: WorldPlan, keyring: tuple[QuickKey, ...], index: int, host: int
+) -> Account:
     chance = _chances(plan.seed, index)
     key = keyring[int(chance[3] * len(keyring))]
     records = _record_count(plan, index, chance[6])
     persona = _pick(_PERSONAS, chance[5])
     keys = (key,) * 4
     return Account(
-        index, host, None, Status.ACTIVE, Story.UNLISTED, persona, records, keys, chance[7]
+        index, host, None, AccountStatus.ACTIVE, Story.UNLISTED, persona, records, keys, chance[7]
     )
 
 
@@ -165,26 +171,26 @@ def _pick(table: tuple[tuple[Choice, float], ...], chance: float) -> Choice:
     return table[0][0]
 
 
-def _status(index: int, chance: float) -> Status:
+def _status(index: int, chance: float) -> AccountStatus:
     shown = index - _SHOWCASE_FROM
     return _SHOWCASE[shown] if 0 <= shown < len(_SHOWCASE) else _pick(_STATUSES, chance)
 
 
-def _story(status: Status, chance: float) -> Story:
-    if status is Status.TOMBSTONED:
+def _story(status: AccountStatus, chance: float) -> Story:
+    if status is AccountStatus.TOMBSTONED:
         return Story.BURIED
     # Junk in the oldest kind of operation would be repaired by whoever reads it.
-    return Story.PLAIN if status is Status.JUNK else _pick(_STORIES, chance)
+    return Story.PLAIN if status is AccountStatus.JUNK else _pick(_STORIES, chance)
 
 
-def _other_host(plan: Plan, host: int, chance: float) -> int | None:
+def _other_host(plan: WorldPlan, host: int, chance: float) -> int | None:
     other = plan.host_at(chance)
     if other == host:
         other = (host + 1) % len(plan.hosts)
     return other if other != host else None
 
 
-def _record_count(plan: Plan, index: int, chance: float) -> int:
+def _record_count(plan: WorldPlan, index: int, chance: float) -> int:
     if index == _LARGE_ACCOUNT:
         return min(_LARGE_RECORDS, plan.largest_repo)
     if chance < _EMPTY_SHARE:

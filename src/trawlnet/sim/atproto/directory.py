@@ -14,7 +14,7 @@ from aiohttp import web
 from trawlnet.atproto.identity.keys import parse_did_key
 from trawlnet.atproto.identity.plc import PlcState, state_after
 from trawlnet.sim.atproto.accounts import Account, Story
-from trawlnet.sim.atproto.history import Step, history
+from trawlnet.sim.atproto.history import OperationStep, history
 from trawlnet.sim.atproto.population import STEPS_PER_ACCOUNT, Population
 from trawlnet.sim.atproto.xrpc import json_response
 
@@ -89,7 +89,9 @@ def _timed_lines(population: Population, start: int, size: int) -> Iterator[dict
         yield _log_line(did, step)
 
 
-def _steps(population: Population, start: int, size: int) -> Iterator[tuple[int, str, Step]]:
+def _steps(
+    population: Population, start: int, size: int
+) -> Iterator[tuple[int, str, OperationStep]]:
     for at in range(start, min(start + size, len(population.log))):
         index, number = divmod(population.log[at], STEPS_PER_ACCOUNT)
         step = history(population.plan, population.account(index))[number]
@@ -109,7 +111,7 @@ def _log_position(population: Population, after: str) -> int:
     return bisect_right(range(len(population.log)), moment, key=created)
 
 
-def _log_line(did: str, step: Step) -> dict[str, Any]:
+def _log_line(did: str, step: OperationStep) -> dict[str, Any]:
     return {
         "did": did,
         "operation": step.operation,

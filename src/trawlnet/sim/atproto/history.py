@@ -12,8 +12,8 @@ from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.commit import Signer
 from trawlnet.atproto.dagcbor import encode, head
 from trawlnet.atproto.identity.plc import did_of_signed
-from trawlnet.sim.atproto.accounts import FIRST_DAY_MS, Account, Status, Story
-from trawlnet.sim.atproto.plan import Plan
+from trawlnet.sim.atproto.accounts import FIRST_DAY_MS, Account, AccountStatus, Story
+from trawlnet.sim.atproto.plan import WorldPlan
 
 # Neighbours share a timestamp, so that a page of an export may end between equals.
 _SLOTS_PER_INSTANT = 3
@@ -23,7 +23,7 @@ _JUNK = ("", "not a url", "ftp://127.0.0.1", "https://")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OperationStep:
     operation: dict[str, Any]
     signed: bytes  # The operation in DAG-CBOR.
     slot: int  # Its place in time; several steps may share one.
@@ -43,11 +43,11 @@ def iso_time(ms: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
 
 
-def did_at_genesis(plan: Plan, account: Account) -> str:
+def did_at_genesis(plan: WorldPlan, account: Account) -> str:
     return did_of_signed(_genesis(plan, account).signed)
 
 
-def history(plan: Plan, account: Account) -> Sequence[Step]:
+def history(plan: WorldPlan, account: Account) -> Sequence[OperationStep]:
     """In the order of the directory's log; later steps may have nullified earlier ones."""
     first = _genesis(plan, account)
     signing, _, recovery, server = account.keys
@@ -87,19 +87,19 @@ def steps_of(account: Account) -> Sequence[int]:
             return (account.index, second)
 
 
-def endpoint_of(plan: Plan, account: Account) -> str:
+def endpoint_of(plan: WorldPlan, account: Account) -> str:
     """As its owner wrote it, which is not always as it should be."""
-    if account.status is Status.JUNK:
+    if account.status is AccountStatus.JUNK:
         return _JUNK[int(account.luck * len(_JUNK))]
     url = plan.hosts[account.host].url
     return url + "/" if account.luck < _SLASH_SHARE else url
 
 
-def _elsewhere(plan: Plan, account: Account) -> str:
+def _elsewhere(plan: WorldPlan, account: Account) -> str:
     return plan.hosts[(account.host + 1) % len(plan.hosts)].url
 
 
-def _genesis(plan: Plan, account: Account) -> Step:
+def _genesis(plan: WorldPlan, account: Account) -> OperationStep:
     signing, former, _, server = account.keys
     endpoint = endpoint_of(plan, account)
     key = former if account.story is Story.ROTATED else signing
@@ -145,9 +145,11 @@ def _tombstone(prev: str) -> dict[str, Any]:
     return {"type": "plc_tombstone", "prev": prev}
 
 
-def _step(operation: dict[str, Any], key: Signer, slot: int, *, nullified: bool = False) -> Step:
+def _step(
+    operation: dict[str, Any], key: Signer, slot: int, *, nullified: bool = False
+) -> OperationStep:
     unsigned = encode(operation)
     sig = urlsafe_b64encode(key.sign(unsigned)).rstrip(b"=").decode("ascii")
     # No field has a shorter name, so the signature comes first and the rest need not be redone.
     signed = b"".join((head(5, len(operation) + 1), encode("sig"), encode(sig), unsigned[1:]))
-    return Step({"sig": sig, **operation}, signed, slot, nullified)
+    return OperationStep({"sig": sig, **operation}, signed, slot, nullified)

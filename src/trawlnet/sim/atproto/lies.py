@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
-from trawlnet.atproto.car import Block, read_frames, read_header, write_car
+from trawlnet.atproto.car import CarBlock, read_frames, read_header, write_car
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.commit import parse_commit
 from trawlnet.atproto.identity.keys import ORDER
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
-from trawlnet.sim.atproto.shelf import Shelf
+from trawlnet.sim.atproto.shelf import RepoShelf
 
 
-class Lie(StrEnum):
+class RepoLie(StrEnum):
     OTHER_REPO = "other_repo"  # A true repository, of somebody else.
     WRONG_SIGNATURE = "wrong_signature"  # All true, signed by a key that is not the account's.
     HIGH_S = "high_s"  # The true signature's twin, which must not be accepted.
@@ -24,30 +24,30 @@ class Lie(StrEnum):
     MISSING_BLOCK = "missing_block"  # Cut between two blocks: it parses, but is not whole.
 
 
-def lie_about(account: Account) -> Lie:
+def lie_about(account: Account) -> RepoLie:
     """Which lie a lying server tells about this account."""
-    return tuple(Lie)[account.index % len(Lie)]
+    return tuple(RepoLie)[account.index % len(RepoLie)]
 
 
-def lying_car(shelf: Shelf, population: Population, account: Account) -> bytes:
+def lying_car(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     return _TELLERS[lie_about(account)](shelf, population, account)
 
 
-def _other_repo(shelf: Shelf, population: Population, account: Account) -> bytes:
+def _other_repo(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     victim = (account.index + 1) % population.plan.accounts
     if victim == account.index:
         return _wrong_signature(shelf, population, account)
     return shelf.car(population.account(victim))
 
 
-def _wrong_signature(shelf: Shelf, population: Population, account: Account) -> bytes:
+def _wrong_signature(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     stranger = next(key for key in population.keyring if key not in account.keys)
     repo = shelf.volume(account).repo
     commit = parse_commit(dict(repo.blocks)[repo.head]).signed(stranger).encode()
     return _with_commit(shelf, account, commit)
 
 
-def _high_s(shelf: Shelf, population: Population, account: Account) -> bytes:
+def _high_s(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     repo = shelf.volume(account).repo
     commit = parse_commit(dict(repo.blocks)[repo.head])
     key = account.keys[0]
@@ -57,14 +57,14 @@ def _high_s(shelf: Shelf, population: Population, account: Account) -> bytes:
     )
 
 
-def _with_commit(shelf: Shelf, account: Account, commit: bytes) -> bytes:
+def _with_commit(shelf: RepoShelf, account: Account, commit: bytes) -> bytes:
     repo = shelf.volume(account).repo
-    head = Block(cid_of(commit), commit)
+    head = CarBlock(cid_of(commit), commit)
     others = [block for block in repo.blocks if block.cid != repo.head]
     return write_car([head.cid], [*others, head])
 
 
-def _wrong_hash(shelf: Shelf, population: Population, account: Account) -> bytes:
+def _wrong_hash(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     car = bytearray(shelf.car(account))
     frames = list(read_frames(bytes(car), read_header(bytes(car)).end))
     frame = random.Random(account.index).choice(frames)
@@ -72,7 +72,7 @@ def _wrong_hash(shelf: Shelf, population: Population, account: Account) -> bytes
     return bytes(car)
 
 
-def _missing_block(shelf: Shelf, population: Population, account: Account) -> bytes:
+def _missing_block(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     repo = shelf.volume(account).repo
     commit = parse_commit(dict(repo.blocks)[repo.head])
     # The root of the tree is in every repository, so that even an empty one can lack a block.
@@ -80,10 +80,10 @@ def _missing_block(shelf: Shelf, population: Population, account: Account) -> by
     return write_car([repo.head], kept)
 
 
-_TELLERS: dict[Lie, Callable[[Shelf, Population, Account], bytes]] = {
-    Lie.OTHER_REPO: _other_repo,
-    Lie.WRONG_SIGNATURE: _wrong_signature,
-    Lie.HIGH_S: _high_s,
-    Lie.WRONG_HASH: _wrong_hash,
-    Lie.MISSING_BLOCK: _missing_block,
+_TELLERS: dict[RepoLie, Callable[[RepoShelf, Population, Account], bytes]] = {
+    RepoLie.OTHER_REPO: _other_repo,
+    RepoLie.WRONG_SIGNATURE: _wrong_signature,
+    RepoLie.HIGH_S: _high_s,
+    RepoLie.WRONG_HASH: _wrong_hash,
+    RepoLie.MISSING_BLOCK: _missing_block,
 }

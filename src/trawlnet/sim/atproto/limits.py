@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from trawlnet.sim.atproto.xrpc import Refusal
+from trawlnet.sim.atproto.xrpc import XrpcRefusal
 
 WINDOW = 300  # Seconds.
 _GET_REPO = "com.atproto.sync.getRepo"
@@ -45,7 +45,7 @@ class RateLimits:
         return headers
 
 
-class RateLimited(Refusal):
+class RateLimited(XrpcRefusal):
     def __init__(self, headers: dict[str, str]) -> None:
         super().__init__("RateLimitExceeded", "Rate Limit Exceeded", 429)
         self.headers = headers

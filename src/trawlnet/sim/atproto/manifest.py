@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 
-from trawlnet.sim.atproto.accounts import Account, Status, Story
+from trawlnet.sim.atproto.accounts import Account, AccountStatus, Story
 from trawlnet.sim.atproto.history import endpoint_of
 from trawlnet.sim.atproto.lies import lie_about
-from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.records import record_counts
 from trawlnet.sim.habits import Habit
@@ -43,9 +43,9 @@ def _row(population: Population, account: Account) -> dict[str, Any]:
     plan = population.plan
     host = plan.hosts[account.host]
     is_listed = account.story is not Story.UNLISTED
-    named = endpoint_of(plan, account) if account.status is Status.JUNK else host.url
+    named = endpoint_of(plan, account) if account.status is AccountStatus.JUNK else host.url
     row: dict[str, Any] = {
-        "pds": None if account.status is Status.TOMBSTONED else named,
+        "pds": None if account.status is AccountStatus.TOMBSTONED else named,
         "status": account.status.value,
         "records": record_counts(account) if account.lives_on_host else {},
         "in_plc": is_listed,
@@ -53,18 +53,18 @@ def _row(population: Population, account: Account) -> dict[str, Any]:
     }
     if account.former_host is not None:
         row["former_pds"] = plan.hosts[account.former_host].url
-    if host.habit is Habit.LYING and account.status is Status.ACTIVE:
+    if host.habit is Habit.LYING and account.status is AccountStatus.ACTIVE:
         row["lie"] = lie_about(account).value
     return row
 
 
-def is_archivable(host: Host, account: Account) -> bool:
+def is_archivable(host: SimHost, account: Account) -> bool:
     """Whether a patient crawler must end up with this repository; of the others it may get some."""
     serves_repos = host.habit.recovers or host.habit is Habit.ENDLESS_CURSOR
-    return account.status is Status.ACTIVE and serves_repos
+    return account.status is AccountStatus.ACTIVE and serves_repos
 
 
-def _host_row(population: Population, host: Host) -> dict[str, Any]:
+def _host_row(population: Population, host: SimHost) -> dict[str, Any]:
     return {
         "habit": host.habit.value,
         "accounts": len(population.members[host.index]),

@@ -14,16 +14,16 @@ from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.dagjson import to_json
 from trawlnet.atproto.syntax import is_nsid, is_tid
-from trawlnet.sim.atproto.accounts import Account, Status, created_ms
+from trawlnet.sim.atproto.accounts import Account, AccountStatus, created_ms
 from trawlnet.sim.atproto.directory import did_document
 from trawlnet.sim.atproto.lies import lying_car
-from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.records import record_counts
 from trawlnet.sim.atproto.tenancy import Pdses, find, find_open, find_readable, state_on
 from trawlnet.sim.atproto.xrpc import (
     BadParameter,
-    Refusal,
+    XrpcRefusal,
     did_parameter,
     json_response,
     limit_parameter,
@@ -35,7 +35,7 @@ _BUILDS_AT_A_TIME = 16  # A listing lets other requests in after so many reposit
 
 
 async def answer_pds(
-    pdses: Pdses, host: Host, request: web.BaseRequest, now: float
+    pdses: Pdses, host: SimHost, request: web.BaseRequest, now: float
 ) -> web.StreamResponse:
     path = request.path
     if path == "/xrpc/_health":
@@ -51,12 +51,12 @@ async def answer_pds(
     is_passed_on = method == _BY_COLLECTION and not host.lists_by_collection
     try:
         if serve is None or is_passed_on:
-            raise Refusal("AuthMissing", "Authentication Required", 401)
+            raise XrpcRefusal("AuthMissing", "Authentication Required", 401)
         headers = pdses.limits.spend(host.index, method, now)
         response = await serve(pdses, host, request)
     except BadParameter as refusal:
         return refusal.response()
-    except Refusal as refusal:
+    except XrpcRefusal as refusal:
         response = refusal.response()
         if refusal.status != 400:
             return response
@@ -64,7 +64,7 @@ async def answer_pds(
     return response
 
 
-async def _get_repo(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _get_repo(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     did = did_parameter(request.query)
     since = request.query.get("since")
     if since is not None and not is_tid(since):
@@ -86,7 +86,7 @@ async def _get_repo(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.R
     return response
 
 
-async def _list_repos(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _list_repos(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     limit = limit_parameter(request.query, 500, 1000)
     members = pdses.population.members[host.index]
     start = _listing_start(pdses.population, members, request.query.get("cursor"))
@@ -107,7 +107,9 @@ async def _list_repos(pdses: Pdses, host: Host, request: web.BaseRequest) -> web
     return json_response(page)
 
 
-async def _repos_by_collection(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _repos_by_collection(
+    pdses: Pdses, host: SimHost, request: web.BaseRequest
+) -> web.Response:
     collection = _collection(request.query)
     limit = limit_parameter(request.query, 500, 2000)
     members = pdses.population.members[host.index]
@@ -115,7 +117,7 @@ async def _repos_by_collection(pdses: Pdses, host: Host, request: web.BaseReques
     page: dict[str, Any] = {"repos": []}
     for index in members[start:]:
         account = pdses.population.account(index)
-        if state_on(host, account) is Status.ACTIVE and collection in record_counts(account):
+        if state_on(host, account) is AccountStatus.ACTIVE and collection in record_counts(account):
             did = pdses.population.dids[index]
             if len(page["repos"]) == limit:
                 break
@@ -131,7 +133,7 @@ def _listing_start(population: Population, members: Sequence[int], cursor: str |
         return 0
     created, colons, did = cursor.partition("::")
     if not colons or not created.isdecimal() or len(created) > 15 or not did:
-        raise Refusal("InvalidRequest", "Malformed cursor")
+        raise XrpcRefusal("InvalidRequest", "Malformed cursor")
 
     def place(index: int) -> tuple[int, str]:
         return created_ms(index), population.dids[index]
@@ -139,25 +141,25 @@ def _listing_start(population: Population, members: Sequence[int], cursor: str |
     return bisect_right(members, (int(created), did), key=place)
 
 
-def _listing_row(pdses: Pdses, host: Host, account: Account) -> dict[str, Any]:
+def _listing_row(pdses: Pdses, host: SimHost, account: Account) -> dict[str, Any]:
     state = state_on(host, account)
     row: dict[str, Any] = {
         "did": pdses.population.dids[account.index],
         "head": str(pdses.shelf.head(account)),
         "rev": pdses.shelf.rev(account),
-        "active": state is Status.ACTIVE,
+        "active": state is AccountStatus.ACTIVE,
     }
-    if state is not Status.ACTIVE:
+    if state is not AccountStatus.ACTIVE:
         row["status"] = state.value
     return row
 
 
-def _stolen_rows(pdses: Pdses, host: Host) -> list[dict[str, Any]]:
+def _stolen_rows(pdses: Pdses, host: SimHost) -> list[dict[str, Any]]:
     """A listing of somebody who lives elsewhere, as if they lived here."""
     plan = pdses.population.plan
     for index in range(plan.accounts):
         account = pdses.population.account(index)
-        if account.status is Status.ACTIVE and host.index not in (
+        if account.status is AccountStatus.ACTIVE and host.index not in (
             account.host,
             account.former_host,
         ):
@@ -165,26 +167,26 @@ def _stolen_rows(pdses: Pdses, host: Host) -> list[dict[str, Any]]:
     return []
 
 
-async def _get_repo_status(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _get_repo_status(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     did = did_parameter(request.query)
     account = find(pdses, host, did)
     state = state_on(host, account)
-    if state is Status.ACTIVE:
+    if state is AccountStatus.ACTIVE:
         return json_response({"did": did, "active": True, "rev": pdses.shelf.rev(account)})
     return json_response({"did": did, "active": False, "status": state.value})
 
 
-async def _get_latest_commit(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _get_latest_commit(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     account = find_open(pdses, host, did_parameter(request.query))
     return json_response({"cid": str(pdses.shelf.head(account)), "rev": pdses.shelf.rev(account)})
 
 
-async def _list_blobs(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _list_blobs(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     find_open(pdses, host, did_parameter(request.query))
     return json_response({"cids": []})
 
 
-async def _describe_repo(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _describe_repo(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     account = find_open(pdses, host, did_parameter(request.query, "repo"))
     described = {
         "handle": account.handle,
@@ -196,7 +198,7 @@ async def _describe_repo(pdses: Pdses, host: Host, request: web.BaseRequest) -> 
     return json_response(described)
 
 
-async def _describe_server(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _describe_server(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     # Servers on one machine all give this name, so it says nothing about which one was asked.
     described = {
         "did": "did:web:localhost",
@@ -208,7 +210,7 @@ async def _describe_server(pdses: Pdses, host: Host, request: web.BaseRequest) -
     return json_response(described)
 
 
-async def _list_records(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _list_records(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     query = request.query
     collection = _collection(query)
     limit = limit_parameter(query, 50, 100)
@@ -231,14 +233,14 @@ async def _list_records(pdses: Pdses, host: Host, request: web.BaseRequest) -> w
     return json_response(listed)
 
 
-async def _get_record(pdses: Pdses, host: Host, request: web.BaseRequest) -> web.Response:
+async def _get_record(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
     collection = _collection(request.query)
     account = find_readable(pdses, host, request.query)
     did = pdses.population.dids[account.index]
     path = f"{collection}/{request.query.get('rkey', '')}"
     records = pdses.shelf.volume(account).writings.records
     if path not in records:
-        raise Refusal("RecordNotFound", f"Could not locate record: at://{did}/{path}")
+        raise XrpcRefusal("RecordNotFound", f"Could not locate record: at://{did}/{path}")
     return json_response(_record(did, path, records[path]))
 
 
@@ -260,7 +262,7 @@ def _record(did: str, path: str, value: Any) -> dict[str, Any]:
 
 
 _BY_COLLECTION = "com.atproto.sync.listReposByCollection"
-_METHODS: dict[str, Callable[[Pdses, Host, web.BaseRequest], Awaitable[web.Response]]] = {
+_METHODS: dict[str, Callable[[Pdses, SimHost, web.BaseRequest], Awaitable[web.Response]]] = {
     "com.atproto.sync.getRepo": _get_repo,
     "com.atproto.sync.listRepos": _list_repos,
     _BY_COLLECTION: _repos_by_collection,

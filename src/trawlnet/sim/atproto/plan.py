@@ -37,7 +37,7 @@ HABITS: tuple[Habit, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class SimHost:
     """One PDS."""
 
     index: int
@@ -82,10 +82,10 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WorldPlan:
     seed: int
     accounts: int  # In the directory; did:web accounts come on top.
-    hosts: Sequence[Host]
+    hosts: Sequence[SimHost]
     largest_repo: int  # Records.
     popularity: Sequence[float]  # Cumulative shares of the hosts.
 
@@ -133,12 +133,12 @@ def make_plan(
     port: int,
     habits: Mapping[Habit, int] | Collection[Habit] = HABITS,
     largest_repo: int = 2000,
-) -> Plan:
+) -> WorldPlan:
     chosen = _habits_of_hosts(seed, size.hosts, habits)
-    hosts = [Host(n, host_address(seed, n), port, chosen[n]) for n in range(size.hosts)]
+    hosts = [SimHost(n, host_address(seed, n), port, chosen[n]) for n in range(size.hosts)]
     shares = list(accumulate((n + 1) ** -_POPULARITY_EXPONENT for n in range(size.hosts)))
     popularity = [share / shares[-1] for share in shares]
-    return Plan(seed, size.accounts, hosts, largest_repo, popularity)
+    return WorldPlan(seed, size.accounts, hosts, largest_repo, popularity)
 
 
 def host_address(seed: int, index: int) -> str:

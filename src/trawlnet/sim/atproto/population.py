@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from trawlnet.sim.atproto.accounts import Account, account_at, web_account_at
 from trawlnet.sim.atproto.history import did_at_genesis, steps_of
 from trawlnet.sim.atproto.keyring import QuickKey
-from trawlnet.sim.atproto.plan import Plan
+from trawlnet.sim.atproto.plan import WorldPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
     """Some 200 bytes per account; everything else about one is worked out when asked for."""
 
-    plan: Plan
+    plan: WorldPlan
     keyring: tuple[QuickKey, ...]
     dids: Sequence[str]
     index: dict[str, int]
@@ -41,7 +41,7 @@ class Population:
 STEPS_PER_ACCOUNT = 4  # At most; the base of the numbers in `log`.
 
 
-def populate(plan: Plan, keyring: tuple[QuickKey, ...]) -> Population:
+def populate(plan: WorldPlan, keyring: tuple[QuickKey, ...]) -> Population:
     dids: list[str] = []
     members = [array("L") for _ in plan.hosts]
     when: list[tuple[int, int]] = []

@@ -7,18 +7,18 @@ from typing import Any
 
 from aiohttp import web
 
-from trawlnet.sim.atproto.accounts import Status
-from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.accounts import AccountStatus
+from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
-from trawlnet.sim.atproto.shelf import Shelf
-from trawlnet.sim.atproto.xrpc import Refusal, json_response, limit_parameter
+from trawlnet.sim.atproto.shelf import RepoShelf
+from trawlnet.sim.atproto.xrpc import XrpcRefusal, json_response, limit_parameter
 from trawlnet.sim.habits import Habit
 
 _BUILDS_AT_A_TIME = 16
 
 
 async def answer_relay(
-    population: Population, shelf: Shelf, request: web.BaseRequest
+    population: Population, shelf: RepoShelf, request: web.BaseRequest
 ) -> web.StreamResponse:
     try:
         match request.path:
@@ -31,8 +31,8 @@ async def answer_relay(
             case "/xrpc/com.atproto.sync.listRepos":
                 return await _list_repos(population, shelf, request)
             case _:
-                raise Refusal("MethodNotImplemented", "Method Not Implemented", 501)
-    except Refusal as refusal:
+                raise XrpcRefusal("MethodNotImplemented", "Method Not Implemented", 501)
+    except XrpcRefusal as refusal:
         return refusal.response()
 
 
@@ -52,10 +52,10 @@ def _host_status(population: Population, request: web.BaseRequest) -> web.Respon
     for host in population.plan.hosts:
         if host.on_relay and host.name == request.query.get("hostname"):
             return json_response(_host_row(population, host))
-    raise Refusal("HostNotFound", "host not found")
+    raise XrpcRefusal("HostNotFound", "host not found")
 
 
-def _host_row(population: Population, host: Host) -> dict[str, Any]:
+def _host_row(population: Population, host: SimHost) -> dict[str, Any]:
     return {
         "hostname": host.name,
         "seq": 1000 + host.index,
@@ -65,7 +65,7 @@ def _host_row(population: Population, host: Host) -> dict[str, Any]:
 
 
 async def _list_repos(
-    population: Population, shelf: Shelf, request: web.BaseRequest
+    population: Population, shelf: RepoShelf, request: web.BaseRequest
 ) -> web.Response:
     """Every account on a server that the relay follows, each at the server it lives on now."""
     limit = limit_parameter(request.query, 500, 1000)
@@ -83,9 +83,9 @@ async def _list_repos(
             "did": population.dids[account.index],
             "head": str(shelf.head(account)),
             "rev": shelf.rev(account),
-            "active": account.status is Status.ACTIVE,
+            "active": account.status is AccountStatus.ACTIVE,
         }
-        if account.status is not Status.ACTIVE:
+        if account.status is not AccountStatus.ACTIVE:
             row["status"] = account.status.value
         rows.append(row)
     page: dict[str, Any] = {"repos": rows}
@@ -97,5 +97,5 @@ async def _list_repos(
 def _start(request: web.BaseRequest) -> int:
     cursor = request.query.get("cursor") or "0"
     if not cursor.isdecimal() or len(cursor) > 18:
-        raise Refusal("InvalidRequest", "Malformed cursor")
+        raise XrpcRefusal("InvalidRequest", "Malformed cursor")
     return int(cursor)

@@ -26,7 +26,7 @@ class Volume:
     repo: Repo
 
 
-class Shelf:
+class RepoShelf:
     def __init__(
         self,
         population: Population,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trawlnet.sim.atproto.accounts import Account, Status
+from trawlnet.sim.atproto.accounts import Account, AccountStatus
 from trawlnet.sim.atproto.limits import RateLimits
-from trawlnet.sim.atproto.plan import Host
+from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
-from trawlnet.sim.atproto.shelf import Shelf
-from trawlnet.sim.atproto.xrpc import BadParameter, Refusal
+from trawlnet.sim.atproto.shelf import RepoShelf
+from trawlnet.sim.atproto.xrpc import BadParameter, XrpcRefusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,48 +18,48 @@ class Pdses:
     """What all servers of a world share."""
 
     population: Population
-    shelf: Shelf
+    shelf: RepoShelf
     limits: RateLimits
 
 
-def state_on(host: Host, account: Account) -> Status:
+def state_on(host: SimHost, account: Account) -> AccountStatus:
     """An account's state as one server sees it."""
     if not account.lives_on_host or host.index not in (account.host, account.former_host):
-        return Status.DELETED
+        return AccountStatus.DELETED
     # Whoever moves away is switched off where they came from.
-    return account.status if host.index == account.host else Status.DEACTIVATED
+    return account.status if host.index == account.host else AccountStatus.DEACTIVATED
 
 
-def find(pdses: Pdses, host: Host, did: str) -> Account:
+def find(pdses: Pdses, host: SimHost, did: str) -> Account:
     """The account, whatever its state; refuses where this server does not know it."""
     account = pdses.population.find(did)
-    if account is None or state_on(host, account) is Status.DELETED:
+    if account is None or state_on(host, account) is AccountStatus.DELETED:
         if host.nameless_errors:
-            raise Refusal("InvalidRequest", f"Could not find repo for DID: {did}")
-        raise Refusal("RepoNotFound", f"Could not find repo for DID: {did}")
+            raise XrpcRefusal("InvalidRequest", f"Could not find repo for DID: {did}")
+        raise XrpcRefusal("RepoNotFound", f"Could not find repo for DID: {did}")
     return account
 
 
-def find_open(pdses: Pdses, host: Host, did: str) -> Account:
+def find_open(pdses: Pdses, host: SimHost, did: str) -> Account:
     """The account, if its repository may be read."""
     account = find(pdses, host, did)
     match state_on(host, account):
-        case Status.DEACTIVATED:
-            raise Refusal("RepoDeactivated", f"Repo has been deactivated: {did}")
-        case Status.TAKENDOWN:
-            raise Refusal("RepoTakendown", f"Repo has been takendown: {did}")
-        case Status.SUSPENDED:
-            raise Refusal("RepoSuspended", f"Repo has been suspended: {did}")
+        case AccountStatus.DEACTIVATED:
+            raise XrpcRefusal("RepoDeactivated", f"Repo has been deactivated: {did}")
+        case AccountStatus.TAKENDOWN:
+            raise XrpcRefusal("RepoTakendown", f"Repo has been takendown: {did}")
+        case AccountStatus.SUSPENDED:
+            raise XrpcRefusal("RepoSuspended", f"Repo has been suspended: {did}")
         case _:
             return account
 
 
-def find_readable(pdses: Pdses, host: Host, query: Mapping[str, str]) -> Account:
+def find_readable(pdses: Pdses, host: SimHost, query: Mapping[str, str]) -> Account:
     """The same for the methods that read records, which know one refusal only."""
     repo = query.get("repo")
     if repo is None:
         raise BadParameter('Params must have the property "repo"')
     account = pdses.population.find(repo)
-    if account is None or state_on(host, account) is not Status.ACTIVE:
-        raise Refusal("InvalidRequest", f"Could not find repo: {repo}")
+    if account is None or state_on(host, account) is not AccountStatus.ACTIVE:
+        raise XrpcRefusal("InvalidRequest", f"Could not find repo: {repo}")
     return account

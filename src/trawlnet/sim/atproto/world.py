@@ -21,7 +21,7 @@ from trawlnet.sim.atproto.manifest import write_manifest
 from trawlnet.sim.atproto.pds import answer_pds
 from trawlnet.sim.atproto.plan import (
     HABITS,
-    Plan,
+    WorldPlan,
     address_block,
     default_port,
     make_plan,
@@ -29,7 +29,7 @@ from trawlnet.sim.atproto.plan import (
 )
 from trawlnet.sim.atproto.population import Population, populate
 from trawlnet.sim.atproto.relay import answer_relay
-from trawlnet.sim.atproto.shelf import Shelf
+from trawlnet.sim.atproto.shelf import RepoShelf
 from trawlnet.sim.atproto.tenancy import Pdses
 from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
 from trawlnet.sim.serve import LOOPBACK, Answer, Call, Served, bind_hosts, serve
@@ -48,7 +48,7 @@ class AtprotoWorld:
     _served: Served
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> WorldPlan:
         return self.population.plan
 
     @property
@@ -103,7 +103,7 @@ async def serve_atproto(
     try:
         # A large world takes seconds to work out; the loop may have other worlds to serve.
         population = await asyncio.to_thread(_prepare, plan, path, plc, relay)
-        shelf = Shelf(population, keep_exports=keep_exports)
+        shelf = RepoShelf(population, keep_exports=keep_exports)
         answer = _answers(shelf, population, host, relay_address, temper, rate_limits)
         served = await serve(
             answer, sockets, clock=clock or SystemClock(), latency=latency, log=log
@@ -142,14 +142,19 @@ def _close(sockets: Sequence[socket.socket]) -> None:
         one.close()
 
 
-def _prepare(plan: Plan, path: Path, plc: str, relay: str) -> Population:
+def _prepare(plan: WorldPlan, path: Path, plc: str, relay: str) -> Population:
     population = populate(plan, make_keyring(plan.seed))
     write_manifest(path, population, plc, relay)
     return population
 
 
 def _answers(
-    shelf: Shelf, population: Population, plc: str, relay: str, temper: Temper, rate_limits: bool
+    shelf: RepoShelf,
+    population: Population,
+    plc: str,
+    relay: str,
+    temper: Temper,
+    rate_limits: bool,
 ) -> Answer:
     """One function for all addresses of the world."""
     pdses = Pdses(population, shelf, RateLimits(rate_limits))

@@ -11,7 +11,7 @@ from aiohttp import web
 from trawlnet.atproto.syntax import is_did
 
 
-class Refusal(Exception):
+class XrpcRefusal(Exception):
     """Ends a request with an error the client is told by name."""
 
     def __init__(self, name: str, message: str, status: int = 400) -> None:
@@ -24,7 +24,7 @@ class Refusal(Exception):
         return json_response({"error": self.name, "message": self.message}, self.status)
 
 
-class BadParameter(Refusal):
+class BadParameter(XrpcRefusal):
     """A refusal before any account was looked at; it does not count against a rate limit."""
 
     def __init__(self, message: str) -> None:

@@ -1,18 +1,18 @@
 """A simulated API of sequential ids: a model of its traffic, and a server that follows it."""
 
 from trawlnet.sim.ids.manifest import read_manifest
-from trawlnet.sim.ids.model import Cap, Embargo, Gap, Span, State, Traffic
+from trawlnet.sim.ids.model import Cap, CounterLeap, IdState, SimEmbargo, TimeSpan, Traffic
 from trawlnet.sim.ids.scenarios import scenario, scenario_names
-from trawlnet.sim.ids.world import World, serve_ids
+from trawlnet.sim.ids.world import IdsWorld, serve_ids
 
 __all__ = [
     "Cap",
-    "Embargo",
-    "Gap",
-    "Span",
-    "State",
+    "CounterLeap",
+    "IdState",
+    "IdsWorld",
+    "SimEmbargo",
+    "TimeSpan",
     "Traffic",
-    "World",
     "read_manifest",
     "scenario",
     "scenario_names",

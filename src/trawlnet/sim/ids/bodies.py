@@ -20,7 +20,7 @@ _GAVE_UP = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SimReport:
     """What a carnage report is about; everything else in it is drawn from the seed."""
 
     seed: int
@@ -29,7 +29,7 @@ class Report:
     raid: bool
 
 
-def pgcr(report: Report, *, miscounted: bool = False) -> bytes:
+def pgcr(report: SimReport, *, miscounted: bool = False) -> bytes:
     """A report in its envelope; a miscounted one names more players than it lists."""
     rng = random.Random(report.seed << 64 | report.instance)
     duration = rng.randint(900, 7200) if report.raid else rng.randint(120, 1500)

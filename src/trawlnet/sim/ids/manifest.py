@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from trawlnet.sim.ids.model import Cap, Embargo, Gap, Span, Traffic
+from trawlnet.sim.ids.model import Cap, CounterLeap, SimEmbargo, TimeSpan, Traffic
 
 _LISTED_AHEAD = 3600.0  # World seconds after the start for which holes are listed ...
 _LISTED_MOST = 500_000  # ... but no more ids than this.
@@ -49,11 +49,11 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], Traffic]:
     """The manifest as it stands, and the model that it describes."""
     content = json.loads(path.read_text(encoding="utf-8"))
     plain = dict(content["traffic"])
-    plain["gaps"] = tuple(Gap(**row) for row in plain["gaps"])
-    plain["pauses"] = tuple(Span(**row) for row in plain["pauses"])
-    plain["outages"] = tuple(Span(**row) for row in plain["outages"])
-    plain["stalls"] = tuple(Span(**row) for row in plain["stalls"])
-    plain["caps"] = tuple(Cap(Span(**c["span"]), c["per_second"]) for c in plain["caps"])
+    plain["gaps"] = tuple(CounterLeap(**row) for row in plain["gaps"])
+    plain["pauses"] = tuple(TimeSpan(**row) for row in plain["pauses"])
+    plain["outages"] = tuple(TimeSpan(**row) for row in plain["outages"])
+    plain["stalls"] = tuple(TimeSpan(**row) for row in plain["stalls"])
+    plain["caps"] = tuple(Cap(TimeSpan(**c["span"]), c["per_second"]) for c in plain["caps"])
     embargoes = plain["embargoes"]
-    plain["embargoes"] = tuple(Embargo(Span(**e["span"]), e["opens"]) for e in embargoes)
+    plain["embargoes"] = tuple(SimEmbargo(TimeSpan(**e["span"]), e["opens"]) for e in embargoes)
     return content, Traffic(**plain)

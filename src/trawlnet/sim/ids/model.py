@@ -17,7 +17,7 @@ from typing import NamedTuple
 _DAY = 86_400.0
 
 
-class State(StrEnum):
+class IdState(StrEnum):
     VISIBLE = "visible"
     PENDING = "pending"  # Handed out, not published yet.
     AHEAD = "ahead"  # Not handed out yet.
@@ -27,7 +27,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class CounterLeap:
     """At this moment the counter jumps."""
 
     at: float
@@ -35,7 +35,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     start: float
     end: float
 
@@ -47,15 +47,15 @@ class Span:
 class Cap:
     """While it lasts, the server refuses what goes beyond so many requests a second."""
 
-    span: Span
+    span: TimeSpan
     per_second: float
 
 
 @dataclass(frozen=True, slots=True)
-class Embargo:
+class SimEmbargo:
     """Raids that end within the span are withheld until it opens."""
 
-    span: Span
+    span: TimeSpan
     opens: float
 
 
@@ -78,12 +78,12 @@ class Traffic:
     blemish_share: float = 0.001  # Ids whose first answer is malformed or not even JSON.
     service_median: float = 0.12  # Seconds that the server takes for an answer (lognormal).
     service_sigma: float = 0.5
-    gaps: Sequence[Gap] = ()
-    pauses: Sequence[Span] = ()  # No ids are handed out.
-    outages: Sequence[Span] = ()  # The API is switched off; the world goes on.
-    stalls: Sequence[Span] = ()  # Nothing is published; what is due comes out at the end.
+    gaps: Sequence[CounterLeap] = ()
+    pauses: Sequence[TimeSpan] = ()  # No ids are handed out.
+    outages: Sequence[TimeSpan] = ()  # The API is switched off; the world goes on.
+    stalls: Sequence[TimeSpan] = ()  # Nothing is published; what is due comes out at the end.
     caps: Sequence[Cap] = ()
-    embargoes: Sequence[Embargo] = ()
+    embargoes: Sequence[SimEmbargo] = ()
 
     def __post_init__(self) -> None:
         if self.rate <= 0.0 or not 0.0 <= self.wave < 1.0:
@@ -110,10 +110,10 @@ class Traffic:
     @cached_property
     def _quiet(self) -> tuple[_Quiet, ...]:
         """The pauses in order, overlapping ones joined."""
-        joined: list[Span] = []
+        joined: list[TimeSpan] = []
         for pause in sorted(self.pauses, key=lambda pause: pause.start):
             if joined and pause.start <= joined[-1].end:
-                joined[-1] = Span(joined[-1].start, max(joined[-1].end, pause.end))
+                joined[-1] = TimeSpan(joined[-1].start, max(joined[-1].end, pause.end))
             else:
                 joined.append(pause)
         made: list[_Quiet] = []
@@ -156,29 +156,29 @@ class Traffic:
             return born
         return born - self._spread(i, _Salt.AGE, self.old_spread)
 
-    def state(self, i: int, t: float) -> State:
+    def state(self, i: int, t: float) -> IdState:
         return self.seen(i, t)[0]
 
-    def seen(self, i: int, t: float) -> tuple[State, float | None]:
+    def seen(self, i: int, t: float) -> tuple[IdState, float | None]:
         """The state, and when the id was handed out if it ever is: that is costly to work out."""
         ordinal = self._ordinal(i)
         if ordinal is None:
             # Until the counter has jumped, nobody can tell a gap from what is still to come.
             jumped = i < self.first_id or self.head(t) >= i
-            return State.GAP if jumped else State.AHEAD, None
+            return IdState.GAP if jumped else IdState.AHEAD, None
         born = self._moment(ordinal + 1)
         if born > t:
-            return State.AHEAD, born
+            return IdState.AHEAD, born
         if self.is_hole(i):
-            return State.HOLE, born
+            return IdState.HOLE, born
         if self._shown_at(i, born) > t:
-            return State.PENDING, born
-        return State.EMBARGOED if t < self.opens_at(i) else State.VISIBLE, born
+            return IdState.PENDING, born
+        return IdState.EMBARGOED if t < self.opens_at(i) else IdState.VISIBLE, born
 
     def visible(self, start: int, end: int, t: float) -> Iterator[int]:
         """The ids from `start` up to but without `end` that are served at that time."""
         for i in range(start, end):
-            if self.state(i, t) is State.VISIBLE:
+            if self.state(i, t) is IdState.VISIBLE:
                 yield i
 
     def newest_visible(self, t: float) -> int | None:
@@ -284,7 +284,7 @@ class Traffic:
 
 
 class _Quiet(NamedTuple):
-    pause: Span
+    pause: TimeSpan
     before: float  # How many ids were handed out before it.
     withheld: float  # How many would have been handed out meanwhile.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trawlnet.sim.ids.model import Cap, Embargo, Gap, Span, Traffic
+from trawlnet.sim.ids.model import Cap, CounterLeap, SimEmbargo, TimeSpan, Traffic
 
 # Trouble begins when a crawler that started at 0 has found its pace.
 _SETTLED = 1800.0
@@ -24,46 +24,46 @@ def scenario_names() -> list[str]:
 
 
 def _gap(size: int) -> Callable[[Traffic], Traffic]:
-    return lambda plain: replace(plain, gaps=(Gap(_SETTLED, size),))
+    return lambda plain: replace(plain, gaps=(CounterLeap(_SETTLED, size),))
 
 
 def _pause(plain: Traffic) -> Traffic:
     """The counter stands still, and goes on where it was."""
-    return replace(plain, pauses=(Span(_SETTLED, _SETTLED + 30 * _MINUTE),))
+    return replace(plain, pauses=(TimeSpan(_SETTLED, _SETTLED + 30 * _MINUTE),))
 
 
 def _maintenance(plain: Traffic) -> Traffic:
     """The API is off, nothing happens behind it, and then the counter goes on somewhere else."""
-    away = Span(_SETTLED, _SETTLED + 30 * _MINUTE)
-    gap = Gap(away.end, round(20_000 * plain.rate))
+    away = TimeSpan(_SETTLED, _SETTLED + 30 * _MINUTE)
+    gap = CounterLeap(away.end, round(20_000 * plain.rate))
     return replace(plain, pauses=(away,), outages=(away,), gaps=(gap,))
 
 
 def _leaps(plain: Traffic) -> Traffic:
     """Several leaps in a row, one of them after a pause."""
-    pause = Span(_SETTLED + 5 * _MINUTE, _SETTLED + 15 * _MINUTE)
+    pause = TimeSpan(_SETTLED + 5 * _MINUTE, _SETTLED + 15 * _MINUTE)
     leaps = ((0.0, 1000), (90.0, 20), (180.0, 4000), (15 * _MINUTE, 400))
-    gaps = tuple(Gap(_SETTLED + at, round(times * plain.rate)) for at, times in leaps)
+    gaps = tuple(CounterLeap(_SETTLED + at, round(times * plain.rate)) for at, times in leaps)
     return replace(plain, pauses=(pause,), gaps=gaps)
 
 
 def _outage(plain: Traffic) -> Traffic:
-    return replace(plain, outages=(Span(_SETTLED, _SETTLED + 20 * _MINUTE),))
+    return replace(plain, outages=(TimeSpan(_SETTLED, _SETTLED + 20 * _MINUTE),))
 
 
 def _stall(plain: Traffic) -> Traffic:
-    return replace(plain, stalls=(Span(_SETTLED, _SETTLED + 15 * _MINUTE),))
+    return replace(plain, stalls=(TimeSpan(_SETTLED, _SETTLED + 15 * _MINUTE),))
 
 
 def _throttle(plain: Traffic) -> Traffic:
     # Below the rate at which ids come, as in the worst hour of a launch day.
-    span = Span(_SETTLED, _SETTLED + 60 * _MINUTE)
+    span = TimeSpan(_SETTLED, _SETTLED + 60 * _MINUTE)
     return replace(plain, caps=(Cap(span, 0.9 * plain.rate),))
 
 
 def _embargo(plain: Traffic) -> Traffic:
-    span = Span(_SETTLED, _SETTLED + 30 * _MINUTE)
-    return replace(plain, embargoes=(Embargo(span, _SETTLED + 45 * _MINUTE),))
+    span = TimeSpan(_SETTLED, _SETTLED + 30 * _MINUTE)
+    return replace(plain, embargoes=(SimEmbargo(span, _SETTLED + 45 * _MINUTE),))
 
 
 def _mixed(plain: Traffic) -> Traffic:
@@ -72,15 +72,15 @@ def _mixed(plain: Traffic) -> Traffic:
         plain,
         blemish_share=0.005,
         gaps=(
-            Gap(200.0, round(40 * plain.rate)),
-            Gap(420.0, round(400 * plain.rate)),
-            Gap(720.0, round(100 * plain.rate)),
+            CounterLeap(200.0, round(40 * plain.rate)),
+            CounterLeap(420.0, round(400 * plain.rate)),
+            CounterLeap(720.0, round(100 * plain.rate)),
         ),
-        pauses=(Span(690.0, 720.0),),
-        stalls=(Span(480.0, 510.0),),
-        outages=(Span(540.0, 560.0),),
-        caps=(Cap(Span(580.0, 610.0), 1.2 * plain.rate),),
-        embargoes=(Embargo(Span(100.0, 160.0), 640.0),),
+        pauses=(TimeSpan(690.0, 720.0),),
+        stalls=(TimeSpan(480.0, 510.0),),
+        outages=(TimeSpan(540.0, 560.0),),
+        caps=(Cap(TimeSpan(580.0, 610.0), 1.2 * plain.rate),),
+        embargoes=(SimEmbargo(TimeSpan(100.0, 160.0), 640.0),),
     )
 
 

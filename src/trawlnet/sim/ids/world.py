@@ -14,9 +14,9 @@ from aiohttp import web
 
 from trawlnet.engine.ports import Clock
 from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
-from trawlnet.sim.ids.bodies import Report, error, item, pgcr, proxy_page
+from trawlnet.sim.ids.bodies import SimReport, error, item, pgcr, proxy_page
 from trawlnet.sim.ids.manifest import write_manifest
-from trawlnet.sim.ids.model import State, Traffic
+from trawlnet.sim.ids.model import IdState, Traffic
 from trawlnet.sim.ids.scenarios import scenario
 from trawlnet.sim.serve import LOOPBACK, Call, Served, bind_hosts, serve
 
@@ -46,7 +46,7 @@ class Timeline:
 
 
 @dataclass(slots=True)
-class World:
+class IdsWorld:
     """A running API; `close` ends it."""
 
     traffic: Traffic
@@ -80,7 +80,7 @@ async def serve_ids(
     null_missing: bool = True,
     latency: float = 0.0,
     log: Path | None = None,
-) -> World:
+) -> IdsWorld:
     """Serve this traffic, or the scenario of this name with 20 ids a second times `scale`.
 
     The world is `age` seconds old when the server starts and then runs `speed` times as fast as
@@ -88,7 +88,7 @@ async def serve_ids(
     """
     flow = scenario(traffic, seed, rate=_RATE * scale) if isinstance(traffic, str) else traffic
     timeline = Timeline(clock.now(), age, speed)
-    desk = _Desk(flow, timeline, null_missing)
+    desk = _Responder(flow, timeline, null_missing)
 
     async def answer_call(call: Call) -> web.StreamResponse:
         async def respond() -> web.StreamResponse:
@@ -101,14 +101,14 @@ async def serve_ids(
     served = await serve(
         answer_call, bind_hosts([LOOPBACK], port), clock=clock, latency=latency, log=log
     )
-    world = World(flow, timeline, manifest, served)
+    world = IdsWorld(flow, timeline, manifest, served)
     extra = {"base_url": world.base_url, **asdict(timeline)}
     await asyncio.to_thread(write_manifest, flow, manifest, extra)
     return world
 
 
 @dataclass(slots=True)
-class _Desk:
+class _Responder:
     """Answers honestly, and remembers no more than the cap and the blemishes need."""
 
     traffic: Traffic
@@ -139,15 +139,15 @@ class _Desk:
         if not self._admits(t):
             return _throttled(i)
         match self.traffic.state(i, t):
-            case State.VISIBLE:
+            case IdState.VISIBLE:
                 return self._visible(i, asked_again=asked_again)
-            case State.EMBARGOED:
+            case IdState.EMBARGOED:
                 return _json(200, error(12, "InsufficientPrivileges"))
             case _:
                 return _json(404, error(1653, "DestinyPGCRNotFound"))
 
     def _visible(self, i: int, *, asked_again: bool) -> web.Response:
-        report = Report(self.traffic.seed, i, self._ended(i), self.traffic.is_raid(i))
+        report = SimReport(self.traffic.seed, i, self._ended(i), self.traffic.is_raid(i))
         blemish = self.traffic.blemish(i)
         if blemish is None or asked_again or not self._first_time(i):
             return _json(200, pgcr(report))
@@ -164,7 +164,7 @@ class _Desk:
             return web.Response(status=503, text="unavailable\n")
         if not self._admits(t):
             return web.Response(status=429, headers={"Retry-After": "1"}, text="slow down\n")
-        if self.traffic.state(i, t) is State.VISIBLE:
+        if self.traffic.state(i, t) is IdState.VISIBLE:
             return _json(200, item(i, self._ended(i), self.traffic.seed))
         return _json(200, b"null") if self.null_missing else _json(404, b"null")
 

@@ -10,8 +10,8 @@ import orjson
 from aiohttp import web
 
 from trawlnet.atproto.cid import cid_of
-from trawlnet.sim.atproto.xrpc import BadParameter, Refusal, json_response, limit_parameter
-from trawlnet.sim.pds.model import Lie, SimPds, SimRepo, did_of
+from trawlnet.sim.atproto.xrpc import BadParameter, XrpcRefusal, json_response, limit_parameter
+from trawlnet.sim.pds.model import PdsLie, SimPds, SimRepo, did_of
 
 VICTIM = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 _TOO_DEEP = b'{"repos":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
@@ -27,20 +27,20 @@ async def answer_pds(pds: SimPds, request: web.BaseRequest) -> web.Response:
     if pds.loses and request.query.get("repo") == pds.loses:
         return web.Response(status=404, text="Not Found")
     serve = _METHODS.get(method)
-    if pds.lie is Lie.BROKEN_JSON:
+    if pds.lie is PdsLie.BROKEN_JSON:
         return web.Response(body=_TOO_DEEP, content_type="application/json")
     try:
         if serve is None or (method == _BY_COLLECTION and not pds.lists_by_collection):
             # What the reference says to strangers about methods that it would pass on.
-            raise Refusal("AuthMissing", "Authentication Required", 401)
-        if pds.lie in (Lie.RELAY, Lie.LISTING_ONLY) and method not in _LISTING:
-            raise Refusal("MethodNotImplemented", "Method Not Implemented", 501)
-        if pds.lie is Lie.NO_DESCRIPTIONS and method.endswith("describeRepo"):
-            raise Refusal("MethodNotImplemented", "Method Not Implemented", 501)
+            raise XrpcRefusal("AuthMissing", "Authentication Required", 401)
+        if pds.lie in (PdsLie.RELAY, PdsLie.LISTING_ONLY) and method not in _LISTING:
+            raise XrpcRefusal("MethodNotImplemented", "Method Not Implemented", 501)
+        if pds.lie is PdsLie.NO_DESCRIPTIONS and method.endswith("describeRepo"):
+            raise XrpcRefusal("MethodNotImplemented", "Method Not Implemented", 501)
         response = json_response(serve(pds, request.query))
-    except Refusal as refusal:
+    except XrpcRefusal as refusal:
         response = refusal.response()
-    if pds.lie is Lie.RELAY:
+    if pds.lie is PdsLie.RELAY:
         response.headers["Server"] = "indigo-atproto-relay/1.2"
     return response
 
@@ -49,9 +49,9 @@ def _list_repos(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
     limit = min(limit_parameter(query, 500, 1000), pds.largest_page)
     repos = list(pds.repos.values())
     start = _start(query)
-    if pds.lie is Lie.ENDLESS_REPOS and start >= len(repos):
+    if pds.lie is PdsLie.ENDLESS_REPOS and start >= len(repos):
         start = 0
-    if pds.lie is Lie.INVENTED_REPOS and start >= len(repos):
+    if pds.lie is PdsLie.INVENTED_REPOS and start >= len(repos):
         repos += [_invented(f"{pds.address}/{n}") for n in range(len(repos), start + limit)]
     rows = [_listed(repo) for repo in repos[start : start + limit]]
     return _with_cursor(pds, {"repos": rows}, start + len(rows), len(repos))
@@ -86,12 +86,12 @@ def _list_records(pds: SimPds, query: Mapping[str, str]) -> dict[str, Any]:
     records = repo.records.get(collection, {})
     cursor = query.get("cursor", "")
     rkeys = sorted(records, reverse=True)
-    if pds.lie is Lie.ENDLESS_RECORDS:
+    if pds.lie is PdsLie.ENDLESS_RECORDS:
         turn = pds.asked["listRecords"]
         return {"records": _rows(repo, collection, rkeys[:limit]), "cursor": f"more{turn}"}
     rkeys = [rkey for rkey in rkeys if not cursor or rkey < cursor][:limit]
     page: dict[str, Any] = {"records": _rows(repo, collection, rkeys)}
-    if pds.lie is Lie.FORGED_URIS:
+    if pds.lie is PdsLie.FORGED_URIS:
         for row in page["records"]:
             row["uri"] = row["uri"].replace(repo.did, VICTIM)
     if rkeys and (pds.ends_with_cursor or rkeys[-1] != min(records)):
@@ -131,12 +131,12 @@ def _repo(pds: SimPds, did: str | None) -> SimRepo:
     if did is None:
         raise BadParameter("whose?")
     repo = pds.repos.get(did)
-    if repo is None and pds.lie is Lie.INVENTED_REPOS:
+    if repo is None and pds.lie is PdsLie.INVENTED_REPOS:
         return SimRepo(did)
     if repo is None:
-        raise Refusal("RepoNotFound", f"Could not find repo for DID: {did}")
+        raise XrpcRefusal("RepoNotFound", f"Could not find repo for DID: {did}")
     if repo.status:
-        raise Refusal(f"Repo{repo.status.capitalize()}", f"Repo has been {repo.status}: {did}")
+        raise XrpcRefusal(f"Repo{repo.status.capitalize()}", f"Repo has been {repo.status}: {did}")
     return repo
 
 
@@ -147,12 +147,12 @@ def _invented(name: str) -> SimRepo:
 def _start(query: Mapping[str, str]) -> int:
     cursor = query.get("cursor") or "0"
     if not cursor.isdecimal() or len(cursor) > 12:
-        raise Refusal("InvalidRequest", "Malformed cursor")
+        raise XrpcRefusal("InvalidRequest", "Malformed cursor")
     return int(cursor)
 
 
 def _with_cursor(pds: SimPds, page: dict[str, Any], at: int, end: int) -> dict[str, Any]:
-    is_endless = pds.lie in (Lie.ENDLESS_REPOS, Lie.INVENTED_REPOS)
+    is_endless = pds.lie in (PdsLie.ENDLESS_REPOS, PdsLie.INVENTED_REPOS)
     if page["repos"] and (at < end or pds.ends_with_cursor or is_endless):
         page["cursor"] = str(at)
     return page

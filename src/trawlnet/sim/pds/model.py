@@ -15,7 +15,7 @@ from trawlnet.sim.habits import Habit
 _FIRST_REV_US = 1_700_000_000_000_000
 
 
-class Lie(StrEnum):
+class PdsLie(StrEnum):
     """What a scanner must see through; each is told by the answers and not by the connection."""
 
     NONE = "none"
@@ -58,7 +58,7 @@ class SimPds:
     address: str  # Where it listens, on loopback.
     repos: dict[str, SimRepo] = field(default_factory=dict)
     habit: Habit = Habit.GOOD
-    lie: Lie = Lie.NONE
+    lie: PdsLie = PdsLie.NONE
     lists_by_collection: bool = False
     ends_with_cursor: bool = True  # As the reference does: also the last page has one.
     largest_page: int = 1000  # Repos.

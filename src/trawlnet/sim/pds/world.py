@@ -13,7 +13,7 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.xrpc import json_response
 from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
 from trawlnet.sim.pds.answers import answer_pds
-from trawlnet.sim.pds.model import Lie, SimPds
+from trawlnet.sim.pds.model import PdsLie, SimPds
 from trawlnet.sim.serve import LOOPBACK, Call, Served, bind_hosts, serve
 
 
@@ -39,7 +39,7 @@ class PdsWorld:
     def settle_in(self) -> None:
         """Everybody lives where their repo is, except where it was stolen."""
         for pds in self.pdses:
-            if pds.lie not in (Lie.STOLEN_REPOS, Lie.RELAY, Lie.LISTING_ONLY):
+            if pds.lie not in (PdsLie.STOLEN_REPOS, PdsLie.RELAY, PdsLie.LISTING_ONLY):
                 self.homes |= dict.fromkeys(pds.repos, pds)
 
     async def close(self) -> None:

@@ -30,16 +30,16 @@ from typing import Any
 
 from trawlnet.sim.web.links import hops, links, redirect
 from trawlnet.sim.web.page import answer, status_of, wording
-from trawlnet.sim.web.plan import TRACKING, TRAPS, Kind, Node, Site
+from trawlnet.sim.web.plan import TRACKING, TRAPS, PageKind, SimPage, SimSite
 from trawlnet.sim.web.robots import robots, shape
 from trawlnet.sim.web.sitemap import INDEX, listed
 
 _SEEDS = 3
 
 
-def seeds(site: Site) -> list[Node]:
+def seeds(site: SimSite) -> list[SimPage]:
     """The front pages of a few healthy hosts; where nobody is healthy, of all."""
-    return [Node(host, 0) for host in site.good[:_SEEDS] or range(len(site.hosts))]
+    return [SimPage(host, 0) for host in site.good[:_SEEDS] or range(len(site.hosts))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Reach:
     depth: int
 
 
-def reach(site: Site) -> dict[Node, Reach]:
+def reach(site: SimSite) -> dict[SimPage, Reach]:
     """How every node can be found: first by links, then with sitemaps, then by nofollow, too."""
     search = _Search(site, [robots(site, host).denied for host in range(len(site.hosts))])
     search.spread("link", seeds(site))
@@ -60,12 +60,12 @@ def reach(site: Site) -> dict[Node, Reach]:
 
 @dataclass(slots=True)
 class _Search:
-    site: Site
-    denied: list[frozenset[Kind]]
-    found: dict[Node, Reach] = field(default_factory=dict)
-    held_back: set[Node] = field(default_factory=set)  # Named in links not to be followed.
+    site: SimSite
+    denied: list[frozenset[PageKind]]
+    found: dict[SimPage, Reach] = field(default_factory=dict)
+    held_back: set[SimPage] = field(default_factory=set)  # Named in links not to be followed.
 
-    def spread(self, via: str, starts: Iterable[Node]) -> None:
+    def spread(self, via: str, starts: Iterable[SimPage]) -> None:
         """Breadth first, redirects at no cost; forbidden pages are found but never opened."""
         queue = deque((node, 0) for node in starts)
         while queue:
@@ -76,7 +76,7 @@ class _Search:
             kind = self.site.kind(node.host, node.n)
             if kind in self.denied[node.host]:
                 continue
-            if kind is Kind.MOVED:
+            if kind is PageKind.MOVED:
                 target = redirect(self.site, node).target
                 if target is not None:
                     queue.appendleft((target, depth))
@@ -84,7 +84,7 @@ class _Search:
                 for target in self._leads_to(node, all_links=via == "nofollow"):
                     queue.append((target, depth + 1))
 
-    def _leads_to(self, node: Node, *, all_links: bool) -> Iterator[Node]:
+    def _leads_to(self, node: SimPage, *, all_links: bool) -> Iterator[SimPage]:
         closed = wording(self.site, node.host, node.n).nofollow
         for target, nofollow in links(self.site, node.host, node.n):
             if target in self.found:
@@ -95,7 +95,7 @@ class _Search:
                 self.held_back.add(target)
 
 
-def rows(site: Site, *, digests: bool = True) -> Iterator[dict[str, Any]]:
+def rows(site: SimSite, *, digests: bool = True) -> Iterator[dict[str, Any]]:
     found = reach(site)
     yield {
         "type": "world",
@@ -112,14 +112,14 @@ def rows(site: Site, *, digests: bool = True) -> Iterator[dict[str, Any]]:
     for host in range(len(site.hosts)):
         denied = robots(site, host).denied
         for n in range(site.pages_on(host)):
-            further = hops(site, host, n) if site.kind(host, n) is Kind.MOVED else 0
+            further = hops(site, host, n) if site.kind(host, n) is PageKind.MOVED else 0
             for hop in range(further + 1):
-                node = Node(host, n, hop)
+                node = SimPage(host, n, hop)
                 allowed = site.kind(host, n) not in denied
                 yield _page_row(site, node, found.get(node), allowed=allowed, digests=digests)
 
 
-def _host_row(site: Site, host: int) -> dict[str, Any]:
+def _host_row(site: SimSite, host: int) -> dict[str, Any]:
     rules = robots(site, host)
     return {
         "type": "host",
@@ -134,11 +134,11 @@ def _host_row(site: Site, host: int) -> dict[str, Any]:
 
 
 def _page_row(
-    site: Site, node: Node, reached: Reach | None, *, allowed: bool, digests: bool
+    site: SimSite, node: SimPage, reached: Reach | None, *, allowed: bool, digests: bool
 ) -> dict[str, Any]:
     made = answer(site, node) if digests else None
     said = wording(site, node.host, node.n)
-    moved = site.kind(node.host, node.n) is Kind.MOVED
+    moved = site.kind(node.host, node.n) is PageKind.MOVED
     return {
         "type": "page",
         "url": site.url(node),
@@ -157,7 +157,7 @@ def _page_row(
     }
 
 
-def write_manifest(site: Site, path: Path, *, digests: bool = True) -> None:
+def write_manifest(site: SimSite, path: Path, *, digests: bool = True) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", encoding="utf-8") as file:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from html import escape
 
-from trawlnet.sim.web.links import Link, links, redirect, spell
-from trawlnet.sim.web.plan import TRAPS, Kind, Node, Site
+from trawlnet.sim.web.links import SimLink, links, redirect, spell
+from trawlnet.sim.web.plan import TRAPS, PageKind, SimPage, SimSite
 from trawlnet.sim.web.prose import paragraphs
 from trawlnet.sim.web.robots import robots
 
@@ -22,7 +22,7 @@ _HOSTS_WITH_TRAPS = 3  # One of so many.
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HonestAnswer:
     """An honest answer, before any habit, conditional request or content coding."""
 
     status: int
@@ -57,8 +57,8 @@ _SILENT = Wording()
 _WORDING_SIDES = 60
 
 
-def wording(site: Site, host: int, n: int) -> Wording:
-    if site.kind(host, n) not in (Kind.ARTICLE, Kind.GUIDE):
+def wording(site: SimSite, host: int, n: int) -> Wording:
+    if site.kind(host, n) not in (PageKind.ARTICLE, PageKind.GUIDE):
         return _SILENT
     drawn = site.lot(host, n, salt=3, sides=_WORDING_SIDES)
     return _WORDINGS[drawn] if drawn < len(_WORDINGS) else _SILENT
@@ -85,32 +85,32 @@ _CHARSETS = (
 _CHARSET_SIDES = 50
 
 
-def charset(site: Site, host: int, n: int) -> Charset:
+def charset(site: SimSite, host: int, n: int) -> Charset:
     drawn = site.lot(host, n, salt=4, sides=_CHARSET_SIDES)
-    if site.kind(host, n) is Kind.ARTICLE and drawn < len(_CHARSETS):
+    if site.kind(host, n) is PageKind.ARTICLE and drawn < len(_CHARSETS):
         return _CHARSETS[drawn]
     return _UTF8
 
 
-def status_of(site: Site, node: Node) -> int:
+def status_of(site: SimSite, node: SimPage) -> int:
     match site.kind(node.host, node.n):
-        case Kind.MOVED:
+        case PageKind.MOVED:
             return redirect(site, node).status
-        case Kind.GONE:
+        case PageKind.GONE:
             return _ERRORS[node.n % len(_ERRORS)]
         case _:
             return 200
 
 
-def answer(site: Site, node: Node) -> Answer:
+def answer(site: SimSite, node: SimPage) -> HonestAnswer:
     """The honest answer for a node, made from nothing but the plan."""
     host, n = node.host, node.n
     kind = site.kind(host, n)
     status = status_of(site, node)
-    if kind is Kind.MOVED:
-        return Answer(status, b"", "text/html", location=redirect(site, node).location)
-    if kind is Kind.GONE:
-        return Answer(status, f"<h1>{status}</h1>".encode(), "text/html; charset=utf-8")
+    if kind is PageKind.MOVED:
+        return HonestAnswer(status, b"", "text/html", location=redirect(site, node).location)
+    if kind is PageKind.GONE:
+        return HonestAnswer(status, f"<h1>{status}</h1>".encode(), "text/html; charset=utf-8")
     coding = charset(site, host, n)
     if kind.html:
         body = _html(site, node, coding).encode(coding.codec)
@@ -119,10 +119,10 @@ def answer(site: Site, node: Node) -> Answer:
         body, content_type = _file(site, host, n, kind)
     etag, modified = validators(site, host, n)
     said = wording(site, host, n)
-    return Answer(status, body, content_type, None, etag, modified, said.header)
+    return HonestAnswer(status, body, content_type, None, etag, modified, said.header)
 
 
-def validators(site: Site, host: int, n: int) -> tuple[str | None, int | None]:
+def validators(site: SimSite, host: int, n: int) -> tuple[str | None, int | None]:
     """ETag and Last-Modified: both, one, a weak one, or none; told without making the body."""
     revision = site.revision(host, n)
     mark = zlib.crc32(f"{site.seed} {host} {n} {revision}".encode())
@@ -138,7 +138,7 @@ def validators(site: Site, host: int, n: int) -> tuple[str | None, int | None]:
     return etag, (modified if drawn > 4 else None)
 
 
-def _html(site: Site, node: Node, coding: Charset) -> str:
+def _html(site: SimSite, node: SimPage, coding: Charset) -> str:
     host, n = node.host, node.n
     rng = site.rng(host, n, salt=6)
     found = links(site, host, n)
@@ -162,27 +162,27 @@ def _html(site: Site, node: Node, coding: Charset) -> str:
     )
 
 
-def _base(site: Site, node: Node, found: list[Link]) -> str:
+def _base(site: SimSite, node: SimPage, found: list[SimLink]) -> str:
     """The path that some pages resolve their links against: one that they lead to anyway."""
     if site.lot(node.host, node.n, salt=7, sides=12):
         return ""
     near = (link.target for link in found if link.target.host == node.host)
-    articles = (t.n for t in near if site.kind(t.host, t.n) is Kind.ARTICLE)
+    articles = (t.n for t in near if site.kind(t.host, t.n) is PageKind.ARTICLE)
     n = next(articles, 0)
     return site.path(node.host, n) if n else ""
 
 
-def _base_tag(site: Site, host: int, base: str) -> str:
+def _base_tag(site: SimSite, host: int, base: str) -> str:
     return f'<base href="{site.base(host)}{base}">\n' if base else ""
 
 
-def _anchor(site: Site, link: Link, directory: str, host: int, rng: random.Random) -> str:
+def _anchor(site: SimSite, link: SimLink, directory: str, host: int, rng: random.Random) -> str:
     relation = ' rel="nofollow"' if link.nofollow else ""
     href = spell(site, link, directory, host, rng)
     return f'<a href="{href}"{relation}>to page {link.target.n}</a>\n'
 
 
-def _head(site: Site, node: Node, found: list[Link]) -> str:
+def _head(site: SimSite, node: SimPage, found: list[SimLink]) -> str:
     """Links that are not anchors; each leads where an anchor of the same page leads, too."""
     here = escape(site.url(node))
     first = escape(site.url(found[0].target))
@@ -218,7 +218,7 @@ def _noise(rng: random.Random, n: int) -> str:
     return "\n".join(_NOISE[(first + step) % len(_NOISE)] for step in range(3 + n % 3)) + "\n"
 
 
-def _trap_doors(site: Site, host: int, n: int) -> str:
+def _trap_doors(site: SimSite, host: int, n: int) -> str:
     if n or host % _HOSTS_WITH_TRAPS or robots(site, host).traps_denied:
         return ""
     doors = ("/calendar/2030/01", "/maze/a/", "/session/item/1", "/facets?sort=up")
@@ -226,13 +226,13 @@ def _trap_doors(site: Site, host: int, n: int) -> str:
     return "".join(f'<a href="{door}">more</a>\n' for door in doors)
 
 
-def _file(site: Site, host: int, n: int, kind: Kind) -> tuple[bytes, str]:
+def _file(site: SimSite, host: int, n: int, kind: PageKind) -> tuple[bytes, str]:
     rng = site.rng(host, n, salt=9)
     revision = site.revision(host, n)
     noise = rng.randbytes(600 + int(rng.random() * 3000))
-    if kind is Kind.PNG:
+    if kind is PageKind.PNG:
         return _png(noise + bytes([revision % 256])), "image/png"
-    if kind is Kind.PDF:
+    if kind is PageKind.PDF:
         head = b"%%PDF-1.4\n%% revision %d\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" % revision
         return head + noise.hex().encode() + b"\n%%EOF\n", "application/pdf"
     row = {"host": site.hosts[host], "page": n, "revision": revision, "data": noise.hex()}

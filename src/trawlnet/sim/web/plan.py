@@ -17,7 +17,7 @@ TRAPS = ("/calendar/", "/maze/", "/session/", "/facets")
 _SICK_HOST_PAGES = 8  # A host with a bad habit shows it on a few pages as well as on many.
 
 
-class Kind(StrEnum):
+class PageKind(StrEnum):
     """What a page is, told by its number; the value is its path."""
 
     HOME = "/"
@@ -39,31 +39,37 @@ class Kind(StrEnum):
 
     @property
     def html(self) -> bool:
-        return self not in (Kind.PNG, Kind.PDF, Kind.JSON, Kind.MOVED, Kind.GONE)
+        return self not in (
+            PageKind.PNG,
+            PageKind.PDF,
+            PageKind.JSON,
+            PageKind.MOVED,
+            PageKind.GONE,
+        )
 
 
 _SHARES = (
-    (Kind.ARTICLE, 42),
-    (Kind.GUIDE, 12),
-    (Kind.LIST, 8),
-    (Kind.PRIVATE, 6),
-    (Kind.OPEN, 3),
-    (Kind.ACCENT, 3),
-    (Kind.SCRIPT, 2),
-    (Kind.PRINT, 2),
-    (Kind.PNG, 3),
-    (Kind.PDF, 2),
-    (Kind.JSON, 3),
-    (Kind.MOVED, 6),
-    (Kind.GONE, 3),
-    (Kind.PARTNER, 2),
-    (Kind.ARCHIVE, 3),
+    (PageKind.ARTICLE, 42),
+    (PageKind.GUIDE, 12),
+    (PageKind.LIST, 8),
+    (PageKind.PRIVATE, 6),
+    (PageKind.OPEN, 3),
+    (PageKind.ACCENT, 3),
+    (PageKind.SCRIPT, 2),
+    (PageKind.PRINT, 2),
+    (PageKind.PNG, 3),
+    (PageKind.PDF, 2),
+    (PageKind.JSON, 3),
+    (PageKind.MOVED, 6),
+    (PageKind.GONE, 3),
+    (PageKind.PARTNER, 2),
+    (PageKind.ARCHIVE, 3),
 )
 _HUNDRED = tuple(kind for kind, share in _SHARES for _ in range(share))
 assert len(_HUNDRED) == 100
 
 
-class Node(NamedTuple):  # Made thirty times for each page: a tuple costs a third of a dataclass.
+class SimPage(NamedTuple):  # Made thirty times for each page: a tuple costs a third of a dataclass.
     """One answer of the world: page `n` of a host; `hop` counts along a chain of redirects."""
 
     host: int
@@ -72,7 +78,7 @@ class Node(NamedTuple):  # Made thirty times for each page: a tuple costs a thir
 
 
 @dataclass(frozen=True)
-class Site:
+class SimSite:
     seed: int
     hosts: tuple[str, ...]  # As they stand in URLs: addresses, or names.
     habits: tuple[Habit, ...]  # One for each host.
@@ -98,16 +104,16 @@ class Site:
     def base(self, host: int) -> str:
         return f"http://{self.hosts[host]}:{self.port}"
 
-    def kind(self, host: int, n: int) -> Kind:
+    def kind(self, host: int, n: int) -> PageKind:
         if n == 0:
-            return Kind.HOME
+            return PageKind.HOME
         # 37 is prime to 100: neighbours differ, and every hundred pages have the same shares.
         return _HUNDRED[(n * 37 + host * 13 + self.seed) % 100]
 
     def path(self, host: int, n: int) -> str:
         return self.kind(host, n).format(n=n)
 
-    def url(self, node: Node) -> str:
+    def url(self, node: SimPage) -> str:
         path = self.path(node.host, node.n)
         return f"{self.base(node.host)}{path}{f'/{node.hop}' if node.hop else ''}"
 
@@ -125,22 +131,22 @@ class Site:
     def rng(self, host: int, n: int, salt: int) -> random.Random:
         return random.Random(((self.seed * 1_000_003 + host) * 1_000_003 + n) * 64 + salt)
 
-    def find(self, host: int, raw_path: str) -> Node | None:
+    def find(self, host: int, raw_path: str) -> SimPage | None:
         """The node that a request for this path and query means, tracking parameters ignored."""
         path, _, query = raw_path.partition("?")
         wanted = _plain(path, query)
         if wanted == "/":
-            return Node(host, 0)
+            return SimPage(host, 0)
         if moved := _MOVED.fullmatch(path):
-            node = Node(host, int(moved[1]), int(moved[2] or 0))
-            known = 0 < node.n < self.pages_on(host) and self.kind(host, node.n) is Kind.MOVED
+            node = SimPage(host, int(moved[1]), int(moved[2] or 0))
+            known = 0 < node.n < self.pages_on(host) and self.kind(host, node.n) is PageKind.MOVED
             return node if known else None
         number = _NUMBER.search(wanted)
         n = int(number[0]) if number else 0
         if not 0 < n < self.pages_on(host):
             return None
         here = self.path(host, n)
-        return Node(host, n) if _plain(*_halves(here)) == wanted else None
+        return SimPage(host, n) if _plain(*_halves(here)) == wanted else None
 
 
 _MOVED = re.compile(r"/moved/(\d{1,9})(?:/([1-9]\d?))?")

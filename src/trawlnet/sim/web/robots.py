@@ -8,10 +8,10 @@ from enum import StrEnum
 from functools import lru_cache
 
 from trawlnet.sim.habits import Habit
-from trawlnet.sim.web.plan import Kind, Site
+from trawlnet.sim.web.plan import PageKind, SimSite
 
 PARSE_FLOOR = 500 << 10  # Every crawler must read at least so much.
-_EVERYTHING = frozenset(Kind)
+_EVERYTHING = frozenset(PageKind)
 
 
 class Shape(StrEnum):
@@ -30,14 +30,14 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Robots:
+class SimRobots:
     """The answer to /robots.txt, and what it means to a crawler that obeys."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = "text/plain"
     location: str | None = None
-    denied: frozenset[Kind] = frozenset()
+    denied: frozenset[PageKind] = frozenset()
     traps_denied: bool = False
     crawl_delay: float | None = None
     sitemap: bool = False
@@ -47,17 +47,17 @@ _SHAPES = tuple(Shape)
 REDIRECTED_PATHS = ("/robots/one.txt", "/robots/two.txt")
 
 
-def shape(site: Site, host: int) -> Shape:
+def shape(site: SimSite, host: int) -> Shape:
     if site.habits[host] is not Habit.GOOD:
         return Shape.PLAIN
     return _SHAPES[site.places[host] % len(_SHAPES)]
 
 
-def robots(site: Site, host: int, path: str = "/robots.txt") -> Robots:
+def robots(site: SimSite, host: int, path: str = "/robots.txt") -> SimRobots:
     return _MAKERS[shape(site, host)](site, host, path)
 
 
-def _plain(site: Site, host: int, path: str) -> Robots:
+def _plain(site: SimSite, host: int, path: str) -> SimRobots:
     text = (
         "User-agent: *\n"
         "Disallow: /private/\n"
@@ -65,15 +65,15 @@ def _plain(site: Site, host: int, path: str) -> Robots:
         f"Crawl-delay: {site.crawl_delay}\n"
         f"\nSitemap: {site.base(host)}/sitemap.xml\n"
     )
-    return Robots(
+    return SimRobots(
         body=text.encode(),
-        denied=frozenset({Kind.PRIVATE}),
+        denied=frozenset({PageKind.PRIVATE}),
         crawl_delay=site.crawl_delay,
         sitemap=True,
     )
 
 
-def _wildcards(site: Site, host: int, path: str) -> Robots:
+def _wildcards(site: SimSite, host: int, path: str) -> SimRobots:
     text = (
         "User-agent: *\n"
         "Disallow: /*.php$\n"
@@ -83,11 +83,11 @@ def _wildcards(site: Site, host: int, path: str) -> Robots:
         "Disallow: /*/open/*.htm$\n"
         f"Sitemap: {site.base(host)}/sitemap.xml\n"
     )
-    denied = frozenset({Kind.SCRIPT, Kind.PRINT, Kind.PDF})
-    return Robots(body=text.encode(), denied=denied, sitemap=True)
+    denied = frozenset({PageKind.SCRIPT, PageKind.PRINT, PageKind.PDF})
+    return SimRobots(body=text.encode(), denied=denied, sitemap=True)
 
 
-def _groups(site: Site, host: int, path: str) -> Robots:
+def _groups(site: SimSite, host: int, path: str) -> SimRobots:
     text = (
         "User-agent: *\nDisallow: /\n\n"
         f"User-agent: somebodyelse\nUser-agent: {site.agent}\n"
@@ -96,20 +96,22 @@ def _groups(site: Site, host: int, path: str) -> Robots:
         f"User-agent: {site.agent.upper()}\nDisallow: /scripts/\n"
         f"Sitemap: {site.base(host)}/sitemap.xml\n"
     )
-    denied = frozenset({Kind.PRIVATE, Kind.SCRIPT})
-    return Robots(body=text.encode(), denied=denied, sitemap=True)
+    denied = frozenset({PageKind.PRIVATE, PageKind.SCRIPT})
+    return SimRobots(body=text.encode(), denied=denied, sitemap=True)
 
 
-def _missing(site: Site, host: int, path: str) -> Robots:
-    return Robots(status=404, body=b"<h1>Not found</h1>", content_type="text/html")
+def _missing(site: SimSite, host: int, path: str) -> SimRobots:
+    return SimRobots(status=404, body=b"<h1>Not found</h1>", content_type="text/html")
 
 
-def _bom(site: Site, host: int, path: str) -> Robots:
+def _bom(site: SimSite, host: int, path: str) -> SimRobots:
     text = "\ufeffUser-agent: *\nDisallow: /private/\nDisallow: /café/\n"
-    return Robots(body=text.encode(), denied=frozenset({Kind.PRIVATE, Kind.OPEN, Kind.ACCENT}))
+    return SimRobots(
+        body=text.encode(), denied=frozenset({PageKind.PRIVATE, PageKind.OPEN, PageKind.ACCENT})
+    )
 
 
-def _messy(site: Site, host: int, path: str) -> Robots:
+def _messy(site: SimSite, host: int, path: str) -> SimRobots:
     delay = site.crawl_delay * 2
     text = (
         "# keep out of the kitchen\r\n"
@@ -125,12 +127,12 @@ def _messy(site: Site, host: int, path: str) -> Robots:
         f"crawl-delay: {delay}\r\n"
         "Disallow: /scripts/"
     )
-    denied = frozenset({Kind.PRINT, Kind.SCRIPT})
-    return Robots(body=text.encode(), denied=denied, crawl_delay=delay)
+    denied = frozenset({PageKind.PRINT, PageKind.SCRIPT})
+    return SimRobots(body=text.encode(), denied=denied, crawl_delay=delay)
 
 
-def _long(site: Site, host: int, path: str) -> Robots:
-    return Robots(body=_long_body(), denied=frozenset({Kind.PRIVATE, Kind.OPEN}))
+def _long(site: SimSite, host: int, path: str) -> SimRobots:
+    return SimRobots(body=_long_body(), denied=frozenset({PageKind.PRIVATE, PageKind.OPEN}))
 
 
 @lru_cache(maxsize=1)
@@ -144,39 +146,39 @@ def _long_body() -> bytes:
     return head + padding + rule + tail
 
 
-def _redirected(site: Site, host: int, path: str) -> Robots:
-    denied = frozenset({Kind.PRIVATE, Kind.OPEN})
+def _redirected(site: SimSite, host: int, path: str) -> SimRobots:
+    denied = frozenset({PageKind.PRIVATE, PageKind.OPEN})
     steps = ("/robots.txt", *REDIRECTED_PATHS)
     step = steps.index(path)
     if step + 1 < len(steps):
-        return Robots(status=301, location=steps[step + 1], denied=denied)
-    return Robots(body=b"User-agent: *\nDisallow: /private/\n", denied=denied)
+        return SimRobots(status=301, location=steps[step + 1], denied=denied)
+    return SimRobots(body=b"User-agent: *\nDisallow: /private/\n", denied=denied)
 
 
-def _charset(site: Site, host: int, path: str) -> Robots:
+def _charset(site: SimSite, host: int, path: str) -> SimRobots:
     text = "# Für Besucher: café geschlossen\nUser-agent: *\nDisallow: /caf%c3%a9/\n"
-    return Robots(
+    return SimRobots(
         body=text.encode("latin-1"),
         content_type="text/html; charset=utf-16",
-        denied=frozenset({Kind.ACCENT}),
+        denied=frozenset({PageKind.ACCENT}),
     )
 
 
-def _forbidden(site: Site, host: int, path: str) -> Robots:
-    return Robots(status=403, body=b"User-agent: *\nDisallow: /\n")
+def _forbidden(site: SimSite, host: int, path: str) -> SimRobots:
+    return SimRobots(status=403, body=b"User-agent: *\nDisallow: /\n")
 
 
-def _only(site: Site, host: int, path: str) -> Robots:
+def _only(site: SimSite, host: int, path: str) -> SimRobots:
     text = "User-agent: *\nDisallow: /\nAllow: /$\nAllow: /articles/\nAllow: /docs/\n"
-    denied = _EVERYTHING - {Kind.HOME, Kind.ARTICLE, Kind.GUIDE}
-    return Robots(body=text.encode(), denied=denied, traps_denied=True)
+    denied = _EVERYTHING - {PageKind.HOME, PageKind.ARTICLE, PageKind.GUIDE}
+    return SimRobots(body=text.encode(), denied=denied, traps_denied=True)
 
 
-def _failing(site: Site, host: int, path: str) -> Robots:
-    return Robots(status=503, body=b"back soon\n", denied=_EVERYTHING, traps_denied=True)
+def _failing(site: SimSite, host: int, path: str) -> SimRobots:
+    return SimRobots(status=503, body=b"back soon\n", denied=_EVERYTHING, traps_denied=True)
 
 
-_MAKERS: dict[Shape, Callable[[Site, int, str], Robots]] = {
+_MAKERS: dict[Shape, Callable[[SimSite, int, str], SimRobots]] = {
     Shape.PLAIN: _plain,
     Shape.WILDCARDS: _wildcards,
     Shape.GROUPS: _groups,

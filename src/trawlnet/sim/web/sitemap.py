@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from html import escape
 
-from trawlnet.sim.web.plan import Kind, Node, Site
+from trawlnet.sim.web.plan import PageKind, SimPage, SimSite
 from trawlnet.sim.web.robots import robots
 
 INDEX = "/sitemap.xml"
@@ -14,7 +14,7 @@ _XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
 _SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
-def listed(site: Site, host: int) -> list[Node]:
+def listed(site: SimSite, host: int) -> list[SimPage]:
     """What a host's sitemaps name: every page made for them, and each third ordinary one."""
     rules = robots(site, host)
     if not rules.sitemap:
@@ -22,13 +22,15 @@ def listed(site: Site, host: int) -> list[Node]:
     found = []
     for n in range(site.pages_on(host)):
         kind = site.kind(host, n)
-        named = kind is Kind.ARCHIVE or (n % 3 == 0 and kind.html and kind is not Kind.PARTNER)
+        named = kind is PageKind.ARCHIVE or (
+            n % 3 == 0 and kind.html and kind is not PageKind.PARTNER
+        )
         if named and kind not in rules.denied:
-            found.append(Node(host, n))
+            found.append(SimPage(host, n))
     return found
 
 
-def sitemap(site: Site, host: int, path: str) -> bytes | None:
+def sitemap(site: SimSite, host: int, path: str) -> bytes | None:
     """The file at this path, or None when the host has no such sitemap."""
     if not robots(site, host).sitemap or path not in (INDEX, *PARTS):
         return None

@@ -17,9 +17,9 @@ from trawlnet.engine.ports import Clock
 from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
 from trawlnet.sim.serve import Call, Served, bind_hosts, loopback_hosts, serve
 from trawlnet.sim.web.manifest import seeds, write_manifest
-from trawlnet.sim.web.page import Answer, answer, http_date, status_of, validators
-from trawlnet.sim.web.plan import Kind, Node, Site, is_trap
-from trawlnet.sim.web.robots import REDIRECTED_PATHS, Robots, Shape, robots, shape
+from trawlnet.sim.web.page import HonestAnswer, answer, http_date, status_of, validators
+from trawlnet.sim.web.plan import PageKind, SimPage, SimSite, is_trap
+from trawlnet.sim.web.robots import REDIRECTED_PATHS, Shape, SimRobots, robots, shape
 from trawlnet.sim.web.sitemap import sitemap
 from trawlnet.sim.web.traps import trap_page
 
@@ -31,10 +31,10 @@ _ZIPPED = 6  # One page of so many is sent gzipped to those who accept it.
 
 
 @dataclass(slots=True)
-class World:
+class WebWorld:
     """A running web; `close` ends it."""
 
-    site: Site
+    site: SimSite
     manifest: Path
     served: Served
     _digests: bool
@@ -74,7 +74,7 @@ async def serve_web(
     log: Path | None = None,
     digests: bool = True,
     spare_robots: bool = True,
-) -> World:
+) -> WebWorld:
     """Serve a web of `hosts` healthy hosts with `pages` each, and one more host for each habit.
 
     `names` stand in URLs instead of the first addresses; a client may connect to any address of
@@ -91,7 +91,7 @@ async def serve_web(
     if not listening:
         raise ValueError("a world needs a host that listens")
     sockets = bind_hosts(listening, port)
-    site = Site(
+    site = SimSite(
         seed=seed,
         hosts=tuple(names[:count]) + tuple(addresses[len(names) :]),
         habits=moods,
@@ -121,11 +121,11 @@ async def serve_web(
         )
 
     served = await serve(answer_call, sockets, clock=clock, latency=latency, log=log)
-    world = World(site, manifest, served, digests)
+    world = WebWorld(site, manifest, served, digests)
     return world
 
 
-def honest(site: Site, host: int, request: web.BaseRequest) -> web.Response:
+def honest(site: SimSite, host: int, request: web.BaseRequest) -> web.Response:
     """What a healthy host answers."""
     if request.method not in ("GET", "HEAD"):
         return web.Response(status=405, headers={"Allow": "GET, HEAD"})
@@ -146,7 +146,7 @@ def honest(site: Site, host: int, request: web.BaseRequest) -> web.Response:
     return _page_response(site, node, request)
 
 
-def _robots_response(rules: Robots) -> web.Response:
+def _robots_response(rules: SimRobots) -> web.Response:
     headers = {"Content-Type": rules.content_type}
     if rules.location is not None:
         headers["Location"] = rules.location
@@ -160,7 +160,7 @@ def _trap_response(raw_path: str) -> web.Response:
     return web.Response(text=page, content_type="text/html")
 
 
-def _page_response(site: Site, node: Node, request: web.BaseRequest) -> web.Response:
+def _page_response(site: SimSite, node: SimPage, request: web.BaseRequest) -> web.Response:
     if status_of(site, node) == 200:
         etag, modified = validators(site, node.host, node.n)
         if _unchanged(request, etag, modified):
@@ -176,10 +176,14 @@ def _page_response(site: Site, node: Node, request: web.BaseRequest) -> web.Resp
 
 
 def _coded(
-    site: Site, node: Node, made: Answer, request: web.BaseRequest, headers: dict[str, str]
+    site: SimSite,
+    node: SimPage,
+    made: HonestAnswer,
+    request: web.BaseRequest,
+    headers: dict[str, str],
 ) -> bytes:
     wanted = site.lot(node.host, node.n, salt=10, sides=_ZIPPED) == 0
-    if not wanted or site.kind(node.host, node.n) is Kind.MOVED or made.status != 200:
+    if not wanted or site.kind(node.host, node.n) is PageKind.MOVED or made.status != 200:
         return made.body
     headers["Vary"] = "Accept-Encoding"
     if "gzip" not in request.headers.get("Accept-Encoding", ""):

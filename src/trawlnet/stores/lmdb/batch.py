@@ -20,8 +20,8 @@ from trawlnet.stores.lmdb.rows import (
     LANE_BYTES,
     SEQ_BYTES,
     SETTLED_ENTRY,
-    Place,
-    State,
+    PendingPlace,
+    RowState,
     digest,
     failed_key,
     failed_prefix,
@@ -31,7 +31,7 @@ from trawlnet.stores.lmdb.rows import (
     seq_bytes,
     unpack_row,
 )
-from trawlnet.stores.lmdb.tables import LaneRecord, Tables, decode_lane, encode, read_counters
+from trawlnet.stores.lmdb.tables import LaneRecord, LmdbTables, decode_lane, encode, read_counters
 from trawlnet.stores.packing import text_bytes
 
 HOLD: Final = struct.Struct(">d")
@@ -49,7 +49,7 @@ class Batch:
     """Changes tables at once, counters and lanes in `finish`; memory only after the commit."""
 
     txn: Any
-    tables: Tables
+    tables: LmdbTables
     leases: Leases
     numbers: dict[str, bytes]  # Lane numbers that are known without asking.
     remember_done: bool
@@ -78,7 +78,7 @@ class Batch:
         entry = self.txn.get(key_digest, db=self.tables.rows)
         if entry is None or entry == SETTLED_ENTRY:
             return
-        place = Place.parse(entry)
+        place = PendingPlace.parse(entry)
         if not self._is_open(key_digest, place):
             return
         self._unqueue(place)
@@ -88,7 +88,7 @@ class Batch:
             state = _state(receipt.next, receipt.reason.success)
             lane = self._lane(receipt.next.lane)
             packed = pack_row(receipt.next, receipt)
-            self._queue(key_digest, Place.of(state, lane, place.seq, receipt.next), packed)
+            self._queue(key_digest, PendingPlace.of(state, lane, place.seq, receipt.next), packed)
         else:
             self._close(key_digest, place.seq, receipt)
         for task in receipt.found:
@@ -136,7 +136,7 @@ class Batch:
     def _reopen(self, key: bytes, value: bytes) -> None:
         row = unpack_row(value[SEQ_BYTES:])
         lane = self._lane(row.lane)
-        place = Place.of(State.READY, lane, value[:SEQ_BYTES], row)
+        place = PendingPlace.of(RowState.READY, lane, value[:SEQ_BYTES], row)
         self.txn.delete(key, db=self.tables.failed)
         self._settled[failed_reason(key)] -= 1
         self._queue(key[-DIGEST_BYTES:], place, repack_row(row, **_AS_NEW))
@@ -150,19 +150,21 @@ class Batch:
         if entry is None:
             self._add_new(key_digest, task)
         elif entry != SETTLED_ENTRY:
-            self._lower_score(key_digest, Place.parse(entry), task.score)
+            self._lower_score(key_digest, PendingPlace.parse(entry), task.score)
 
     def _add_new(self, key_digest: bytes, task: Task) -> None:
         packed = pack_row(task)
         self._counters.seq += 1
         seq = seq_bytes(self._counters.seq)
-        self._queue(key_digest, Place.of(_state(task), self._lane(task.lane), seq, task), packed)
+        self._queue(
+            key_digest, PendingPlace.of(_state(task), self._lane(task.lane), seq, task), packed
+        )
 
-    def _lower_score(self, key_digest: bytes, place: Place, score: float) -> None:
+    def _lower_score(self, key_digest: bytes, place: PendingPlace, score: float) -> None:
         if not score < place.score or not self._is_open(key_digest, place):
             return
         row = msgspec.structs.replace(unpack_row(self._unqueue(place)), score=float(score))
-        lowered = Place.of(place.state, place.lane, place.seq, row)
+        lowered = PendingPlace.of(place.state, place.lane, place.seq, row)
         self._queue(key_digest, lowered, repack_row(row))
 
     def _close(self, key_digest: bytes, seq: bytes, receipt: Receipt[object]) -> None:
@@ -181,38 +183,38 @@ class Batch:
         renewed = 0
         for _, value in self._walk(queue, lane):
             key_digest = value[:DIGEST_BYTES]
-            place = Place.parse(self.txn.get(key_digest, db=self.tables.rows))
+            place = PendingPlace.parse(self.txn.get(key_digest, db=self.tables.rows))
             if self._is_open(key_digest, place):
                 row = unpack_row(self._unqueue(place))
-                again = Place.of(State.READY, lane, place.seq, row)
+                again = PendingPlace.of(RowState.READY, lane, place.seq, row)
                 self._queue(key_digest, again, repack_row(row, **_AS_NEW))
                 renewed += 1
         return renewed
 
-    def _queue(self, key_digest: bytes, place: Place, packed: bytes) -> None:
-        table = self.tables.ready if place.state is State.READY else self.tables.later
+    def _queue(self, key_digest: bytes, place: PendingPlace, packed: bytes) -> None:
+        table = self.tables.ready if place.state is RowState.READY else self.tables.later
         self.txn.put(place.position, key_digest + packed, db=table)
         self.txn.put(key_digest, place.entry(), db=self.tables.rows)
         self._count(place, 1)
 
-    def _unqueue(self, place: Place) -> bytes:
+    def _unqueue(self, place: PendingPlace) -> bytes:
         """Take a key out of its queue; returns its packed row."""
-        table = self.tables.ready if place.state is State.READY else self.tables.later
+        table = self.tables.ready if place.state is RowState.READY else self.tables.later
         value: bytes = self.txn.pop(place.position, db=table)
         self._count(place, -1)
         return value[DIGEST_BYTES:]
 
-    def _count(self, place: Place, by: int) -> None:
+    def _count(self, place: PendingPlace, by: int) -> None:
         change = self._changes.get(place.lane)
         if change is None:
             change = self._changes[place.lane] = _LaneChange()
-        if place.state is State.SCHEDULED:
+        if place.state is RowState.SCHEDULED:
             change.scheduled += by
         else:
             change.open += by
 
-    def _is_open(self, key_digest: bytes, place: Place) -> bool:
-        if place.state is not State.SCHEDULED:
+    def _is_open(self, key_digest: bytes, place: PendingPlace) -> bool:
+        if place.state is not RowState.SCHEDULED:
             return True
         return key_digest not in self.ended and self.leases.has(place.lane, key_digest)
 
@@ -262,10 +264,10 @@ class Batch:
             start = key + b"\0"
 
 
-def _state(task: Task, scheduled: bool = False) -> State:
+def _state(task: Task, scheduled: bool = False) -> RowState:
     if scheduled:
-        return State.SCHEDULED
-    return State.LATER if task.due > 0.0 else State.READY
+        return RowState.SCHEDULED
+    return RowState.LATER if task.due > 0.0 else RowState.READY
 
 
 def _summed(totals: dict[str, int], changes: Counter[str]) -> dict[str, int]:

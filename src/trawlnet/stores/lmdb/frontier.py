@@ -18,18 +18,18 @@ _MOST = 1_000_000  # Tasks looked at: a look must not hold up the reuse of pages
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
+class OpenTasks:
     by_rank: Counter[int]  # Tasks that were never put off.
     by_lane: Counter[str]  # All open tasks.
     is_whole: bool  # False where there were more than anybody waits for.
 
 
-def read_frontier(path: Path, rank_of: Callable[[float], int]) -> Frontier:
+def read_frontier(path: Path, rank_of: Callable[[float], int]) -> OpenTasks:
     """`rank_of` makes a rank of a score. Changes nothing. Raises StoreError."""
     by_rank: Counter[int] = Counter()
     by_lane: Counter[str] = Counter()
     if not (path / "data.mdb").exists():
-        return Frontier(by_rank, by_lane, True)
+        return OpenTasks(by_rank, by_lane, True)
     try:
         with lmdb.open(str(path), readonly=True, max_dbs=_TABLES) as environment:
             ready = environment.open_db(b"ready", create=False)
@@ -44,4 +44,4 @@ def read_frontier(path: Path, rank_of: Callable[[float], int]) -> Frontier:
                         by_lane[record.name] += record.open
     except lmdb.Error as error:
         raise StoreError(f"cannot look into {path}: {error}", "try again in a while") from error
-    return Frontier(by_rank, by_lane, sum(by_rank.values()) < _MOST)
+    return OpenTasks(by_rank, by_lane, sum(by_rank.values()) < _MOST)

@@ -23,7 +23,7 @@ _UNREADABLE: Final = (
 )
 
 
-class Notes:
+class LmdbNotes:
     """Transactions are for one thread each; several threads may have some."""
 
     def __init__(self, environment: Any) -> None:
@@ -48,16 +48,16 @@ class Notes:
         self._environment.close()
 
 
-def open_notes(path: Path) -> Notes:
+def open_notes(path: Path) -> LmdbNotes:
     """What cannot be read is begun anew."""
     make_directory(path)
     try:
-        return Notes(_open(path))
+        return LmdbNotes(_open(path))
     except _UNREADABLE:
         for file in path.glob("*.mdb"):
             file.unlink()
     with _in_words():
-        return Notes(_open(path))
+        return LmdbNotes(_open(path))
 
 
 def count_notes(path: Path, table: str) -> int:

@@ -19,7 +19,7 @@ LANE_BYTES: Final = 4
 SEQ_BYTES: Final = 8
 
 
-class State(IntEnum):
+class RowState(IntEnum):
     """What the table `rows` says of a key; the numbers are on disk."""
 
     SETTLED = 0
@@ -28,10 +28,10 @@ class State(IntEnum):
     SCHEDULED = 3  # Succeeded, to be visited again: in the queue `later` too.
 
 
-SETTLED_ENTRY: Final = bytes([State.SETTLED])
+SETTLED_ENTRY: Final = bytes([RowState.SETTLED])
 
 
-class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class TaskRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A task as it lies in a queue or among the failures."""
 
     key: str
@@ -54,7 +54,7 @@ class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Row)
+_decoder = msgspec.msgpack.Decoder(TaskRow)
 
 
 def digest(key: str) -> bytes:
@@ -69,7 +69,7 @@ def pack_row(task: Task, receipt: Receipt[object] | None = None) -> bytes:
     """A task as bytes, with what is remembered of its last try."""
     text_bytes(task.lane)
     return _encoder.encode(
-        Row(
+        TaskRow(
             task.key,
             task.lane,
             msgspec.Raw(pack_payload(task)),
@@ -83,33 +83,35 @@ def pack_row(task: Task, receipt: Receipt[object] | None = None) -> bytes:
     )
 
 
-def repack_row(row: Row, **changes: Any) -> bytes:
+def repack_row(row: TaskRow, **changes: Any) -> bytes:
     return _encoder.encode(msgspec.structs.replace(row, **changes))
 
 
-def unpack_row(packed: bytes) -> Row:
+def unpack_row(packed: bytes) -> TaskRow:
     return _decoder.decode(packed)
 
 
-class Place(NamedTuple):
+class PendingPlace(NamedTuple):
     """Where a pending key lies: its entry in `rows`, and its position in a queue."""
 
-    state: State
+    state: RowState
     lane: bytes  # The lane's number, as the prefix of its positions.
     seq: bytes  # Order of arrival; a key keeps it for life.
     score: float
     position: bytes
 
     @classmethod
-    def of(cls, state: State, lane: bytes, seq: bytes, task: Task | Row) -> Place:
-        order = task.score if state is State.READY else task.due
+    def of(cls, state: RowState, lane: bytes, seq: bytes, task: Task | TaskRow) -> PendingPlace:
+        order = task.score if state is RowState.READY else task.due
         return cls(state, lane, seq, task.score, lane + ordered(order) + seq)
 
     @classmethod
-    def parse(cls, entry: bytes) -> Place:
+    def parse(cls, entry: bytes) -> PendingPlace:
         (score,) = _DOUBLE.unpack_from(entry, _SCORE_AT)
         position = entry[1:_SCORE_AT]
-        return cls(State(entry[0]), position[:LANE_BYTES], position[-SEQ_BYTES:], score, position)
+        return cls(
+            RowState(entry[0]), position[:LANE_BYTES], position[-SEQ_BYTES:], score, position
+        )
 
     def entry(self) -> bytes:
         return bytes([self.state]) + self.position + _DOUBLE.pack(self.score)

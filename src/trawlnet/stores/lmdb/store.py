@@ -20,8 +20,8 @@ from trawlnet.stores.lmdb.batch import Batch
 from trawlnet.stores.lmdb.growth import with_room
 from trawlnet.stores.lmdb.leases import Leases
 from trawlnet.stores.lmdb.rows import failed_prefix
-from trawlnet.stores.lmdb.tables import Tables, open_environment, open_tables
-from trawlnet.stores.lmdb.view import Chunk, View
+from trawlnet.stores.lmdb.tables import LmdbTables, open_environment, open_tables
+from trawlnet.stores.lmdb.view import FailureChunk, View
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class LmdbStore:
         self._leases = Leases()
         self._numbers: dict[str, bytes] = {}
         self._environment: Any = None
-        self._tables: Tables
+        self._tables: LmdbTables
 
     @classmethod
     async def open(
@@ -118,7 +118,7 @@ class LmdbStore:
         await self._call(self._close)
         self._thread.shutdown(wait=False)
 
-    async def _chunks(self, read: Callable[[View, bytes], Chunk]) -> AsyncIterator[Failure]:
+    async def _chunks(self, read: Callable[[View, bytes], FailureChunk]) -> AsyncIterator[Failure]:
         """A long listing in short transactions, so that it never stands in the way of a crawl."""
         after: bytes | None = b""
         while after is not None:
@@ -173,11 +173,11 @@ class LmdbStore:
             self._environment.close()
 
 
-def _beyond(after: bytes, read: Callable[[View, bytes], Chunk], view: View) -> Chunk:
+def _beyond(after: bytes, read: Callable[[View, bytes], FailureChunk], view: View) -> FailureChunk:
     return read(view, after)
 
 
-def _open_on(queue: Any, lane: bytes) -> Callable[[View, bytes], Chunk]:
+def _open_on(queue: Any, lane: bytes) -> Callable[[View, bytes], FailureChunk]:
     return lambda view, after: view.open_on(queue, lane, after)
 
 

@@ -18,7 +18,7 @@ _MOST_TABLES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class LmdbTables:
     """One handle per table; the field's name is the name on disk."""
 
     rows: Any  # Digest of a key -> SETTLED_ENTRY, or Place.entry() while it is pending.
@@ -38,7 +38,7 @@ class LaneRecord(msgspec.Struct, array_like=True, frozen=True):
     scheduled: int = 0  # Leased or not: leases are not on disk.
 
 
-class Counters(msgspec.Struct, array_like=True):
+class StoredCounters(msgspec.Struct, array_like=True):
     seq: int = 0  # Keys that ever arrived.
     scheduled: int = 0
     attempts: dict[str, int] = msgspec.field(default_factory=dict)
@@ -47,12 +47,12 @@ class Counters(msgspec.Struct, array_like=True):
 
 encode = msgspec.msgpack.Encoder().encode
 decode_lane = msgspec.msgpack.Decoder(LaneRecord).decode
-decode_counters = msgspec.msgpack.Decoder(Counters).decode
+decode_counters = msgspec.msgpack.Decoder(StoredCounters).decode
 
 
-def read_counters(txn: Any, tables: Tables) -> Counters:
+def read_counters(txn: Any, tables: LmdbTables) -> StoredCounters:
     packed = txn.get(b"counters", db=tables.meta)
-    return Counters() if packed is None else decode_counters(packed)
+    return StoredCounters() if packed is None else decode_counters(packed)
 
 
 def open_environment(path: Path, map_size: int) -> Any:
@@ -70,15 +70,15 @@ def open_environment(path: Path, map_size: int) -> Any:
         ) from error
 
 
-def open_tables(environment: Any, path: Path) -> Tables:
+def open_tables(environment: Any, path: Path) -> LmdbTables:
     """The tables of a store; made if the environment is empty, refused if it is not ours."""
-    names = [each.name.encode() for each in fields(Tables)]
+    names = [each.name.encode() for each in fields(LmdbTables)]
     # One transaction: a process killed while it makes a store leaves none, not half of one.
     with environment.begin(write=True) as txn:
         empty = txn.stat()["entries"] == 0
         if not empty:
             _check_format(environment, txn, path)
-        tables = Tables(*(environment.open_db(name, txn=txn, create=empty) for name in names))
+        tables = LmdbTables(*(environment.open_db(name, txn=txn, create=empty) for name in names))
         if empty:
             txn.put(b"format", FORMAT, db=tables.meta)
     return tables

@@ -16,21 +16,21 @@ from trawlnet.stores.lmdb.rows import (
     DIGEST_BYTES,
     SEQ_BYTES,
     SETTLED_ENTRY,
-    Place,
-    Row,
-    State,
+    PendingPlace,
+    RowState,
+    TaskRow,
     digest,
     failed_reason,
     order_of,
     unpack_row,
 )
-from trawlnet.stores.lmdb.tables import Tables, decode_lane, read_counters
+from trawlnet.stores.lmdb.tables import LmdbTables, decode_lane, read_counters
 
 _CHUNK: Final = 500  # Failures read in one transaction; other calls wait no longer than that.
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class FailureChunk:
     failures: Sequence[Failure]
     last: bytes | None  # Where to go on; None at the end.
 
@@ -38,7 +38,7 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class View:
     txn: Any
-    tables: Tables
+    tables: LmdbTables
     leases: Leases  # Written by `lease` and `renew`, which change nothing on disk.
 
     def cursor(self) -> str | None:
@@ -78,12 +78,12 @@ class View:
     def counts(self) -> Counts:
         counters = read_counters(self.txn, self.tables)
         leased = [state for _, state in self._leased()]
-        scheduled = counters.scheduled - leased.count(State.SCHEDULED)
+        scheduled = counters.scheduled - leased.count(RowState.SCHEDULED)
         put_off = self._entries(self.tables.later)
         return Counts(
             open=self._entries(self.tables.ready) + put_off - scheduled,
             leased=len(leased),
-            waiting=put_off - counters.scheduled - leased.count(State.LATER),
+            waiting=put_off - counters.scheduled - leased.count(RowState.LATER),
             blocked=self._blocked(),
             scheduled=scheduled,
             remembered=self._entries(self.tables.rows),
@@ -91,26 +91,26 @@ class View:
             settled={Reason(word): number for word, number in counters.settled.items()},
         )
 
-    def failed(self, prefix: bytes, after: bytes) -> Chunk:
+    def failed(self, prefix: bytes, after: bytes) -> FailureChunk:
         found: list[Failure] = []
         for key, value in self._range(self.tables.failed, prefix, after):
             found.append(unpack_row(value[SEQ_BYTES:]).failure(failed_reason(key)))
             if len(found) == _CHUNK:
-                return Chunk(found, key)
-        return Chunk(found, None)
+                return FailureChunk(found, key)
+        return FailureChunk(found, None)
 
-    def open_on(self, queue: Any, lane: bytes, after: bytes) -> Chunk:
+    def open_on(self, queue: Any, lane: bytes, after: bytes) -> FailureChunk:
         """The open keys of a blocked lane, as failures."""
         found: list[Failure] = []
         for seen, (position, value) in enumerate(self._range(queue, lane, after), start=1):
             key_digest = value[:DIGEST_BYTES]
             place = self._place(key_digest)
-            scheduled = place is not None and place.state is State.SCHEDULED
+            scheduled = place is not None and place.state is RowState.SCHEDULED
             if not scheduled or self.leases.has(lane, key_digest):
                 found.append(unpack_row(value[DIGEST_BYTES:]).failure(Reason.BLOCKED))
             if seen == _CHUNK:
-                return Chunk(found, position)
-        return Chunk(found, None)
+                return FailureChunk(found, position)
+        return FailureChunk(found, None)
 
     def blocked_lanes(self) -> list[bytes]:
         holds = self._range(self.tables.holds, b"", b"")
@@ -150,7 +150,7 @@ class View:
             if value[:DIGEST_BYTES] not in leased:
                 yield position, value
 
-    def _leased(self) -> Iterator[tuple[bytes, State]]:
+    def _leased(self) -> Iterator[tuple[bytes, RowState]]:
         for lane, key_digest in self.leases:
             place = self._place(key_digest)
             if place is not None:
@@ -161,12 +161,12 @@ class View:
         if not blocked:
             return 0
         records = (decode_lane(self.txn.get(lane, db=self.tables.lanes)) for lane in blocked)
-        visited = [lane for lane, state in self._leased() if state is State.SCHEDULED]
+        visited = [lane for lane, state in self._leased() if state is RowState.SCHEDULED]
         return sum(record.open for record in records) + sum(lane in blocked for lane in visited)
 
-    def _place(self, key_digest: bytes) -> Place | None:
+    def _place(self, key_digest: bytes) -> PendingPlace | None:
         entry = self.txn.get(key_digest, db=self.tables.rows)
-        return None if entry is None or entry == SETTLED_ENTRY else Place.parse(entry)
+        return None if entry is None or entry == SETTLED_ENTRY else PendingPlace.parse(entry)
 
     def _number(self, name: str) -> bytes | None:
         number: bytes | None = self.txn.get(digest(name), db=self.tables.lane_numbers)
@@ -189,6 +189,6 @@ class View:
                 yield key, value
 
 
-def _due_row(put_off: tuple[bytes, bytes], now: float) -> Row | None:
+def _due_row(put_off: tuple[bytes, bytes], now: float) -> TaskRow | None:
     position, value = put_off
     return unpack_row(value[DIGEST_BYTES:]) if order_of(position) <= now else None

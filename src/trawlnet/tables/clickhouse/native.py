@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
-class Column(NamedTuple):
+class NativeColumn(NamedTuple):
     name: str
     kind: str  # ClickHouse's name of the type.
     data: bytes
@@ -23,7 +23,7 @@ class TextPairs(NamedTuple):
     second: bytes
 
 
-def block(columns: Sequence[Column], rows: int) -> bytes:
+def block(columns: Sequence[NativeColumn], rows: int) -> bytes:
     parts = [varint(len(columns)), varint(rows)]
     for name, kind, data in columns:
         parts += (text(name.encode()), text(kind.encode()), data)
@@ -42,27 +42,27 @@ def text(value: bytes) -> bytes:
     return varint(len(value)) + value
 
 
-def texts(name: str, values: Iterable[str]) -> Column:
+def texts(name: str, values: Iterable[str]) -> NativeColumn:
     # Lone surrogates cannot be stored as UTF-8; they come only from JSON that escapes them.
-    return Column(
+    return NativeColumn(
         name, "String", b"".join([text(value.encode("utf-8", "replace")) for value in values])
     )
 
 
-def switches(name: str, values: Iterable[bool]) -> Column:
-    return Column(name, "UInt8", bytes(values))
+def switches(name: str, values: Iterable[bool]) -> NativeColumn:
+    return NativeColumn(name, "UInt8", bytes(values))
 
 
-def integers(name: str, values: Iterable[int]) -> Column:
-    return Column(name, "Int64", _packed("q", values))
+def integers(name: str, values: Iterable[int]) -> NativeColumn:
+    return NativeColumn(name, "Int64", _packed("q", values))
 
 
-def naturals(name: str, values: Iterable[int]) -> Column:
-    return Column(name, "UInt64", _packed("Q", values))
+def naturals(name: str, values: Iterable[int]) -> NativeColumn:
+    return NativeColumn(name, "UInt64", _packed("Q", values))
 
 
-def instants(name: str, microseconds: Iterable[int]) -> Column:
-    return Column(name, "DateTime64(6, 'UTC')", _packed("q", microseconds))
+def instants(name: str, microseconds: Iterable[int]) -> NativeColumn:
+    return NativeColumn(name, "DateTime64(6, 'UTC')", _packed("q", microseconds))
 
 
 def _packed(code: str, values: Iterable[int]) -> bytes:

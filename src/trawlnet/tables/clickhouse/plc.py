@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from trawlnet.atproto.identity.plc_chain import Link
+from trawlnet.atproto.identity.plc_chain import ChainLink
 from trawlnet.tables.clickhouse import native
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.queries import statement
@@ -42,8 +42,8 @@ class OperationRow:
         return self.seq or self.time_us
 
     @property
-    def link(self) -> Link:
-        return Link(self.cid, self.prev, self.order, self.nullified)
+    def link(self) -> ChainLink:
+        return ChainLink(self.cid, self.prev, self.order, self.nullified)
 
 
 class DidRow(NamedTuple):
@@ -74,7 +74,7 @@ async def insert_operations(tables: Tables, rows: Sequence[OperationRow]) -> Non
     columns = [
         *_shared_columns(rows),
         native.texts("prev", [row.prev for row in rows]),
-        native.Column(
+        native.NativeColumn(
             "operation_json", "String", b"".join(native.text(row.operation_json) for row in rows)
         ),
         native.switches("nullified", [row.nullified for row in rows]),
@@ -107,14 +107,14 @@ async def heads(tables: Tables, dids: Collection[str]) -> dict[str, str]:
     return found
 
 
-async def links(tables: Tables, dids: Collection[str]) -> dict[str, list[Link]]:
+async def links(tables: Tables, dids: Collection[str]) -> dict[str, list[ChainLink]]:
     """All that is stored about these DIDs."""
-    found: dict[str, list[Link]] = {did: [] for did in dids}
+    found: dict[str, list[ChainLink]] = {did: [] for did in dids}
     for chunk in _chunks(dids):
         for did, cid, prev, order, nullified in await tables.rows(
             statement("plc_links"), {"dids": chunk}
         ):
-            found[did].append(Link(cid, prev, order, bool(nullified)))
+            found[did].append(ChainLink(cid, prev, order, bool(nullified)))
     return found
 
 
@@ -200,7 +200,7 @@ async def refused_endpoints(tables: Tables) -> dict[str, int]:
     return dict(await tables.rows(statement("plc_refused_endpoints")))
 
 
-def _shared_columns(rows: Sequence[OperationRow]) -> list[native.Column]:
+def _shared_columns(rows: Sequence[OperationRow]) -> list[native.NativeColumn]:
     return [
         native.texts("did", [row.did for row in rows]),
         native.texts("cid", [row.cid for row in rows]),
@@ -215,7 +215,9 @@ def _shared_columns(rows: Sequence[OperationRow]) -> list[native.Column]:
     ]
 
 
-async def _insert(tables: Tables, name: str, columns: Sequence[native.Column], rows: int) -> None:
+async def _insert(
+    tables: Tables, name: str, columns: Sequence[native.NativeColumn], rows: int
+) -> None:
     if rows:
         await tables.insert(statement(name), native.block(columns, rows))
 

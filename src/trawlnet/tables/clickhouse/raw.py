@@ -31,7 +31,9 @@ async def insert_raw(tables: Tables, table: RawTable, bodies: Mapping[int, bytes
     if new:
         columns = [
             native.naturals(table.key, new),
-            native.Column("raw_json", "String", b"".join([native.text(bodies[i]) for i in new])),
+            native.NativeColumn(
+                "raw_json", "String", b"".join([native.text(bodies[i]) for i in new])
+            ),
         ]
         await tables.insert(statement(f"insert_{table.name}"), native.block(columns, len(new)))
     return len(new)

@@ -56,13 +56,13 @@ class RecordBatch:
     def block(self) -> bytes:
         instants = b"".join(self._instant)
         columns = [
-            native.Column("repo", "String", b"".join(self._repo)),
-            native.Column("collection", "String", b"".join(self._collection)),
-            native.Column("rkey", "String", b"".join(self._rkey)),
-            native.Column("operation", _OPERATION, _CREATE * self.rows),
-            native.Column("record_json", "String", b"".join(self._json)),
-            native.Column("created_at", "DateTime64(6)", instants),
-            native.Column("time_us", "Int64", instants),
+            native.NativeColumn("repo", "String", b"".join(self._repo)),
+            native.NativeColumn("collection", "String", b"".join(self._collection)),
+            native.NativeColumn("rkey", "String", b"".join(self._rkey)),
+            native.NativeColumn("operation", _OPERATION, _CREATE * self.rows),
+            native.NativeColumn("record_json", "String", b"".join(self._json)),
+            native.NativeColumn("created_at", "DateTime64(6)", instants),
+            native.NativeColumn("time_us", "Int64", instants),
         ]
         return native.block(columns, self.rows)
 

@@ -29,7 +29,7 @@ _PORTS = {"http": 8123, "https": 8443}
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ClickHouseServer:
     address: str  # HOST, HOST:PORT or a URL.
     username: str = "default"
     password: str = field(default="", repr=False)  # Must not get into a log by accident.
@@ -78,13 +78,13 @@ class ServerTables:
 _OWN_HINT = "see what is there: SHOW TABLES, or DESCRIBE TABLE repo_records"
 
 
-async def open_server(server: Server, *, to_read: bool = False) -> ServerTables:
+async def open_server(server: ClickHouseServer, *, to_read: bool = False) -> ServerTables:
     """Raises TablesUnreachable when nobody answers there or the password is wrong. The database is
     made where it is missing, unless this is `to_read` only."""
     return await asyncio.to_thread(_open, server, to_read)
 
 
-def _open(server: Server, to_read: bool) -> ServerTables:
+def _open(server: ClickHouseServer, to_read: bool) -> ServerTables:
     try:
         from clickhouse_connect import get_client  # Slow to load: only who needs it pays.
     except ImportError:

@@ -45,7 +45,7 @@ Row = dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredCounts:
     """What became of a batch."""
 
     new: int
@@ -66,20 +66,20 @@ async def opened_instances(where: Path | str) -> AsyncIterator[Relational]:
         await db.close()
 
 
-async def store_instances(db: Relational, instances: Iterable[Instance]) -> Stored:
+async def store_instances(db: Relational, instances: Iterable[Instance]) -> StoredCounts:
     """All of them or none, durable on return. Two processes may store at once: rows are locked in
     one order, and of two that bring the same instance the second finds it there."""
     batch = list(instances)
     unique = sorted({one.instance_id: one for one in reversed(batch)}.items())
     async with db.transaction() as transaction:
-        work = _Work(transaction, db.dialect)
+        work = _InstanceWrite(transaction, db.dialect)
         await work.many(
             "note_seen_hash", ({"hash": h} for h in sorted({i.hash for _, i in unique}))
         )
         added = await work.new_ids([_instance_row(one, work) for _, one in unique])
         new = [one for number, one in unique if number in added]
         await _insert_parts(work, new)
-    return Stored(len(new), len(batch) - len(new))
+    return StoredCounts(len(new), len(batch) - len(new))
 
 
 async def latest_stored(db: Relational) -> int | None:
@@ -96,7 +96,7 @@ async def unknown_hashes(db: Relational, most: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _InstanceWrite:
     transaction: Transaction
     dialect: Dialect
 
@@ -129,7 +129,7 @@ def _document(rows: Sequence[Row]) -> Row:
     return {"rows": json.dumps(rows, default=str)}
 
 
-async def _insert_parts(work: _Work, instances: Sequence[Instance]) -> None:
+async def _insert_parts(work: _InstanceWrite, instances: Sequence[Instance]) -> None:
     took_part = [(one, player) for one in instances for player in one.players]
     await work.parts("insert_instance_player", [_taking_part(*pair) for pair in took_part])
     characters = [(*pair, character) for pair in took_part for character in pair[1].characters]
@@ -141,7 +141,7 @@ async def _insert_parts(work: _Work, instances: Sequence[Instance]) -> None:
     await work.many("add_player_stats", (_stats_row(*pair, work) for pair in took_part))
 
 
-def _instance_row(instance: Instance, work: _Work) -> Row:
+def _instance_row(instance: Instance, work: _InstanceWrite) -> Row:
     return {
         "instance_id": instance.instance_id,
         "hash": instance.hash,
@@ -193,7 +193,7 @@ def _weapon_rows(characters: Iterable[tuple[Instance, Player, Character]]) -> It
             }
 
 
-def _player_row(instance: Instance, player: Player, work: _Work) -> Row:
+def _player_row(instance: Instance, player: Player, work: _InstanceWrite) -> Row:
     return {
         "membership_id": player.membership_id,
         "membership_type": player.membership_type,
@@ -206,7 +206,7 @@ def _player_row(instance: Instance, player: Player, work: _Work) -> Row:
     }
 
 
-def _stats_row(instance: Instance, player: Player, work: _Work) -> Row:
+def _stats_row(instance: Instance, player: Player, work: _InstanceWrite) -> Row:
     cleared, fresh = player.completed, player.completed and instance.fresh is True
     return {
         "membership_id": player.membership_id,

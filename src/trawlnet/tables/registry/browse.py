@@ -9,7 +9,7 @@ from enum import StrEnum
 from trawlnet.tables.registry.bans import literally
 from trawlnet.tables.registry.notes import FOLDER
 from trawlnet.tables.registry.rows import row_of
-from trawlnet.tables.registry.rules import PdsRow, Source, Status
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 from trawlnet.tables.relational.database import Relational, Values, named
 
 
@@ -30,18 +30,18 @@ class Browsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BrowseQuery:
     """Which rows, and which page of them."""
 
     contains: str = ""
-    status: Status | None = None
-    source: Source | None = None
+    status: PdsStatus | None = None
+    source: PdsSource | None = None
     sort: Sort = Sort.NAME
     page: int = 1
     size: int = 25
 
 
-async def browse(db: Relational, wish: Wish) -> Browsed:
+async def browse(db: Relational, wish: BrowseQuery) -> Browsed:
     pattern = f"%{literally(wish.contains.lower())}%" if wish.contains else ""
     fits: Values = {
         "status": str(wish.status or ""),

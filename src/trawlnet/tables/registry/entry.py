@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from trawlnet.tables.registry.rules import Found, Registered, Source, Verdict
+from trawlnet.tables.registry.rules import EntryVerdict, FoundPds, PdsSource, Registered
 from trawlnet.webpage.origin import canonical_origin, names_user
 
 USERINFO = "userinfo"  # Reasons for a refusal, beside those of an origin.
@@ -24,19 +24,21 @@ class Terms:
     domain_budget: int = 100
 
 
-def admitted(found: Found, terms: Terms) -> Registered:
+def admitted(found: FoundPds, terms: Terms) -> Registered:
     """`known`, for the time being, with its one spelling; or refused for how it is written."""
     origin = canonical_origin(found.url, allow_private=terms.allow_private)
-    if origin.url and found.source is Source.USER and names_user(found.url):
+    if origin.url and found.source is PdsSource.USER and names_user(found.url):
         # Whatever stands before the @ may look like the host to whoever wrote it, and is not.
-        return Registered(Verdict.REFUSED, "", USERINFO)
+        return Registered(EntryVerdict.REFUSED, "", USERINFO)
     if not origin.url:
-        return Registered(Verdict.REFUSED, "", str(origin.refused))
+        return Registered(EntryVerdict.REFUSED, "", str(origin.refused))
     parts = urlsplit(origin.url)
     if not terms.allow_private and (parts.scheme != "https" or parts.port is not None):
         # Accounts there would be out of reach of everybody who keeps to the protocol.
-        return Registered(Verdict.REFUSED, origin.url, "scheme" if parts.port is None else "port")
-    return Registered(Verdict.KNOWN, origin.url)
+        return Registered(
+            EntryVerdict.REFUSED, origin.url, "scheme" if parts.port is None else "port"
+        )
+    return Registered(EntryVerdict.KNOWN, origin.url)
 
 
 def banned_by(url: str, names: Container[str]) -> str:

@@ -11,7 +11,7 @@ FOLDER = "registry"
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class DidLookup:
     """Where a DID lives, as its document said."""
 
     did: str
@@ -20,7 +20,7 @@ class Lookup:
     asked_at: float  # Unix seconds.
 
 
-class Notes:
+class RegistryNotes:
     def __init__(self, db: Relational) -> None:
         self._db = db
 
@@ -39,16 +39,16 @@ class Notes:
         values = {"name": name, "note": note, "old": old}
         return await self._db.run(self._sql("swap_note"), values) > 0
 
-    async def lookups(self, dids: Sequence[str]) -> dict[str, Lookup]:
+    async def lookups(self, dids: Sequence[str]) -> dict[str, DidLookup]:
         """Of those that were looked up before."""
-        found: dict[str, Lookup] = {}
+        found: dict[str, DidLookup] = {}
         async with self._db.transaction() as transaction:
             for did in dids:
                 for pds, reason, at in await transaction.rows(self._sql("lookup"), {"did": did}):
-                    found[did] = Lookup(did, pds, reason, from_db(at) or 0.0)
+                    found[did] = DidLookup(did, pds, reason, from_db(at) or 0.0)
         return found
 
-    async def save_lookups(self, lookups: Sequence[Lookup]) -> None:
+    async def save_lookups(self, lookups: Sequence[DidLookup]) -> None:
         # In one order for everybody: two processes that save the same DIDs wait in turn.
         rows = [
             {

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry.bans import Bans, literally
-from trawlnet.tables.registry.browse import Browsed, Wish, browse
+from trawlnet.tables.registry.browse import Browsed, BrowseQuery, browse
 from trawlnet.tables.registry.entry import (
     BANNED,
     OVER_BUDGET,
@@ -22,19 +22,19 @@ from trawlnet.tables.registry.entry import (
     banned_by,
     countable,
 )
-from trawlnet.tables.registry.notes import FOLDER, Notes
+from trawlnet.tables.registry.notes import FOLDER, RegistryNotes
 from trawlnet.tables.registry.rows import columns_of, row_of
 from trawlnet.tables.registry.rules import (
     ANY,
     HOUR,
     MEDIUM,
-    Ended,
-    Found,
+    EntryVerdict,
+    FoundPds,
     PdsRow,
+    PdsSource,
+    PdsStatus,
     Registered,
-    Source,
-    Status,
-    Verdict,
+    ScanEnded,
     Which,
     after_completed,
     after_failed,
@@ -62,17 +62,17 @@ from trawlnet.webpage.domain import registrable_domain
 from trawlnet.webpage.origin import canonical_origin
 
 __all__ = [
-    "Ended",
-    "Found",
+    "EntryVerdict",
+    "FoundPds",
     "HourlyScans",
     "PdsRow",
+    "PdsSource",
+    "PdsStatus",
     "Registered",
     "Registry",
-    "Source",
+    "ScanEnded",
     "Stats",
-    "Status",
     "Terms",
-    "Verdict",
     "Which",
     "migrate_registry",
     "open_registry",
@@ -120,29 +120,29 @@ class Registry:
     def __init__(self, db: Relational, terms: Terms = _DEFAULT) -> None:
         self.db = self._db = db  # Others keep tables beside ours.
         self.terms = terms
-        self.notes = Notes(db)
+        self.notes = RegistryNotes(db)
         self.bans = Bans(db)
 
     async def register(
-        self, url: str, source: Source, *, accounts: int | None = None, now: float
+        self, url: str, source: PdsSource, *, accounts: int | None = None, now: float
     ) -> Registered:
         """Of one that somebody told us of: new, known, revived or refused."""
-        (registered,) = await self.register_many([Found(url, source, accounts)], now)
+        (registered,) = await self.register_many([FoundPds(url, source, accounts)], now)
         return registered
 
-    async def register_many(self, founds: Sequence[Found], now: float) -> list[Registered]:
+    async def register_many(self, founds: Sequence[FoundPds], now: float) -> list[Registered]:
         """One verdict for each, in their order; of repeats the first counts."""
         verdicts = [admitted(found, self.terms) for found in founds]
         # In the order of URLs: two processes that wait for each other's rows must do so in turn.
         order = sorted(range(len(founds)), key=lambda number: verdicts[number].url)
-        todo = [number for number in order if verdicts[number].verdict is not Verdict.REFUSED]
+        todo = [number for number in order if verdicts[number].verdict is not EntryVerdict.REFUSED]
         for start in range(0, len(todo), _AT_ONCE):
             async with self._db.transaction() as transaction:
                 names = await self.bans.names(transaction)
                 for number in todo[start : start + _AT_ONCE]:
                     url = verdicts[number].url
                     if banned_by(url, names):
-                        verdicts[number] = Registered(Verdict.REFUSED, url, BANNED)
+                        verdicts[number] = Registered(EntryVerdict.REFUSED, url, BANNED)
                         continue
                     verdicts[number] = await self._enter(transaction, url, founds[number], now)
         return verdicts
@@ -229,7 +229,7 @@ class Registry:
         """Rows whose claim has run out are as they were before. Returns how many."""
         return await self._db.run(self._sql("tidy"), {"now": self._at(now)})
 
-    async def completed(self, url: str, owner: str, ended: Ended, *, now: float) -> bool:
+    async def completed(self, url: str, owner: str, ended: ScanEnded, *, now: float) -> bool:
         """A complete, clean walk. False: the lease was lost."""
         change = partial(after_completed, ended=ended, now=now)
         return await self._finish(url, owner, "completed", change, now, ended.scope)
@@ -270,23 +270,23 @@ class Registry:
     async def unknown(self, url: str) -> str:
         """The one spelling of a PDS that would be entered, or revived, if it were registered by a
         user; empty if nothing would come of it."""
-        spelt = admitted(Found(url, Source.USER), self.terms)
-        if spelt.verdict is Verdict.REFUSED:
+        spelt = admitted(FoundPds(url, PdsSource.USER), self.terms)
+        if spelt.verdict is EntryVerdict.REFUSED:
             return ""
         async with self._db.transaction() as transaction:
             row = await self._row(transaction, spelt.url)
             banned = banned_by(spelt.url, await self.bans.names(transaction))
         is_awake = row is not None and row.status not in (
-            Status.UNREACHABLE,
-            Status.NO_CHIVE_RECORDS,
+            PdsStatus.UNREACHABLE,
+            PdsStatus.NO_CHIVE_RECORDS,
         )
         return "" if banned or is_awake else spelt.url
 
     async def listing(
         self,
         *,
-        status: Status | None = None,
-        source: Source | None = None,
+        status: PdsStatus | None = None,
+        source: PdsSource | None = None,
         contains: str | None = None,
         after: str | None = None,
         limit: int = 100,
@@ -296,7 +296,7 @@ class Registry:
         values["pattern"] = f"%{literally(contains.lower())}%" if contains else ""
         return await self._listed("listing", values, limit)
 
-    async def browse(self, wish: Wish) -> Browsed:
+    async def browse(self, wish: BrowseQuery) -> Browsed:
         """One page of the rows that fit, and how many there are."""
         return await browse(self._db, wish)
 
@@ -336,7 +336,7 @@ class Registry:
         await self._db.close()
 
     async def _enter(
-        self, transaction: Transaction, url: str, found: Found, now: float
+        self, transaction: Transaction, url: str, found: FoundPds, now: float
     ) -> Registered:
         row = await self._row(transaction, url)
         if row is None:
@@ -346,28 +346,28 @@ class Registry:
             values = said | {"url": url, "now": self._at(now)}
             await transaction.run(self._sql("note_relay"), values)
         if not is_revived(row, found, now):
-            return Registered(Verdict.KNOWN, url)
+            return Registered(EntryVerdict.KNOWN, url)
         values = columns_of(self._db.dialect, revived(row, found, now)) | {"now": self._at(now)}
         changed = await transaction.run(self._sql("revive"), values)
         if changed:
             await transaction.run(self._sql("drop_scope_scans"), {"url": url})
-        return Registered(Verdict.REVIVED if changed else Verdict.KNOWN, url)
+        return Registered(EntryVerdict.REVIVED if changed else EntryVerdict.KNOWN, url)
 
     async def _insert(
-        self, transaction: Transaction, url: str, found: Found, now: float
+        self, transaction: Transaction, url: str, found: FoundPds, now: float
     ) -> Registered:
         domain = registrable_domain(urlsplit(url).hostname or "")
         # Two processes may each let one more in than the budget says; that does no harm.
         if domain and not self.terms.allow_private:
             ((unproven,),) = await transaction.rows(self._sql("unproven"), {"domain": domain})
             if unproven >= self.terms.domain_budget:
-                return Registered(Verdict.REFUSED, url, OVER_BUDGET)
+                return Registered(EntryVerdict.REFUSED, url, OVER_BUDGET)
         values: dict[str, Value] = {"url": url, "source": str(found.source), "domain": domain}
         values |= {"accounts": countable(found.accounts), "connected": bool(found.connected)}
         values |= {"priority": MEDIUM, "scan_order": self._at(scan_order(now, MEDIUM))}
         values["now"] = self._at(now)
         added = await transaction.run(self._sql("insert"), values)
-        return Registered(Verdict.NEW if added else Verdict.KNOWN, url)
+        return Registered(EntryVerdict.NEW if added else EntryVerdict.KNOWN, url)
 
     async def _finish(
         self,

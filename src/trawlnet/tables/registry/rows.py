@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry.rules import PdsRow, Source, Status
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 from trawlnet.tables.relational.database import Dialect, Value, from_db, to_db
 
 
-def status_of(word: str) -> Status:
+def status_of(word: str) -> PdsStatus:
     """A newer program may have written a word that this one does not know: its row is read all the
     same, as one of which nothing is known yet."""
-    return Status(word) if word in _STATUSES else Status.PENDING
+    return PdsStatus(word) if word in _STATUSES else PdsStatus.PENDING
 
 
-def source_of(word: str) -> Source:
-    return Source(word) if word in _SOURCES else Source.UNKNOWN
+def source_of(word: str) -> PdsSource:
+    return PdsSource(word) if word in _SOURCES else PdsSource.UNKNOWN
 
 
 def reason_of(word: str) -> Reason:
     return Reason(word) if word in _REASONS else Reason.UNKNOWN
 
 
-_STATUSES, _SOURCES, _REASONS = frozenset(Status), frozenset(Source), frozenset(Reason)
+_STATUSES, _SOURCES, _REASONS = frozenset(PdsStatus), frozenset(PdsSource), frozenset(Reason)
 
 
 def row_of(columns: tuple[Any, ...]) -> PdsRow:

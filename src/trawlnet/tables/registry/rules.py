@@ -28,7 +28,7 @@ _UNPRINTABLE = re.compile(
 )
 
 
-class Status(StrEnum):
+class PdsStatus(StrEnum):
     PENDING = "pending"
     ACTIVE = "active"
     SCANNING = "scanning"
@@ -36,7 +36,7 @@ class Status(StrEnum):
     NO_CHIVE_RECORDS = "no_chive_records"
 
 
-class Source(StrEnum):
+class PdsSource(StrEnum):
     """Who told us of a PDS."""
 
     PLC = "plc_enumeration"
@@ -46,7 +46,7 @@ class Source(StrEnum):
     UNKNOWN = "unknown"  # A word in the table that this program does not know.
 
 
-class Verdict(StrEnum):
+class EntryVerdict(StrEnum):
     """What became of a PDS that somebody told us of."""
 
     NEW = "new"
@@ -57,17 +57,17 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    verdict: Verdict
+    verdict: EntryVerdict
     url: str  # Canonical origin; empty when there is none.
     reason: str = ""  # Why it was refused: out of a closed set.
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPds:
     """A PDS that somebody told us of."""
 
     url: str  # As it was written.
-    source: Source
+    source: PdsSource
     accounts: int | None = None  # As a relay counts them.
     connected: bool | None = None  # Whether a relay reads from it; None: nobody said.
     # Whether this is news. Listing what was listed before revives nobody.
@@ -89,7 +89,7 @@ ANY = Which()
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ScanEnded:
     """What a complete scan came to."""
 
     found: int  # Records that the PDS holds now, whoever looked for them.
@@ -114,8 +114,8 @@ class PdsRow:
 
     pds_url: str
     discovered_at: float
-    discovery_source: Source
-    status: Status
+    discovery_source: PdsSource
+    status: PdsStatus
     last_scan_at: float | None  # The end of the last complete scan.
     next_scan_at: float | None  # None: at the next opportunity.
     has_chive_records: bool | None  # None: no complete scan yet.
@@ -142,13 +142,13 @@ def scan_order(due: float, priority: int) -> float:
     return due + priority * WORTH
 
 
-def after_completed(row: PdsRow, ended: Ended, now: float) -> PdsRow:
+def after_completed(row: PdsRow, ended: ScanEnded, now: float) -> PdsRow:
     found = ended.found
     has_wanted = found > 0 if ended.has_wanted is None else ended.has_wanted
     again = RESCAN_WITH_RECORDS if has_wanted else RESCAN_WITHOUT_RECORDS
     return replace(
         _rested(row, Reason.OK, now),
-        status=Status.ACTIVE if found else Status.NO_CHIVE_RECORDS,
+        status=PdsStatus.ACTIVE if found else PdsStatus.NO_CHIVE_RECORDS,
         last_scan_at=now,
         next_scan_at=now + again,
         has_chive_records=found > 0,
@@ -180,7 +180,7 @@ def after_failed(
     rested = _rested(row, reason, now)
     return replace(
         rested,
-        status=Status.UNREACHABLE if given_up else rested.status,
+        status=PdsStatus.UNREACHABLE if given_up else rested.status,
         next_scan_at=now + max(backoff(before), again_in or 0.0),
         consecutive_failures=before + 1,
         scan_priority=LOW if given_up else row.scan_priority,
@@ -196,21 +196,21 @@ def backoff(failures_before: int) -> float:
     return HOUR * 2.0 ** min(failures_before, _LONGEST_BACKOFF_EXPONENT)
 
 
-def is_revived(row: PdsRow, found: Found, now: float) -> bool:
+def is_revived(row: PdsRow, found: FoundPds, now: float) -> bool:
     """Whether being told of a known PDS again makes it due now."""
-    if row.status not in (Status.UNREACHABLE, Status.NO_CHIVE_RECORDS):
+    if row.status not in (PdsStatus.UNREACHABLE, PdsStatus.NO_CHIVE_RECORDS):
         return False
-    if found.source is Source.USER:
+    if found.source is PdsSource.USER:
         return True
     return found.is_news and (row.last_try_at or 0.0) <= now - REVIVE_AFTER
 
 
-def revived(row: PdsRow, found: Found, now: float) -> PdsRow:
+def revived(row: PdsRow, found: FoundPds, now: float) -> PdsRow:
     """A mention earns one try, and the word of a user a whole new series."""
-    spared = 0 if found.source is Source.USER else min(row.consecutive_failures, GIVE_UP_AT)
+    spared = 0 if found.source is PdsSource.USER else min(row.consecutive_failures, GIVE_UP_AT)
     return replace(
         row,
-        status=Status.PENDING,
+        status=PdsStatus.PENDING,
         next_scan_at=now,
         consecutive_failures=spared,
         scan_priority=MEDIUM,
@@ -237,14 +237,14 @@ def _rested(row: PdsRow, reason: Reason, now: float) -> PdsRow:
 
 def as_shown(row: PdsRow, now: float) -> PdsRow:
     """Whose claim has run out is being scanned by nobody."""
-    if row.status is not Status.SCANNING or (row.lease_until or 0.0) > now:
+    if row.status is not PdsStatus.SCANNING or (row.lease_until or 0.0) > now:
         return row
     return replace(row, status=resting_status(row))
 
 
-def resting_status(row: PdsRow) -> Status:
+def resting_status(row: PdsRow) -> PdsStatus:
     if row.consecutive_failures >= GIVE_UP_AT:
-        return Status.UNREACHABLE
+        return PdsStatus.UNREACHABLE
     if row.last_scan_at is None:
-        return Status.PENDING
-    return Status.ACTIVE if row.has_chive_records else Status.NO_CHIVE_RECORDS
+        return PdsStatus.PENDING
+    return PdsStatus.ACTIVE if row.has_chive_records else PdsStatus.NO_CHIVE_RECORDS

@@ -9,7 +9,7 @@ from typing import Any
 
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry.rows import reason_of, source_of, status_of
-from trawlnet.tables.registry.rules import Source, Status
+from trawlnet.tables.registry.rules import PdsSource, PdsStatus
 from trawlnet.tables.relational.database import from_db
 
 
@@ -29,8 +29,8 @@ class Stats:
     chive_records: int
     indexed_records: int
     accounts: int  # As far as relays told.
-    by_status: Mapping[Status, int]  # Every status, also those that nobody has.
-    by_source: Mapping[Source, int]
+    by_status: Mapping[PdsStatus, int]  # Every status, also those that nobody has.
+    by_source: Mapping[PdsSource, int]
     failures: Mapping[Reason, int]  # Rows whose last try failed.
     given_up: Mapping[Reason, int]  # Of these, the unreachable ones.
     scans: Sequence[HourlyScans]  # Of the last two days, oldest first.
@@ -38,19 +38,19 @@ class Stats:
 
     @property
     def active(self) -> int:
-        return self.by_status[Status.ACTIVE]
+        return self.by_status[PdsStatus.ACTIVE]
 
     @property
     def unreachable(self) -> int:
-        return self.by_status[Status.UNREACHABLE]
+        return self.by_status[PdsStatus.UNREACHABLE]
 
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 def stats_of(rows: Rows, failures: Rows, attempts: Rows, hours: Rows) -> Stats:
-    by_status: Counter[Status] = Counter(dict.fromkeys(Status, 0))
-    by_source: Counter[Source] = Counter(dict.fromkeys(Source, 0))
+    by_status: Counter[PdsStatus] = Counter(dict.fromkeys(PdsStatus, 0))
+    by_source: Counter[PdsSource] = Counter(dict.fromkeys(PdsSource, 0))
     sums = [0] * 6
     for status, source, *figures in rows:
         by_status[status_of(status)] += int(figures[0])
@@ -67,7 +67,7 @@ def stats_of(rows: Rows, failures: Rows, attempts: Rows, hours: Rows) -> Stats:
         by_status=by_status,
         by_source=by_source,
         failures=_by_reason(failures),
-        given_up=_by_reason([row for row in failures if row[1] == Status.UNREACHABLE]),
+        given_up=_by_reason([row for row in failures if row[1] == PdsStatus.UNREACHABLE]),
         scans=_by_hour(hours),
         attempts=_by_reason(attempts),
     )

@@ -86,13 +86,13 @@ class Postgres:
     async def transaction(self) -> AsyncIterator[Transaction]:
         with _translated(self._place):
             async with self._pool.connection() as connection, connection.transaction():
-                yield _Transaction(connection)
+                yield _PostgresTransaction(connection)
 
     async def close(self) -> None:
         await self._pool.close()
 
 
-class _Transaction:
+class _PostgresTransaction:
     def __init__(self, connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:
         self._connection = connection
 

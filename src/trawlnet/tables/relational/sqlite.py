@@ -86,7 +86,7 @@ class Sqlite:
         async with self._turn:
             try:
                 await self._do(self._connection.execute, self._begin)
-                yield _Transaction(self)
+                yield _SqliteTransaction(self)
             except BaseException:
                 # Who is cancelled while beginning may have begun all the same.
                 await self._do(self._roll_back)
@@ -135,7 +135,7 @@ class Sqlite:
             raise TablesError(f"SQLite: {error}") from error
 
 
-class _Transaction:
+class _SqliteTransaction:
     def __init__(self, db: Sqlite) -> None:
         self._db = db
 

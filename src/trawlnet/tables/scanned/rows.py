@@ -37,7 +37,7 @@ COLUMNS: Mapping[Table, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ScannedRecord:
     table: Table
     uri: str
     cid: str
@@ -51,7 +51,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ScanScope:
     """What scans look for. Each scope has walks of its own, and withdraws only what it looks at."""
 
     digest: str
@@ -69,7 +69,7 @@ class ScanKey:
     lost it can write nothing."""
 
     pds_url: str
-    scope: Scope
+    scope: ScanScope
     lease: str
 
     @property
@@ -78,7 +78,7 @@ class ScanKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WalkProgress:
     """One walk over a PDS: listing its repos, and reading those that changed."""
 
     walk: int = 0
@@ -106,16 +106,16 @@ class ListedRepo:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class StoredListing:
     """What came of a page of the listing."""
 
     new: int  # Repos that this walk had not met before.
     pending: int  # Repos that are to be read now.
-    progress: Progress  # As it was saved.
+    progress: WalkProgress  # As it was saved.
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RepoReading:
     """One repo, and how far it has been read. A later reading has a higher number."""
 
     did: str
@@ -147,11 +147,11 @@ class Held:
     indexed: Mapping[str, int] = field(default_factory=dict)
 
 
-def progress_of(row: tuple[Any, ...]) -> Progress:
+def progress_of(row: tuple[Any, ...]) -> WalkProgress:
     values = dict(zip(_PROGRESS, row, strict=True))
     for flag in ("is_open", "is_listed", "is_full"):
         values[flag] = bool(values[flag])
-    return Progress(**values | {"leads_todo": tuple(orjson.loads(values["leads_todo"]))})
+    return WalkProgress(**values | {"leads_todo": tuple(orjson.loads(values["leads_todo"]))})
 
 
 # In the order of the statement.
@@ -161,7 +161,7 @@ _PROGRESS = (
 )
 
 
-def progress_values(key: ScanKey, progress: Progress) -> dict[str, Value]:
+def progress_values(key: ScanKey, progress: WalkProgress) -> dict[str, Value]:
     return key.values | {
         "walk": progress.walk,
         "is_open": int(progress.is_open),
@@ -180,12 +180,12 @@ def progress_values(key: ScanKey, progress: Progress) -> dict[str, Value]:
     }
 
 
-def reading_of(row: tuple[Any, ...]) -> Reading:
+def reading_of(row: tuple[Any, ...]) -> RepoReading:
     did, listed_rev, number, reading_rev, todo, cursor, pages, by_names, is_flawed = row[:9]
     latest, is_held = row[9], bool(row[10])
     if todo is None:
-        return Reading(did, listed_rev, latest + 1, is_held=is_held)
-    return Reading(
+        return RepoReading(did, listed_rev, latest + 1, is_held=is_held)
+    return RepoReading(
         did,
         reading_rev,
         number,
@@ -198,7 +198,7 @@ def reading_of(row: tuple[Any, ...]) -> Reading:
     )
 
 
-def reading_values(key: ScanKey, reading: Reading) -> Values:
+def reading_values(key: ScanKey, reading: RepoReading) -> Values:
     return key.values | {
         "did": reading.did,
         "reading": reading.number,
@@ -211,7 +211,7 @@ def reading_values(key: ScanKey, reading: Reading) -> Values:
     }
 
 
-def record_values(pds_url: str, record: Record, scan: int) -> dict[str, Value]:
+def record_values(pds_url: str, record: ScannedRecord, scan: int) -> dict[str, Value]:
     own = {name: record.columns.get(name) for name in COLUMNS[record.table]}
     return own | {
         "uri": record.uri,
@@ -225,7 +225,7 @@ def record_values(pds_url: str, record: Record, scan: int) -> dict[str, Value]:
     }
 
 
-def end_values(key: ScanKey, reading: Reading) -> Values:
+def end_values(key: ScanKey, reading: RepoReading) -> Values:
     trouble = str(Reason.PARSE_ERROR) if reading.is_flawed else reading.trouble
     return key.values | {
         "did": reading.did,

@@ -25,14 +25,14 @@ from trawlnet.tables.scanned.records import record_statement
 from trawlnet.tables.scanned.rows import (
     Held,
     LastReading,
-    Listed,
     ListedRepo,
-    Progress,
-    Reading,
-    Record,
+    RepoReading,
     ScanKey,
-    Scope,
+    ScannedRecord,
+    ScanScope,
+    StoredListing,
     Table,
+    WalkProgress,
     end_values,
     progress_of,
     progress_values,
@@ -82,28 +82,28 @@ class Scanned:
         """All that is known of a PDS that is no longer in the registry. Its records are withdrawn,
         or erased."""
         where: Values = {"pds_url": pds_url}
-        everything = ScanKey(pds_url, Scope("", lambda collection: True), "")
+        everything = ScanKey(pds_url, ScanScope("", lambda collection: True), "")
         async with self._db.transaction() as transaction:
             for (did,) in await transaction.rows(self._sql("held_repos"), where):
-                whole = Reading(did, "", _EVERY_READING)
+                whole = RepoReading(did, "", _EVERY_READING)
                 await self._withdraw(transaction, everything, whole, now)
             for table in Table if erase else ():
                 await transaction.run(record_statement("erase", table), where)
             for name in ("progress", "repos", "leads"):
                 await transaction.run(self._sql(f"remove_{name}"), where)
 
-    async def progress(self, key: ScanKey) -> Progress:
+    async def progress(self, key: ScanKey) -> WalkProgress:
         rows = await self._db.rows(self._sql("progress"), key.values)
-        return progress_of(rows[0]) if rows else Progress()
+        return progress_of(rows[0]) if rows else WalkProgress()
 
     async def save(
-        self, key: ScanKey, progress: Progress, done: Sequence[Reading], now: float
+        self, key: ScanKey, progress: WalkProgress, done: Sequence[RepoReading], now: float
     ) -> None:
         """How far the walk has come, and the repos that had nothing for us."""
         async with self._fenced(key) as transaction:
             await self._save(transaction, key, progress, done, now)
 
-    async def settle(self, key: ScanKey, done: Sequence[Reading]) -> None:
+    async def settle(self, key: ScanKey, done: Sequence[RepoReading]) -> None:
         """Repos that had nothing for us, or could not be read, outside a walk."""
         async with self._fenced(key) as transaction:
             await self._end_readings(transaction, key, done)
@@ -112,10 +112,10 @@ class Scanned:
         self,
         key: ScanKey,
         repos: Sequence[ListedRepo],
-        progress: Progress,
-        done: Sequence[Reading],
+        progress: WalkProgress,
+        done: Sequence[RepoReading],
         now: float,
-    ) -> Listed:
+    ) -> StoredListing:
         """A page of the listing with the cursor behind it; `repos` has none twice. When that was
         the last page and nothing is to be read, the walk is over, in the same commit."""
         listed = [
@@ -141,9 +141,9 @@ class Scanned:
                 await self._end_walk(transaction, key, progress, (), now)
             else:
                 await self._save(transaction, key, progress, (), now)
-        return Listed(new, int(pending), progress)
+        return StoredListing(new, int(pending), progress)
 
-    async def pending(self, key: ScanKey, most: int) -> list[Reading]:
+    async def pending(self, key: ScanKey, most: int) -> list[RepoReading]:
         rows = await self._db.rows(self._sql("pending"), key.values | {"most": most})
         return [reading_of(row) for row in rows]
 
@@ -157,13 +157,13 @@ class Scanned:
         rows = await self._db.rows(self._sql("leads"), key.values | {"did": did})
         return tuple(row[0] for row in rows)
 
-    async def begin_leads(self, key: ScanKey, progress: Progress, now: float) -> None:
+    async def begin_leads(self, key: ScanKey, progress: WalkProgress, now: float) -> None:
         async with self._fenced(key) as transaction:
             await transaction.run(self._sql("drop_leads"), key.values)
             await self._save(transaction, key, progress, (), now)
 
     async def add_leads(
-        self, key: ScanKey, collection: str, dids: Sequence[str], progress: Progress, now: float
+        self, key: ScanKey, collection: str, dids: Sequence[str], progress: WalkProgress, now: float
     ) -> None:
         async with self._fenced(key) as transaction:
             await transaction.run_many(
@@ -172,21 +172,21 @@ class Scanned:
             )
             await self._save(transaction, key, progress, (), now)
 
-    async def was_seen(self, key: ScanKey, uri: str, reading: Reading) -> bool:
+    async def was_seen(self, key: ScanKey, uri: str, reading: RepoReading) -> bool:
         """Whether this reading has met a record before."""
         values: Values = {"uri": uri, "pds_url": key.pds_url}
         rows = await self._db.rows(self._sql("seen"), values)
         return any(scan == reading.number for (scan,) in rows)
 
     async def put_records(
-        self, key: ScanKey, records: Sequence[Record], reading: Reading, now: float
+        self, key: ScanKey, records: Sequence[ScannedRecord], reading: RepoReading, now: float
     ) -> None:
         """A page of records, and where the reading goes on."""
         async with self._fenced(key) as transaction:
             await self._put(transaction, key, records, reading, now)
 
     async def end_reading(
-        self, key: ScanKey, records: Sequence[Record], reading: Reading, now: float
+        self, key: ScanKey, records: Sequence[ScannedRecord], reading: RepoReading, now: float
     ) -> None:
         """The last page of a repo: what this reading looked for and did not meet is gone."""
         async with self._fenced(key) as transaction:
@@ -197,7 +197,7 @@ class Scanned:
             await self._end_readings(transaction, key, [reading])
 
     async def end_walk(
-        self, key: ScanKey, progress: Progress, done: Sequence[Reading], now: float
+        self, key: ScanKey, progress: WalkProgress, done: Sequence[RepoReading], now: float
     ) -> None:
         """The listing was met whole: repos that were not in it are gone, with their records."""
         async with self._fenced(key) as transaction:
@@ -241,14 +241,14 @@ class Scanned:
         self,
         transaction: Transaction,
         key: ScanKey,
-        progress: Progress,
-        done: Sequence[Reading],
+        progress: WalkProgress,
+        done: Sequence[RepoReading],
         now: float,
     ) -> None:
         values: Values = key.values | {"walk": progress.walk}
         await self._save(transaction, key, progress, done, now)
         for (did,) in await transaction.rows(self._sql("vanished"), values):
-            await self._withdraw(transaction, key, Reading(did, "", _EVERY_READING), now)
+            await self._withdraw(transaction, key, RepoReading(did, "", _EVERY_READING), now)
             await transaction.run(self._sql("let_go"), key.values | {"did": did})
         await transaction.run(self._sql("forget_vanished"), values)
         await transaction.run(self._sql("drop_leads"), key.values)
@@ -257,8 +257,8 @@ class Scanned:
         self,
         transaction: Transaction,
         key: ScanKey,
-        progress: Progress,
-        done: Sequence[Reading],
+        progress: WalkProgress,
+        done: Sequence[RepoReading],
         now: float,
     ) -> None:
         values = progress_values(key, progress) | {"updated_at": self._instant(now)}
@@ -266,7 +266,7 @@ class Scanned:
         await self._end_readings(transaction, key, done)
 
     async def _end_readings(
-        self, transaction: Transaction, key: ScanKey, done: Sequence[Reading]
+        self, transaction: Transaction, key: ScanKey, done: Sequence[RepoReading]
     ) -> None:
         ends = [end_values(key, reading) for reading in done]
         await transaction.run_many(self._sql("end_reading"), ends)
@@ -275,8 +275,8 @@ class Scanned:
         self,
         transaction: Transaction,
         key: ScanKey,
-        records: Sequence[Record],
-        reading: Reading,
+        records: Sequence[ScannedRecord],
+        reading: RepoReading,
         now: float,
     ) -> bool:
         """False for a reading that was overtaken, of which nothing is written."""
@@ -299,7 +299,7 @@ class Scanned:
         return True
 
     async def _withdraw(
-        self, transaction: Transaction, key: ScanKey, reading: Reading, now: float
+        self, transaction: Transaction, key: ScanKey, reading: RepoReading, now: float
     ) -> None:
         """What earlier readings met in the collections that this one looked at, and it did not."""
         where: Values = {"pds_url": key.pds_url, "did": reading.did, "scan": reading.number}

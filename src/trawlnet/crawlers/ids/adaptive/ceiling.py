@@ -55,7 +55,7 @@ class Ceiling:
         return True
 
 
-class Pace:
+class EvenPace:
     """Spreads requests evenly; the rate may change at any time."""
 
     def __init__(self, rate: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trawlnet.crawlers.ids.adaptive.gap_search import GapSearch
 from trawlnet.crawlers.ids.adaptive.survey import Ground, Island
 from trawlnet.crawlers.ids.adaptive.walk import Walk
-from trawlnet.crawlers.ids.model import Ask, Entry, Purpose
+from trawlnet.crawlers.ids.model import Ask, LedgerEntry, Purpose
 
 _WALKED = 64  # Ids; where an island begins is not searched for among fewer: all are asked for.
 
@@ -35,7 +35,7 @@ class Crossings:
         """The rest of an old range looks like a gap; its end is known to exist."""
         self._open.append(_Crossing(GapSearch(start, end), end))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """What is to be written down, once."""
         made = list(self.ground.entries)
         self.ground.entries.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from trawlnet.crawlers.ids.adaptive.combs import Comb
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.model import AnswerVerdict
 
 _DENSE = 4096  # Below this distance two neighbours are asked: a lone hole must not mislead.
 _BELOW = 8  # Ids before the block that are asked for once more, when late ones are there, too.
@@ -166,7 +166,7 @@ class GapSearch:
         self.gap = (self.start, self._checked_first())
 
 
-def probe_says(verdict: Verdict) -> bool | None:
+def probe_says(verdict: AnswerVerdict) -> bool | None:
     """Whether there is an id; None when that is not certain. A crawl jumps to where one is, so
     nothing but a whole answer counts as one."""
-    return True if verdict.exists else False if verdict is Verdict.NOT_FOUND else None
+    return True if verdict.exists else False if verdict is AnswerVerdict.NOT_FOUND else None

@@ -24,7 +24,7 @@ _DELAY_MOST = 3600.0
 _EDGE = 5  # The highest ids; the median of their times is that of the newest published id.
 
 
-class Head:
+class HeadModel:
     """Ids and the times at which the things behind them happened go in; what may be asked for
     comes out. The delay from happening to being published is learnt from first asks that came
     too early, so that their share becomes `freshness`."""

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, Pace, Sent
+from trawlnet.crawlers.ids.adaptive.ceiling import Ceiling, EvenPace, Sent
 from trawlnet.crawlers.ids.adaptive.concurrency import Concurrency
 from trawlnet.crawlers.ids.adaptive.embargo import Embargo
 from trawlnet.crawlers.ids.adaptive.gap_search import probe_says
-from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.adaptive.outage import Outage
 from trawlnet.crawlers.ids.adaptive.speed import Speed
 from trawlnet.crawlers.ids.adaptive.stall_detector import Lookout
 from trawlnet.crawlers.ids.adaptive.survey import survey_rate
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Ask,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Purpose,
+)
 from trawlnet.crawlers.ids.retries import (
     AFTER_ERROR,
     AFTER_THROTTLE,
@@ -44,10 +52,10 @@ class AdaptivePilot:
     ) -> None:
         cursor = first if beyond is None else max(first, beyond)
         self._controls = controls
-        self._head = Head(controls.freshness)
+        self._head = HeadModel(controls.freshness)
         self._speed = Speed(controls, self._head)
         self._ceiling = Ceiling(controls.max_rps)
-        self._pace = Pace(controls.max_rps)
+        self._pace = EvenPace(controls.max_rps)
         self._crew = Concurrency(controls)
         self._walk = Walk(cursor, controls.step, pending)
         self._waiting = Waiting()
@@ -149,18 +157,18 @@ class AdaptivePilot:
 
     # --- What was answered ---
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         ask, verdict = answer.ask, answer.verdict
         self._crew.took(answer.took)
-        if verdict is Verdict.DISABLED:
+        if verdict is AnswerVerdict.DISABLED:
             self._outage.disabled(now)
             return self._put_back(now, ask, now)
-        if verdict is Verdict.THROTTLED:
+        if verdict is AnswerVerdict.THROTTLED:
             # Nothing but refusals is an outage, whatever the API calls it; and if this was the
             # canary there must be another.
             self._outage.failed(now)
             return self._throttled(now, answer)
-        if verdict is Verdict.FAILED:
+        if verdict is AnswerVerdict.FAILED:
             self._outage.failed(now)
             if self._outage.on:
                 return self._put_back(now, ask, now)  # No id is to blame for it.
@@ -170,46 +178,51 @@ class AdaptivePilot:
             return self._probed(now, answer)
         if ask.purpose is Purpose.FIRST:
             self._learn(now, answer)
-        elif (left := self._walk.walked(ask.id, missing=verdict is Verdict.NOT_FOUND)) is not None:
+        elif (
+            left := self._walk.walked(ask.id, missing=verdict is AnswerVerdict.NOT_FOUND)
+        ) is not None:
             self._lookout.crossings.cross(*left)
         if verdict.exists:
             return self._exists(now, answer)
-        if verdict is Verdict.NOT_FOUND:
+        if verdict is AnswerVerdict.NOT_FOUND:
             return self._not_found(now, ask.id)
         return self._went_wrong(now, ask.id)
 
     def _learn(self, now: float, answer: Answer) -> None:
         """First asks tell where the head is; retries are too few and too old for that."""
-        missing = answer.verdict is Verdict.NOT_FOUND
+        missing = answer.verdict is AnswerVerdict.NOT_FOUND
         self._lookout.first_ask(now, missing=missing)
         if self._head.rate is None or self._lookout.stalled:
             return
         if not self._head.timed or self._speed.at_head(now, self._walk.cursor):
             self._head.first_ask(now, early=missing)
 
-    def _exists(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def _exists(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         i = answer.ask.id
         self._waiting.forget(i)
         self._lookout.exists(now, i, answer.happened_at)
         self._free(now)
         if answer.verdict in _SEEN:
             self._head.saw(i, now, answer.happened_at)
-        if answer.verdict is Verdict.EMBARGOED:
+        if answer.verdict is AnswerVerdict.EMBARGOED:
             again = i in self._embargo
             self._embargo.hold(now, i)
-            return () if again else (Entry(i, i + 1, Mark.EMBARGOED),)
+            return () if again else (LedgerEntry(i, i + 1, LedgerMark.EMBARGOED),)
         if i in self._embargo:
             self._embargo.let_go(i)
         self._settled += 1
-        return self._entries(i, Mark.DONE)
+        return self._entries(i, LedgerMark.DONE)
 
-    def _entries(self, i: int, mark: Mark) -> Sequence[Entry]:
-        entry = Entry(i, i + 1, mark)
+    def _entries(self, i: int, mark: LedgerMark) -> Sequence[LedgerEntry]:
+        entry = LedgerEntry(i, i + 1, mark)
         if self._controls.step == 1:
             return (entry,)
-        return (entry, Entry(i + 1, i + self._controls.step, Mark.GAP, "left out on purpose"))
+        return (
+            entry,
+            LedgerEntry(i + 1, i + self._controls.step, LedgerMark.GAP, "left out on purpose"),
+        )
 
-    def _not_found(self, now: float, i: int) -> Sequence[Entry]:
+    def _not_found(self, now: float, i: int) -> Sequence[LedgerEntry]:
         if i in self._embargo:
             self._embargo.again(i)
             return ()
@@ -219,7 +232,7 @@ class AdaptivePilot:
             return ()
         if self._never_comes(now, i, tries):
             self._waiting.forget(i)
-            return self._entries(i, Mark.HOLE)
+            return self._entries(i, LedgerMark.HOLE)
         nth = min(tries.not_found, len(self._waits) - 1)
         wait = jittered(self._waits[nth], i, tries.total)
         self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
@@ -236,7 +249,7 @@ class AdaptivePilot:
         old = out is not None and out + self._controls.patience < now
         return old and tries.not_found + 1 >= ENOUGH_FOR_OLD
 
-    def _went_wrong(self, now: float, i: int) -> Sequence[Entry]:
+    def _went_wrong(self, now: float, i: int) -> Sequence[LedgerEntry]:
         if i in self._embargo:
             self._embargo.again(i)
             return ()
@@ -245,19 +258,19 @@ class AdaptivePilot:
         tries = self._waiting.tries(i)
         if tries.errors >= len(AFTER_ERROR):
             self._waiting.forget(i)
-            return (Entry(i, i + 1, Mark.MISSED, "errors used up its tries"),)
+            return (LedgerEntry(i, i + 1, LedgerMark.MISSED, "errors used up its tries"),)
         wait = jittered(AFTER_ERROR[tries.errors], i, tries.total)
         self._waiting.put(i, now + wait, Tries(tries.not_found, tries.errors + 1))
         return ()
 
-    def _throttled(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def _throttled(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         sent = now - answer.took
         rate = self._sent.rate(now, self._pace.rate)
         if self._ceiling.refused(now, sent=sent, rate=rate, wait=answer.wait):
             self._pace.retune(now, min(self._pace.rate, self._ceiling.value(now)))
         return self._put_back(now, answer.ask, now + jittered(AFTER_THROTTLE, answer.ask.id, 0))
 
-    def _put_back(self, now: float, ask: Ask, due: float) -> Sequence[Entry]:
+    def _put_back(self, now: float, ask: Ask, due: float) -> Sequence[LedgerEntry]:
         """The answer says nothing about the id: ask again, and count no try."""
         i = ask.id
         if ask.purpose.looks:
@@ -270,18 +283,18 @@ class AdaptivePilot:
             self._waiting.put(i, due, self._waiting.tries(i))
         return ()
 
-    def _probed(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def _probed(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         i, verdict = answer.ask.id, answer.verdict
         fetched = verdict.exists and self._walk.fetched_ahead(i)
         self._lookout.probed(now, i, probe_says(verdict), answer.happened_at)
         self._free(now)
         entries = self._lookout.crossings.entries()
-        if fetched and verdict is Verdict.EMBARGOED:
+        if fetched and verdict is AnswerVerdict.EMBARGOED:
             self._embargo.hold(now, i)
-            entries.append(Entry(i, i + 1, Mark.EMBARGOED))
+            entries.append(LedgerEntry(i, i + 1, LedgerMark.EMBARGOED))
         elif fetched:
             self._settled += 1
-            entries.append(Entry(i, i + 1, Mark.DONE))
+            entries.append(LedgerEntry(i, i + 1, LedgerMark.DONE))
         return entries
 
     def _free(self, now: float) -> None:
@@ -344,5 +357,5 @@ class AdaptivePilot:
         return rate if state in _PREDICTABLE else 0.0
 
 
-_SEEN = (Verdict.STORED, Verdict.FILTERED)
+_SEEN = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
 _PREDICTABLE = ("at the head", "catching up")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.controls import Controls
 
 _AHEAD = 1.15  # The rate is this much more than ids come at ...
@@ -18,7 +18,7 @@ _AT_HEAD = 2.0  # Closer to the head than so many seconds' worth of ids counts a
 
 
 class Speed:
-    def __init__(self, controls: Controls, head: Head) -> None:
+    def __init__(self, controls: Controls, head: HeadModel) -> None:
         self._controls = controls
         self._head = head
         self._untimed = 2.0 * controls.workers

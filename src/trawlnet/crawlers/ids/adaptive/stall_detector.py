@@ -8,7 +8,7 @@ from statistics import median
 from trawlnet.crawlers.ids.adaptive.combs import Combs
 from trawlnet.crawlers.ids.adaptive.crossings import Crossings
 from trawlnet.crawlers.ids.adaptive.gap_search import GapSearch
-from trawlnet.crawlers.ids.adaptive.head import Head
+from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 
 # First asks in a row without an id, and the seconds that they must span: either is enough.
@@ -28,7 +28,7 @@ _ANCHOR_LASTS, _ANCHOR_TRUSTED = 25.0, 600.0
 
 class Lookout:
     def __init__(
-        self, head: Head, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()
+        self, head: HeadModel, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()
     ) -> None:
         self.highest = -1  # The highest id that was there, probes aside.
         self.stalled = False

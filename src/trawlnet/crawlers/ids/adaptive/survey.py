@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from trawlnet.crawlers.ids.model import Entry, Mark
+from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark
 
 ISLAND = 128  # Ids; an island of so many is found in a gap of any size, ...
 _PARTS = 512  # ... and one of this part of it in a smaller gap.
@@ -45,7 +45,7 @@ class Ground:
     """`entries` and `islands` are for the caller to read and clear."""
 
     def __init__(self, stretches: Iterable[tuple[int, int, int]] = ()) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[LedgerEntry] = []
         self.islands: list[Island] = []
         self._stretches: list[Stretch] = []  # In order of their ids.
         self._work: Stretch | None = None  # The chunk that is combed, with its step afterwards.
@@ -75,7 +75,7 @@ class Ground:
         """Both sides of it are known, and nothing in between."""
         if start < end:
             self._keep(Stretch(start, end, 0, finest_step(end - start)))
-            self.entries.append(Entry(start, end, Mark.UNSURVEYED))
+            self.entries.append(LedgerEntry(start, end, LedgerMark.UNSURVEYED))
 
     def retune(self, now: float, rate: float) -> None:
         """So many teeth a second, from now on."""
@@ -144,7 +144,7 @@ class Ground:
         for island in _islands(work, sorted(self._hits), sorted(self._unread)):
             self._settle(replace(work, start=reached, end=island.start))
             self.islands.append(island)
-            self.entries.append(Entry(island.start, island.end, Mark.PENDING, "island"))
+            self.entries.append(LedgerEntry(island.start, island.end, LedgerMark.PENDING, "island"))
             reached = island.end
         self._settle(replace(work, start=reached))
         self._hits.clear()
@@ -154,12 +154,14 @@ class Ground:
     def _settle(self, stretch: Stretch) -> None:
         if stretch.start >= stretch.end:
             return
-        mark = Mark.UNSURVEYED
+        mark = LedgerMark.UNSURVEYED
         if stretch.step <= stretch.finest:
-            mark = Mark.GAP
+            mark = LedgerMark.GAP
         else:
             self._keep(stretch)
-        self.entries.append(Entry(stretch.start, stretch.end, mark, asked_every(stretch.step)))
+        self.entries.append(
+            LedgerEntry(stretch.start, stretch.end, mark, asked_every(stretch.step))
+        )
 
     def _keep(self, stretch: Stretch) -> None:
         """Neighbours that were combed alike become one, so that there never are many."""

@@ -10,16 +10,16 @@ from typing import Any
 import orjson
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.model import AnswerVerdict
 from trawlnet.net.client.answer import Response
 from trawlnet.queues.queue import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class AnswerReading:
     """What one answer says, in the crawler's words."""
 
-    verdict: Verdict
+    verdict: AnswerVerdict
     word: str  # The API's own word for it, from a closed set: a metric label.
     happened_at: float | None = None  # When the thing behind the id came to be.
     wait: float | None = None  # The server's own word.
@@ -33,7 +33,7 @@ class Reading:
 class Api:
     name: str
     path: str  # With {id}.
-    read: Callable[[int, Response], Reading]
+    read: Callable[[int, Response], AnswerReading]
     queue: str  # Where what exists and is wanted is published.
     anchor: str = ""  # Path that answers with the newest id; empty if there is none.
     key_header: str = ""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.ids.api.api import Api, Reading, parse_json
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.api.api import AnswerReading, Api, parse_json
+from trawlnet.crawlers.ids.model import AnswerVerdict
 from trawlnet.net.client.answer import Response
 
 PATH = "/v0/item/{id}.json"
@@ -16,11 +16,11 @@ ANCHOR = "/v0/maxitem.json"
 TIME = "time"
 
 _STATUSES = {
-    404: Verdict.NOT_FOUND,
-    410: Verdict.NOT_FOUND,
-    401: Verdict.EMBARGOED,
-    403: Verdict.THROTTLED,
-    429: Verdict.THROTTLED,
+    404: AnswerVerdict.NOT_FOUND,
+    410: AnswerVerdict.NOT_FOUND,
+    401: AnswerVerdict.EMBARGOED,
+    403: AnswerVerdict.THROTTLED,
+    429: AnswerVerdict.THROTTLED,
 }
 _KEY_REFUSED = "key_refused"
 _OUTAGE = 503  # Without a time to come back at: the whole API is away.
@@ -33,43 +33,43 @@ class PlainReader:
     wanted: Sequence[tuple[str, str]]  # Keep what has one of these; empty: keep everything.
     keyed: bool = False  # We send a key: a 401 is about it, not about the id.
 
-    def __call__(self, number: int, response: Response) -> Reading:
+    def __call__(self, number: int, response: Response) -> AnswerReading:
         if response.status == 401 and self.keyed:
-            return _no(Verdict.DISABLED, _KEY_REFUSED, response)
+            return _no(AnswerVerdict.DISABLED, _KEY_REFUSED, response)
         if response.status != 200:
             return _refusal(response)
         try:
             item = parse_json(response.body)
         except ValueError as error:
-            return _no(Verdict.MALFORMED, "malformed", response, str(error)[:100])
+            return _no(AnswerVerdict.MALFORMED, "malformed", response, str(error)[:100])
         if item is None:
-            return Reading(Verdict.NOT_FOUND, "not_found")
+            return AnswerReading(AnswerVerdict.NOT_FOUND, "not_found")
         if not isinstance(item, dict):
-            return _no(Verdict.MALFORMED, "malformed", response, "not an object")
+            return _no(AnswerVerdict.MALFORMED, "malformed", response, "not an object")
         return self._item(number, item)
 
-    def _item(self, number: int, item: Mapping[str, Any]) -> Reading:
+    def _item(self, number: int, item: Mapping[str, Any]) -> AnswerReading:
         told = item.get(self.time_key)
         usable = isinstance(told, int | float) and 0 < told < _LONGEST_TIME
         when = float(told) if usable and told is not None else None
         if self.wanted and not any(str(item.get(key)) == value for key, value in self.wanted):
-            return Reading(Verdict.FILTERED, "filtered", happened_at=when)
+            return AnswerReading(AnswerVerdict.FILTERED, "filtered", happened_at=when)
         message = {"id": number, "item": item}
-        return Reading(Verdict.STORED, "stored", happened_at=when, message=message)
+        return AnswerReading(AnswerVerdict.STORED, "stored", happened_at=when, message=message)
 
 
-def _refusal(response: Response) -> Reading:
+def _refusal(response: Response) -> AnswerReading:
     status = response.status
     if status == _OUTAGE:
-        verdict = Verdict.DISABLED if response.wait is None else Verdict.THROTTLED
+        verdict = AnswerVerdict.DISABLED if response.wait is None else AnswerVerdict.THROTTLED
     else:
-        verdict = _STATUSES.get(status, Verdict.FAILED)
+        verdict = _STATUSES.get(status, AnswerVerdict.FAILED)
     return _no(verdict, str(verdict), response)
 
 
-def _no(verdict: Verdict, word: str, response: Response, detail: str = "") -> Reading:
+def _no(verdict: AnswerVerdict, word: str, response: Response, detail: str = "") -> AnswerReading:
     told = f"HTTP {response.status}" + (f", {detail}" if detail else "")
-    return Reading(verdict, word, wait=response.wait, detail=told)
+    return AnswerReading(verdict, word, wait=response.wait, detail=told)
 
 
 def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> Api:
@@ -82,7 +82,7 @@ def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> A
         queue="items",
         anchor=ANCHOR,
         key_header="Authorization",
-        words=frozenset(map(str, Verdict)) | {_KEY_REFUSED},
+        words=frozenset(map(str, AnswerVerdict)) | {_KEY_REFUSED},
         key_words=frozenset((_KEY_REFUSED,)),
     )
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from trawlnet.crawlers.ids.api.api import Api, Reading, parse_json
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.api.api import AnswerReading, Api, parse_json
+from trawlnet.crawlers.ids.model import AnswerVerdict
 from trawlnet.crawlers.ids.pgcr.processor import Malformed, is_raid, store_message
 from trawlnet.net.client.answer import Response
 
@@ -15,44 +15,48 @@ PATH = "/Platform/Destiny2/Stats/PostGameCarnageReport/{id}/"
 
 # The platform's codes, with its names for them. The same code comes with different statuses, so
 # the code is decided on first.
-_CODES: Mapping[int, tuple[str, Verdict]] = {
-    3: ("UnhandledException", Verdict.FAILED),
-    5: ("SystemDisabled", Verdict.DISABLED),
-    12: ("InsufficientPrivileges", Verdict.EMBARGOED),
-    31: ("ThrottleLimitExceeded", Verdict.THROTTLED),
-    35: ("ThrottleLimitExceededMinutes", Verdict.THROTTLED),
-    36: ("ThrottleLimitExceededMomentarily", Verdict.THROTTLED),
-    37: ("ThrottleLimitExceededSeconds", Verdict.THROTTLED),
-    51: ("PerEndpointRequestThrottleExceeded", Verdict.THROTTLED),
-    54: ("PerApplicationThrottleExceeded", Verdict.THROTTLED),
-    55: ("PerApplicationAnonymousThrottleExceeded", Verdict.THROTTLED),
-    56: ("PerApplicationAuthenticatedThrottleExceeded", Verdict.THROTTLED),
-    57: ("PerUserThrottleExceeded", Verdict.THROTTLED),
-    1618: ("DestinyUnexpectedError", Verdict.FAILED),
-    1626: ("DestinyInternalError", Verdict.FAILED),
-    1643: ("DestinyServiceFailure", Verdict.FAILED),
-    1653: ("DestinyPGCRNotFound", Verdict.NOT_FOUND),
-    1672: ("DestinyThrottledByGameServer", Verdict.THROTTLED),
+_CODES: Mapping[int, tuple[str, AnswerVerdict]] = {
+    3: ("UnhandledException", AnswerVerdict.FAILED),
+    5: ("SystemDisabled", AnswerVerdict.DISABLED),
+    12: ("InsufficientPrivileges", AnswerVerdict.EMBARGOED),
+    31: ("ThrottleLimitExceeded", AnswerVerdict.THROTTLED),
+    35: ("ThrottleLimitExceededMinutes", AnswerVerdict.THROTTLED),
+    36: ("ThrottleLimitExceededMomentarily", AnswerVerdict.THROTTLED),
+    37: ("ThrottleLimitExceededSeconds", AnswerVerdict.THROTTLED),
+    51: ("PerEndpointRequestThrottleExceeded", AnswerVerdict.THROTTLED),
+    54: ("PerApplicationThrottleExceeded", AnswerVerdict.THROTTLED),
+    55: ("PerApplicationAnonymousThrottleExceeded", AnswerVerdict.THROTTLED),
+    56: ("PerApplicationAuthenticatedThrottleExceeded", AnswerVerdict.THROTTLED),
+    57: ("PerUserThrottleExceeded", AnswerVerdict.THROTTLED),
+    1618: ("DestinyUnexpectedError", AnswerVerdict.FAILED),
+    1626: ("DestinyInternalError", AnswerVerdict.FAILED),
+    1643: ("DestinyServiceFailure", AnswerVerdict.FAILED),
+    1653: ("DestinyPGCRNotFound", AnswerVerdict.NOT_FOUND),
+    1672: ("DestinyThrottledByGameServer", AnswerVerdict.THROTTLED),
     # Trouble with our key: for us the whole API is switched off, and no id is to blame.
-    2101: ("ApiInvalidOrExpiredKey", Verdict.DISABLED),
-    2102: ("ApiKeyMissingFromRequest", Verdict.DISABLED),
-    2103: ("ApplicationDisabled", Verdict.DISABLED),
-    2107: ("OriginHeaderDoesNotMatchKey", Verdict.DISABLED),
+    2101: ("ApiInvalidOrExpiredKey", AnswerVerdict.DISABLED),
+    2102: ("ApiKeyMissingFromRequest", AnswerVerdict.DISABLED),
+    2103: ("ApplicationDisabled", AnswerVerdict.DISABLED),
+    2107: ("OriginHeaderDoesNotMatchKey", AnswerVerdict.DISABLED),
 }
 _KEY_CODES = (2101, 2102, 2103, 2107)
 _SUCCESS = 1
 # Where there is no code that we know.
-_STATUSES = {403: Verdict.THROTTLED, 429: Verdict.THROTTLED, 503: Verdict.THROTTLED}
+_STATUSES = {
+    403: AnswerVerdict.THROTTLED,
+    429: AnswerVerdict.THROTTLED,
+    503: AnswerVerdict.THROTTLED,
+}
 _SPOILT, _PAGE, _OTHER, _RAID, _NO_RAID = "Malformed", "ProxyPage", "Other", "Success", "NonRaid"
 _RETRY, _MALFORMED_RETRY = "retry", "malformed_retry"
 _LONGEST_THROTTLE = 600.0  # Seconds; no answer can silence us for longer.
 
 
-def read(number: int, response: Response) -> Reading:
+def read(number: int, response: Response) -> AnswerReading:
     body = response.body
     if body.lstrip()[:1] == b"<":
         # A page of the proxy in front of the API: asked for otherwise, it may let us through.
-        verdict = _STATUSES.get(response.status, Verdict.FAILED)
+        verdict = _STATUSES.get(response.status, AnswerVerdict.FAILED)
         return _trouble(verdict, _PAGE, response, again=_RETRY)
     try:
         envelope = parse_json(body)
@@ -65,27 +69,27 @@ def read(number: int, response: Response) -> Reading:
         return _report(number, envelope, response)
     name, verdict = _CODES.get(
         code if isinstance(code, int) else 0,
-        (_OTHER, _STATUSES.get(response.status, Verdict.FAILED)),
+        (_OTHER, _STATUSES.get(response.status, AnswerVerdict.FAILED)),
     )
-    told = _throttle_seconds(envelope) if verdict is Verdict.THROTTLED else None
+    told = _throttle_seconds(envelope) if verdict is AnswerVerdict.THROTTLED else None
     detail = f"code {code!r}"[:40]
     return _trouble(verdict, name, response, wait=told, detail=detail)
 
 
-def _report(number: int, envelope: Mapping[str, Any], response: Response) -> Reading:
+def _report(number: int, envelope: Mapping[str, Any], response: Response) -> AnswerReading:
     raw = envelope.get("Response")
     if not isinstance(raw, dict):
         return _spoilt(response, "a success without a report")
     try:
         ended = _ended(raw)
         if not is_raid(raw):
-            return Reading(Verdict.FILTERED, _NO_RAID, happened_at=ended)
+            return AnswerReading(AnswerVerdict.FILTERED, _NO_RAID, happened_at=ended)
         message = store_message(raw)
     except Malformed as error:
         return _spoilt(response, str(error)[:100])
     if message["instance"].get("instance_id") not in (number, str(number)):
         return _spoilt(response, "the report of another id")
-    return Reading(Verdict.STORED, _RAID, happened_at=ended, message=message)
+    return AnswerReading(AnswerVerdict.STORED, _RAID, happened_at=ended, message=message)
 
 
 def _ended(raw: Mapping[str, Any]) -> float:
@@ -105,24 +109,24 @@ def _throttle_seconds(envelope: Mapping[str, Any]) -> float | None:
     return min(float(told), _LONGEST_THROTTLE) if usable and told is not None else None
 
 
-def _spoilt(response: Response, detail: str) -> Reading:
-    verdict = _STATUSES.get(response.status, Verdict.MALFORMED)
-    if response.status >= 500 and verdict is Verdict.MALFORMED:
-        verdict = Verdict.FAILED
+def _spoilt(response: Response, detail: str) -> AnswerReading:
+    verdict = _STATUSES.get(response.status, AnswerVerdict.MALFORMED)
+    if response.status >= 500 and verdict is AnswerVerdict.MALFORMED:
+        verdict = AnswerVerdict.FAILED
     return _trouble(verdict, _SPOILT, response, detail=detail, again=_MALFORMED_RETRY)
 
 
 def _trouble(
-    verdict: Verdict,
+    verdict: AnswerVerdict,
     word: str,
     response: Response,
     *,
     wait: float | None = None,
     detail: str = "",
     again: str = "",
-) -> Reading:
+) -> AnswerReading:
     told = f"HTTP {response.status}" + (f", {detail}" if detail else "")
-    return Reading(verdict, word, wait=wait or response.wait, detail=told, again=again)
+    return AnswerReading(verdict, word, wait=wait or response.wait, detail=told, again=again)
 
 
 PGCR = Api(

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from trawlnet.crawlers.ids.classic.law import NO_LAG, Reading
-from trawlnet.crawlers.ids.model import Verdict
+from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading
+from trawlnet.crawlers.ids.model import AnswerVerdict
 
 # Fine enough that 301 seconds do not look like 600.
 LAG_BUCKETS = (
@@ -20,8 +20,8 @@ _MINUTE = 60
 _LONGEST = 4  # Minutes.
 _LAG_WINDOW = 2 * _MINUTE
 _KEPT = 2 * _LONGEST * _MINUTE + _MINUTE
-_ERRORS = (Verdict.MALFORMED, Verdict.FAILED, Verdict.THROTTLED)
-_FOUND = (Verdict.STORED, Verdict.FILTERED)
+_ERRORS = (AnswerVerdict.MALFORMED, AnswerVerdict.FAILED, AnswerVerdict.THROTTLED)
+_FOUND = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
 _QUANTILE = 0.20
 
 
@@ -35,14 +35,14 @@ class _Second:
     lags: list[int] = field(default_factory=lambda: [0] * (len(LAG_BUCKETS) + 1))
 
 
-class Counters:
+class SecondCounters:
     def __init__(self) -> None:
         self._seconds: deque[_Second] = deque()
 
-    def count(self, now: float, verdict: Verdict) -> None:
+    def count(self, now: float, verdict: AnswerVerdict) -> None:
         second = self._second(now)
         second.total += 1
-        second.not_found += verdict is Verdict.NOT_FOUND
+        second.not_found += verdict is AnswerVerdict.NOT_FOUND
         second.found += verdict in _FOUND
         second.errors += verdict in _ERRORS
 
@@ -59,7 +59,7 @@ class Counters:
                 self._seconds.popleft()
         return self._seconds[-1]
 
-    def reading(self, now: float, elapsed: float) -> Reading:
+    def reading(self, now: float, elapsed: float) -> PeriodReading:
         """Points a minute apart, each over as many minutes as have passed (one to four), the
         newest weighing most. Lag has a window of its own, of two minutes."""
         minutes = min(_LONGEST, max(1, int(elapsed / _MINUTE)))
@@ -69,7 +69,7 @@ class Counters:
         shares = [(w.not_found / w.total if w.total else None) for w in windows]
         errors = [(w.errors / w.total if w.total else None) for w in windows]
         lags = [_quantile(self._window(end, _LAG_WINDOW).lags) for end in ends]
-        return Reading(
+        return PeriodReading(
             fraction_404=_weighted(shares, 0.0),
             p20_lag=_weighted(lags, NO_LAG),
             pgcr_rate=_weighted([w.found / width for w in windows], 0.0),

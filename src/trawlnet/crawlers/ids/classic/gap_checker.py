@@ -8,8 +8,8 @@ from trawlnet.crawlers.ids.adaptive.combs import Comb
 from trawlnet.crawlers.ids.adaptive.crossings import Crossings
 from trawlnet.crawlers.ids.adaptive.gap_search import GapSearch, probe_says
 from trawlnet.crawlers.ids.adaptive.walk import Walk
-from trawlnet.crawlers.ids.classic.counters import Counters
-from trawlnet.crawlers.ids.classic.law import Reading
+from trawlnet.crawlers.ids.classic.counters import SecondCounters
+from trawlnet.crawlers.ids.classic.law import PeriodReading
 from trawlnet.crawlers.ids.model import Answer, Purpose
 
 EVERY = 300.0
@@ -41,12 +41,12 @@ class GapChecker:
         self._check_at = now + EVERY
         self._found_at = now
 
-    def knows(self, reading: Reading) -> None:
+    def knows(self, reading: PeriodReading) -> None:
         """How fast ids come, when they come."""
         if reading.fraction_404 < 0.5 and reading.pgcr_rate > 0.0:
             self._rate = reading.pgcr_rate
 
-    def check(self, now: float, counters: Counters, *, idle: bool) -> str:
+    def check(self, now: float, counters: SecondCounters, *, idle: bool) -> str:
         """Called every second; what happened, in words, or nothing."""
         if self._search is not None:
             return self._searched(now)
@@ -61,7 +61,7 @@ class GapChecker:
         self.crew, self.left = SUPER_WORKERS, SUPER_IDS
         return f"gap suspected: {SUPER_WORKERS} more workers for {SUPER_IDS} ids"
 
-    def _supercharged(self, now: float, counters: Counters) -> str:
+    def _supercharged(self, now: float, counters: SecondCounters) -> str:
         self.crew = 0
         self._check_at = now + EVERY
         if counters.reading(now, WINDOW).fraction_404 <= GAP_FRACTION:

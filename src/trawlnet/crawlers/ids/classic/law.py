@@ -25,7 +25,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PeriodReading:
     """What the counters say about the last minutes."""
 
     fraction_404: float
@@ -42,7 +42,9 @@ class Setting:
     period: int  # Ids until the next decision.
 
 
-def classic_law(reading: Reading, workers: int, min_workers: int, max_workers: int) -> Setting:
+def classic_law(
+    reading: PeriodReading, workers: int, min_workers: int, max_workers: int
+) -> Setting:
     fraction = reading.fraction_404
     if fraction > GAP_FRACTION:
         strategy, wanted, period = Strategy.GAP, float(GAP_WORKERS), float(GAP_PERIOD)
@@ -68,7 +70,7 @@ def _step(fraction: float) -> float:
     return math.copysign(size, over)
 
 
-def _normal_period(reading: Reading, workers: int) -> float:
+def _normal_period(reading: PeriodReading, workers: int) -> float:
     if reading.pgcr_rate == 0.0:
         return 600.0 * workers
     return (100.0 if reading.fraction_404 >= SHORT_FRACTION else 300.0) * reading.pgcr_rate

@@ -7,15 +7,23 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from heapq import heappop, heappush
 
-from trawlnet.crawlers.ids.adaptive.ceiling import Pace
+from trawlnet.crawlers.ids.adaptive.ceiling import EvenPace
 from trawlnet.crawlers.ids.adaptive.embargo import Embargo
 from trawlnet.crawlers.ids.adaptive.survey import survey_rate
 from trawlnet.crawlers.ids.adaptive.walk import Walk
-from trawlnet.crawlers.ids.classic.counters import Counters
+from trawlnet.crawlers.ids.classic.counters import SecondCounters
 from trawlnet.crawlers.ids.classic.gap_checker import GapChecker
-from trawlnet.crawlers.ids.classic.law import Reading, Setting, Strategy, classic_law
+from trawlnet.crawlers.ids.classic.law import PeriodReading, Setting, Strategy, classic_law
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.model import Answer, Ask, Decision, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import (
+    Answer,
+    AnswerVerdict,
+    Ask,
+    Decision,
+    LedgerEntry,
+    LedgerMark,
+    Purpose,
+)
 
 FIRST_PERIOD = 10_000  # Ids.
 _BASE = 5.5  # Seconds; a try waits for this, a third less, and up to as much again per try.
@@ -26,10 +34,10 @@ _OFFLOAD_MOST = 20_000  # Ids that may wait in the slow lane; what is more is mi
 _OFFLOAD_FLYING = 50
 _PROBES = 16  # Requests in flight that the gap search may add.
 _SURVEYED = 0.2  # Of the budget; a share of that looks for islands in gaps.
-_FOUND = (Verdict.STORED, Verdict.FILTERED)
+_FOUND = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
 
 
-class _Lane(Enum):
+class _WorkerLane(Enum):
     WORKER = "worker"
     SUPER = "super"  # One of the many workers that the gap checker calls in.
     OFFLOAD = "offload"
@@ -37,7 +45,7 @@ class _Lane(Enum):
 
 @dataclass(slots=True)
 class _Job:
-    lane: _Lane
+    lane: _WorkerLane
     tries: int = 0
     not_found: int = 0
     errors: int = 0
@@ -57,18 +65,18 @@ class ClassicPilot:
     ) -> None:
         self._controls = controls
         self._walk = Walk(first if beyond is None else max(first, beyond), controls.step, pending)
-        self._pace = Pace(controls.max_rps)
-        self._counters = Counters()
+        self._pace = EvenPace(controls.max_rps)
+        self._counters = SecondCounters()
         self._embargo = Embargo(embargoed)
         self._checker = GapChecker(self._walk, unsurveyed)
         self._jobs: dict[int, _Job] = {}
         self._waiting: list[tuple[float, int]] = []
-        self._held = dict.fromkeys(_Lane, 0)
+        self._held = dict.fromkeys(_WorkerLane, 0)
         self._offload_flying = 0
         self._setting = Setting(Strategy.NORMAL, controls.bounded(controls.workers), FIRST_PERIOD)
         self._left = FIRST_PERIOD
         self._began: float | None = None
-        self._outside: Reading | None = None
+        self._outside: PeriodReading | None = None
         self._settled = 0
         self._past: tuple[float, int] | None = None
 
@@ -80,7 +88,7 @@ class ClassicPilot:
     def crew(self) -> int:
         return self._setting.workers
 
-    def told(self, reading: Reading | None) -> None:
+    def told(self, reading: PeriodReading | None) -> None:
         """What a metrics server says of the last period; None to go by our own counters."""
         self._outside = reading
 
@@ -98,8 +106,8 @@ class ClassicPilot:
         probes = self._checker.probes(now, min(count - len(made), _PROBES))
         made.extend(self._checker.crossings.ask(i) for i in probes)
         self._due(now, count, made)
-        self._take(_Lane.WORKER, self._setting.workers, count, made)
-        self._take(_Lane.SUPER, self._checker.crew, count, made)
+        self._take(_WorkerLane.WORKER, self._setting.workers, count, made)
+        self._take(_WorkerLane.SUPER, self._checker.crew, count, made)
         for i in self._embargo.take(now, min(1, count - len(made))):
             made.append(Ask(i, Purpose.RETRY, 1))
         self._embargo.sent(len(made))
@@ -111,7 +119,7 @@ class ClassicPilot:
         while len(made) < count and self._waiting and self._waiting[0][0] <= now:
             due, i = heappop(self._waiting)
             job = self._jobs[i]
-            if job.lane is not _Lane.OFFLOAD:
+            if job.lane is not _WorkerLane.OFFLOAD:
                 made.append(Ask(i, Purpose.RETRY, job.tries))
             elif self._offload_flying < _OFFLOAD_FLYING:
                 self._offload_flying += 1
@@ -121,7 +129,7 @@ class ClassicPilot:
         for entry in put_off:
             heappush(self._waiting, (max(entry[0], now + 1.0), entry[1]))
 
-    def _take(self, lane: _Lane, crew: int, count: int, made: list[Ask]) -> None:
+    def _take(self, lane: _WorkerLane, crew: int, count: int, made: list[Ask]) -> None:
         """Idle workers take the next ids: a worker that waits for a retry is not idle."""
         idle = min(crew - self._held[lane], self._remaining(lane), count - len(made))
         if idle <= 0:
@@ -132,21 +140,21 @@ class ClassicPilot:
             self._jobs[i] = _Job(lane)
             made.append(Ask(i, Purpose.FIRST))
         self._held[lane] += len(old) + len(new)
-        if lane is _Lane.WORKER:
+        if lane is _WorkerLane.WORKER:
             self._left -= len(old) + len(new)
         else:
             self._checker.left -= len(old) + len(new)
 
-    def _remaining(self, lane: _Lane) -> int:
-        return self._left if lane is _Lane.WORKER else self._checker.left
+    def _remaining(self, lane: _WorkerLane) -> int:
+        return self._left if lane is _WorkerLane.WORKER else self._checker.left
 
     def wake_at(self, now: float) -> float:
         at = min(self._checker.next_at(now), self._embargo.next_at(now))
         if self._waiting:
             at = min(at, self._waiting[0][0])
         for lane, crew in (
-            (_Lane.WORKER, self._setting.workers),
-            (_Lane.SUPER, self._checker.crew),
+            (_WorkerLane.WORKER, self._setting.workers),
+            (_WorkerLane.SUPER, self._checker.crew),
         ):
             if self._held[lane] < crew and self._remaining(lane) > 0:
                 at = now
@@ -154,7 +162,7 @@ class ClassicPilot:
 
     # --- What was answered ---
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         ask, verdict = answer.ask, answer.verdict
         self._checker.heard(now, ask.id, answer)
         if ask.purpose.looks:
@@ -162,80 +170,91 @@ class ClassicPilot:
         if ask.id in self._embargo:
             return self._embargo_answered(ask.id, verdict)
         job = self._jobs[ask.id]
-        if job.lane is _Lane.OFFLOAD:
+        if job.lane is _WorkerLane.OFFLOAD:
             self._offload_flying -= 1
         else:
             self._counters.count(now, verdict)
             if answer.happened_at is not None and verdict in _FOUND:
                 self._counters.lag(now, now - answer.happened_at)
-            if verdict is Verdict.DISABLED:
+            if verdict is AnswerVerdict.DISABLED:
                 self._counters.lag(now, 0.0)
             if (
-                left := self._walk.walked(ask.id, missing=verdict is Verdict.NOT_FOUND)
+                left := self._walk.walked(ask.id, missing=verdict is AnswerVerdict.NOT_FOUND)
             ) is not None:
                 self._checker.crossings.cross(*left)
         if verdict in _FOUND:
             self._settled += 1
-            return self._over(ask.id, job, Mark.DONE)
-        if verdict is Verdict.EMBARGOED:
+            return self._over(ask.id, job, LedgerMark.DONE)
+        if verdict is AnswerVerdict.EMBARGOED:
             self._embargo.hold(now, ask.id)
-            return self._over(ask.id, job, Mark.EMBARGOED)
+            return self._over(ask.id, job, LedgerMark.EMBARGOED)
         return self._again(now, ask.id, job, verdict)
 
-    def _probed(self, answer: Answer) -> Sequence[Entry]:
+    def _probed(self, answer: Answer) -> Sequence[LedgerEntry]:
         i = answer.ask.id
         entries = self._checker.crossings.entries()
         if answer.verdict.exists and i not in self._jobs and self._walk.fetched_ahead(i):
-            mark = Mark.EMBARGOED if answer.verdict is Verdict.EMBARGOED else Mark.DONE
-            entries.append(Entry(i, i + 1, mark))
+            mark = (
+                LedgerMark.EMBARGOED
+                if answer.verdict is AnswerVerdict.EMBARGOED
+                else LedgerMark.DONE
+            )
+            entries.append(LedgerEntry(i, i + 1, mark))
         return entries
 
-    def _embargo_answered(self, i: int, verdict: Verdict) -> Sequence[Entry]:
+    def _embargo_answered(self, i: int, verdict: AnswerVerdict) -> Sequence[LedgerEntry]:
         if verdict in _FOUND:
             self._embargo.let_go(i)
             self._settled += 1
-            return (Entry(i, i + 1, Mark.DONE),)
+            return (LedgerEntry(i, i + 1, LedgerMark.DONE),)
         self._embargo.again(i)
         return ()
 
-    def _over(self, i: int, job: _Job, mark: Mark, reason: str = "") -> Sequence[Entry]:
+    def _over(self, i: int, job: _Job, mark: LedgerMark, reason: str = "") -> Sequence[LedgerEntry]:
         self._held[job.lane] -= 1
         del self._jobs[i]
-        entry = Entry(i, i + 1, mark, reason)
+        entry = LedgerEntry(i, i + 1, mark, reason)
         if self._controls.step == 1:
             return (entry,)
-        return (entry, Entry(i + 1, i + self._controls.step, Mark.GAP, "left out on purpose"))
+        return (
+            entry,
+            LedgerEntry(i + 1, i + self._controls.step, LedgerMark.GAP, "left out on purpose"),
+        )
 
-    def _again(self, now: float, i: int, job: _Job, verdict: Verdict) -> Sequence[Entry]:
-        if verdict in (Verdict.DISABLED, Verdict.THROTTLED):
-            wait = _DISABLED_WAIT if verdict is Verdict.DISABLED else _THROTTLED_WAIT
+    def _again(
+        self, now: float, i: int, job: _Job, verdict: AnswerVerdict
+    ) -> Sequence[LedgerEntry]:
+        if verdict in (AnswerVerdict.DISABLED, AnswerVerdict.THROTTLED):
+            wait = _DISABLED_WAIT if verdict is AnswerVerdict.DISABLED else _THROTTLED_WAIT
             heappush(self._waiting, (now + wait, i))
             return ()
         job.tries += 1
-        if job.lane is _Lane.OFFLOAD:
+        if job.lane is _WorkerLane.OFFLOAD:
             return self._offload_again(now, i, job)
-        job.not_found += verdict is Verdict.NOT_FOUND
-        job.errors += verdict is not Verdict.NOT_FOUND
+        job.not_found += verdict is AnswerVerdict.NOT_FOUND
+        job.errors += verdict is not AnswerVerdict.NOT_FOUND
         if job.not_found > _NOT_FOUND_MOST or job.errors > _ERRORS_MOST:
             return self._offload(now, i, job)
         wait = _BASE - _BASE / 3 + _unit(i, job.tries) * _BASE * job.tries
-        if verdict is Verdict.FAILED:
+        if verdict is AnswerVerdict.FAILED:
             wait += _ERROR_WAIT
         heappush(self._waiting, (now + wait, i))
         return ()
 
-    def _offload(self, now: float, i: int, job: _Job) -> Sequence[Entry]:
-        if self._held[_Lane.OFFLOAD] >= _OFFLOAD_MOST:
-            return self._over(i, job, Mark.MISSED, "the offload lane was full")
+    def _offload(self, now: float, i: int, job: _Job) -> Sequence[LedgerEntry]:
+        if self._held[_WorkerLane.OFFLOAD] >= _OFFLOAD_MOST:
+            return self._over(i, job, LedgerMark.MISSED, "the offload lane was full")
         self._held[job.lane] -= 1
-        self._held[_Lane.OFFLOAD] += 1
-        job.lane, job.tries = _Lane.OFFLOAD, 0
+        self._held[_WorkerLane.OFFLOAD] += 1
+        job.lane, job.tries = _WorkerLane.OFFLOAD, 0
         heappush(self._waiting, (now + _OFFLOAD_AFTER, i))
         return ()
 
-    def _offload_again(self, now: float, i: int, job: _Job) -> Sequence[Entry]:
+    def _offload_again(self, now: float, i: int, job: _Job) -> Sequence[LedgerEntry]:
         if job.tries >= _OFFLOAD_TRIES:
-            return self._over(i, job, Mark.MISSED, "not there at the last try of the slow lane")
+            return self._over(
+                i, job, LedgerMark.MISSED, "not there at the last try of the slow lane"
+            )
         wait = job.tries * (2 * job.tries + _unit(i, job.tries) * 5 * job.tries)
         heappush(self._waiting, (now + wait, i))
         return ()
@@ -252,8 +271,8 @@ class ClassicPilot:
             self._checker.begin(now)
             return self._decision(now, "starting")
         self._checker.crossings.ground.retune(now, survey_rate(_SURVEYED * self._controls.max_rps))
-        event = self._checker.check(now, self._counters, idle=self._held[_Lane.SUPER] == 0)
-        if self._left > 0 or self._held[_Lane.WORKER] > 0:
+        event = self._checker.check(now, self._counters, idle=self._held[_WorkerLane.SUPER] == 0)
+        if self._left > 0 or self._held[_WorkerLane.WORKER] > 0:
             return self._decision(now, event) if event else None
         # The barrier: every worker has handed in its last id of the period.
         reading = self._outside or self._counters.reading(now, now - self._began)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
 
 from trawlnet.crawlers.ids.api.api import parse_json
-from trawlnet.crawlers.ids.classic.law import NO_LAG, Reading
+from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
@@ -59,7 +59,7 @@ def points_of(answer: Any) -> list[float]:
 class Informed(Protocol):
     """A pilot that goes by what a metrics server says, if it is told."""
 
-    def told(self, reading: Reading | None) -> None: ...
+    def told(self, reading: PeriodReading | None) -> None: ...
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class PrometheusReader:
             minutes = min(_LONGEST, max(1, int((now - begun) / _STEP)))
             self._tell(await self.read(now, minutes))
 
-    async def read(self, now: float, minutes: int) -> Reading | str:
+    async def read(self, now: float, minutes: int) -> PeriodReading | str:
         """The figures, or why there are none."""
         found: dict[str, list[float]] = {}
         for name, query in queries(minutes).items():
@@ -93,7 +93,7 @@ class PrometheusReader:
             except ValueError as error:
                 return f"HTTP {response.status}: {error}"
         counts = [point for point in found["count_404"] if math.isfinite(point)]
-        return Reading(
+        return PeriodReading(
             fraction_404=weighted(found["fraction_404"], 0.0),
             p20_lag=weighted(found["p20_lag"], NO_LAG),
             pgcr_rate=weighted(found["pgcr_rate"], 0.0),
@@ -101,7 +101,7 @@ class PrometheusReader:
             error_fraction=weighted(found["error_fraction"], 0.0),
         )
 
-    def _tell(self, reading: Reading | str) -> None:
+    def _tell(self, reading: PeriodReading | str) -> None:
         if isinstance(reading, str):
             if not self._failing:
                 log.warning("no figures from Prometheus: going by own", extra={"why": reading})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trawlnet.crawlers.ids.ledger.second_chances import SecondChances
-from trawlnet.crawlers.ids.model import Answer, Ask, Entry, Pilot, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerEntry, Pilot, Purpose
 
 _PILOT, _SECOND = "pilot", "second"
 
@@ -19,11 +19,11 @@ class Asker(Protocol):
 
     def asks(self, now: float, room: int) -> Sequence[Ask]: ...
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]: ...
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingRequest:
     """A request on its way, and which asker wants to hear of it."""
 
     number: int  # Of all requests of this process: one id may be asked for again and again.
@@ -36,7 +36,7 @@ class Asked:
         return [self.number, self.by, ask.id, str(ask.purpose), ask.attempt]
 
     @classmethod
-    def of(cls, payload: Sequence[Any]) -> Asked:
+    def of(cls, payload: Sequence[Any]) -> PendingRequest:
         number, by, id_, purpose, attempt = payload
         return cls(number, by, Ask(id_, Purpose(purpose), attempt))
 
@@ -53,12 +53,12 @@ class Askers:
         self._by: dict[str, Asker] = {_PILOT: pilot, _SECOND: second}
         self._numbers = 0
         self._out: set[int] = set()  # Numbers of what was asked and is not answered.
-        self._returned: deque[Asked] = deque()
+        self._returned: deque[PendingRequest] = deque()
 
-    def asks(self, now: float, room: int) -> list[Asked]:
+    def asks(self, now: float, room: int) -> list[PendingRequest]:
         if self.waiting:
             return []
-        asked: list[Asked] = []
+        asked: list[PendingRequest] = []
         while self._returned and len(asked) < room:
             again = self._returned.popleft()
             if again.number in self._out:
@@ -75,7 +75,7 @@ class Askers:
             return now
         return min(self.pilot.wake_at(now), self.second.wake_at(now))
 
-    def answered(self, now: float, asked: Asked, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, asked: PendingRequest, answer: Answer) -> Sequence[LedgerEntry]:
         """An asker hears of each request once, however often it was sent."""
         if asked.number not in self._out:
             return ()
@@ -91,16 +91,16 @@ class Askers:
         self.pilot.allow(now, max_rps)
         self.second.allow(max_rps)
 
-    def returned(self, asked: Asked) -> None:
+    def returned(self, asked: PendingRequest) -> None:
         """It is to be sent again: its lane was parked before its turn came, or whoever had it
         said nothing for too long."""
         self._returned.append(asked)
 
-    def broke(self, now: float, asked: Asked) -> Sequence[Entry]:
+    def broke(self, now: float, asked: PendingRequest) -> Sequence[LedgerEntry]:
         """Our own code broke over it: that costs the id a try, like any other failure."""
-        return self.answered(now, asked, Answer(asked.ask, Verdict.FAILED, 0.0))
+        return self.answered(now, asked, Answer(asked.ask, AnswerVerdict.FAILED, 0.0))
 
-    def _new(self, by: str, ask: Ask) -> Asked:
+    def _new(self, by: str, ask: Ask) -> PendingRequest:
         self._numbers += 1
         self._out.add(self._numbers)
-        return Asked(self._numbers, by, ask)
+        return PendingRequest(self._numbers, by, ask)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trawlnet.crawlers.ids.ledger.missing import failures_in, missed_changes, missed_for, put_back
-from trawlnet.crawlers.ids.ledger.position import Position, position_of
+from trawlnet.crawlers.ids.ledger.position import LedgerPosition, position_of
 from trawlnet.crawlers.ids.ledger.span_codec import DONE, Miss, mark_of, reason_of, span_of, word_of
-from trawlnet.crawlers.ids.model import Entry, Mark
+from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, Ledger, Positioned
 from trawlnet.stores.errors import StoreError
@@ -76,7 +76,7 @@ class IdsLedger:
             self.beyond = span.end
             mark = mark_of(span.word)
             self.lengths[mark] += span.end - span.start
-            if mark is Mark.MISSED:
+            if mark is LedgerMark.MISSED:
                 missed += range(span.start, span.end)
         noted = file.notes([f"{_MISS}{number}" for number in missed])
         self.misses = {
@@ -89,7 +89,7 @@ class IdsLedger:
         await self._call(lambda: self._file.write((), {"first": first}))
         self.first = self.watermark = self.beyond = first
 
-    async def position(self) -> Position:
+    async def position(self) -> LedgerPosition:
         return await self._call(self._position)
 
     async def noted(self, name: str) -> Any:
@@ -107,13 +107,13 @@ class IdsLedger:
 
         self._thread.submit(run)
 
-    def _position(self) -> Position:
+    def _position(self) -> LedgerPosition:
         assert self.first is not None, "a crawl has begun"
         return position_of(self._file.spans(), self.first, self.watermark, self.beyond)
 
     # --- What a crawl writes ---
 
-    async def record(self, told: Sequence[tuple[Receipt[Any], Sequence[Entry]]]) -> None:
+    async def record(self, told: Sequence[tuple[Receipt[Any], Sequence[LedgerEntry]]]) -> None:
         """Tries, and what each puts into the ledger: all in one transaction."""
         entries = [(receipt, entry) for receipt, all_of_it in told for entry in all_of_it]
         attempts = self._attempts + Counter(str(receipt.reason) for receipt, _ in told)
@@ -146,14 +146,14 @@ class IdsLedger:
         lengths = self.lengths
         missed = Counter(missed_for(miss) for miss in self.misses.values())
         settled = {
-            Reason.OK: lengths[Mark.DONE],
-            Reason.NOT_FOUND: lengths[Mark.HOLE] + lengths[Mark.GAP],
+            Reason.OK: lengths[LedgerMark.DONE],
+            Reason.NOT_FOUND: lengths[LedgerMark.HOLE] + lengths[LedgerMark.GAP],
             Reason.HTTP_ERROR: missed[Reason.HTTP_ERROR],
             Reason.PARSE_ERROR: missed[Reason.PARSE_ERROR],
         }
         known = self.beyond - (self.first or 0)
         # What is not surveyed is neither: most of it was never an id.
-        open_ = known - sum(settled.values()) - lengths[Mark.UNSURVEYED]
+        open_ = known - sum(settled.values()) - lengths[LedgerMark.UNSURVEYED]
         return Counts(
             open=open_,
             waiting=open_,
@@ -175,7 +175,7 @@ class IdsLedger:
             again = [s for one in self._file.spans() for s in put_back(one, self.misses, reason)]
             if not again:
                 return 0
-            spans = [Span(s.start, s.end, word_of(Mark.PENDING, "retry")) for s in again]
+            spans = [Span(s.start, s.end, word_of(LedgerMark.PENDING, "retry")) for s in again]
             lowest = min(self.watermark, spans[0].start)
             notes: dict[str, Any] = {"watermark": lowest}
             notes |= {f"{_MISS}{n}": None for s in spans for n in range(s.start, s.end)}
@@ -184,11 +184,11 @@ class IdsLedger:
 
         return await self._call(run)
 
-    async def marked(self, *marks: Mark) -> Sequence[Span]:
+    async def marked(self, *marks: LedgerMark) -> Sequence[Span]:
         """Every span with one of these marks; what has no mark yet is pending."""
         return await self._call(lambda: sorted(self._marked(marks)))
 
-    async def show(self, see: Callable[[Span], None], *marks: Mark) -> None:
+    async def show(self, see: Callable[[Span], None], *marks: LedgerMark) -> None:
         """The same one by one, for who keeps few of them; called in the ledger's own thread."""
 
         def run() -> None:
@@ -197,13 +197,13 @@ class IdsLedger:
 
         await self._call(run)
 
-    def _marked(self, marks: Sequence[Mark]) -> Iterator[Span]:
-        if Mark.PENDING in marks and self.first is not None:
+    def _marked(self, marks: Sequence[LedgerMark]) -> Iterator[Span]:
+        if LedgerMark.PENDING in marks and self.first is not None:
             for start, end in self._position().pending:
-                yield Span(start, end, str(Mark.PENDING))
+                yield Span(start, end, str(LedgerMark.PENDING))
         for span in self._file.spans():
             mark = mark_of(span.word)
-            if mark in marks and mark is not Mark.PENDING:
+            if mark in marks and mark is not LedgerMark.PENDING:
                 yield span
 
     async def intervals(self) -> int:
@@ -219,14 +219,14 @@ class IdsLedger:
         for word, change in self._file.write(spans, notes, stands=(DONE,)).items():
             self.lengths[mark_of(word)] += change
         self.beyond = max([self.beyond, *(span.end for span in spans)])
-        again = [span.start for span in spans if mark_of(span.word) is Mark.PENDING]
+        again = [span.start for span in spans if mark_of(span.word) is LedgerMark.PENDING]
         self.watermark = min([self.watermark, *again])
         self._advance()
 
     def _advance(self) -> None:
         """Move the watermark over what is settled without a break."""
         for span in self._file.spans(self.watermark, _AHEAD):
-            if span.start > self.watermark or mark_of(span.word) is Mark.PENDING:
+            if span.start > self.watermark or mark_of(span.word) is LedgerMark.PENDING:
                 return
             self.watermark = span.end
 

@@ -6,29 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trawlnet.crawlers.ids.ledger.askers import Asked
+from trawlnet.crawlers.ids.ledger.askers import PendingRequest
 from trawlnet.crawlers.ids.ledger.span_codec import Miss, mark_of
-from trawlnet.crawlers.ids.model import Entry, Mark
+from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.stores.spans import Span
 
 
 @dataclass(slots=True)
-class Changes:
+class MissChanges:
     came: dict[int, Miss] = field(default_factory=dict)
     went: set[int] = field(default_factory=set)
 
 
 def missed_changes(
-    misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt[Any], Entry]]
-) -> Changes:
+    misses: Mapping[int, Miss], entries: Sequence[tuple[Receipt[Any], LedgerEntry]]
+) -> MissChanges:
     """Against what is missed now; later entries have the last word."""
-    changes = Changes()
+    changes = MissChanges()
     for receipt, entry in entries:
-        if entry.mark is Mark.MISSED:
+        if entry.mark is LedgerMark.MISSED:
             for number in range(entry.start, entry.end):
                 rounds = misses[number].rounds + 1 if number in misses else 0
-                attempt = Asked.of(receipt.task.payload).ask.attempt
+                attempt = PendingRequest.of(receipt.task.payload).ask.attempt
                 reason = str(receipt.reason)
                 changes.came[number] = Miss(rounds, receipt.at, attempt, receipt.detail, reason)
                 changes.went.discard(number)
@@ -39,7 +39,7 @@ def missed_changes(
     return changes
 
 
-def _within(entry: Entry, *missed: Mapping[int, Miss]) -> list[int]:
+def _within(entry: LedgerEntry, *missed: Mapping[int, Miss]) -> list[int]:
     if entry.end - entry.start == 1:
         return [entry.start] if any(entry.start in some for some in missed) else []
     return [n for some in missed for n in some if entry.start <= n < entry.end]
@@ -55,7 +55,7 @@ def failures_in(
 ) -> Iterator[tuple[int, Reason]]:
     """The ids of a span that were not fetched for this reason, or for any."""
     word = _failure_of(span)
-    if mark_of(span.word) is Mark.MISSED:
+    if mark_of(span.word) is LedgerMark.MISSED:
         for number in range(span.start, span.end):
             one = missed_for(misses.get(number, Miss()))
             if reason in (None, one):
@@ -68,16 +68,16 @@ def put_back(span: Span, misses: Mapping[int, Miss], reason: Reason | None) -> l
     """What a retry asks for again. Without a reason only what was missed: withheld ids are asked
     for again by themselves, and holes are answers."""
     mark = mark_of(span.word)
-    if mark is not Mark.MISSED:
+    if mark is not LedgerMark.MISSED:
         return [span] if reason is not None and _failure_of(span) is reason else []
     return [Span(n, n + 1, span.word) for n, _ in failures_in(span, misses, reason)]
 
 
 def _failure_of(span: Span) -> Reason | None:
     match mark_of(span.word):
-        case Mark.HOLE:
+        case LedgerMark.HOLE:
             return Reason.NOT_FOUND
-        case Mark.EMBARGOED:
+        case LedgerMark.EMBARGOED:
             return Reason.EMBARGOED
         case _:
             return None

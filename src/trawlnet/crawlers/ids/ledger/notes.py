@@ -74,7 +74,7 @@ class MissedLog:
         _replace(self._path, "".join(f"{number}\n" for number in self._missed))
 
 
-class Head:
+class NewestIds:
     """The ids seen last, with their times, for the next start, wherever that may be."""
 
     def __init__(self, told: str | None, save: Callable[[str], None]) -> None:
@@ -102,12 +102,12 @@ class Head:
             self._save(json.dumps(list(self._seen)))
 
 
-def head_file(path: Path) -> Head:
+def head_file(path: Path) -> NewestIds:
     try:
         told = path.read_text("utf-8")
     except (FileNotFoundError, ValueError):
         told = None
-    return Head(told, partial(_replace, path))
+    return NewestIds(told, partial(_replace, path))
 
 
 def _seen(told: str) -> list[tuple[int, float]]:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from trawlnet.crawlers.ids.adaptive.survey import step_asked
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of, reason_of, word_of
-from trawlnet.crawlers.ids.model import Mark
+from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.stores.spans import Span
 
 # Gaps of ledgers that are older than the survey: only their edges were looked at.
 _NOT_LOOKED_INTO = frozenset(
-    word_of(Mark.GAP, f"skipped by the {who}") for who in ("counter", "gap checker")
+    word_of(LedgerMark.GAP, f"skipped by the {who}") for who in ("counter", "gap checker")
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LedgerPosition:
     """What a pilot needs to go on."""
 
     first: int
@@ -28,21 +28,21 @@ class Position:
     unsurveyed: Sequence[tuple[int, int, int]] = ()  # Inside gaps; every so many were asked for.
 
 
-def position_of(spans: Iterable[Span], first: int, watermark: int, beyond: int) -> Position:
+def position_of(spans: Iterable[Span], first: int, watermark: int, beyond: int) -> LedgerPosition:
     pending: list[tuple[int, int]] = []
     embargoed: list[tuple[int, int]] = []
     unsurveyed: list[tuple[int, int, int]] = []
     reached = watermark
     for span in spans:
         mark = mark_of(span.word)
-        if mark is Mark.EMBARGOED:
+        if mark is LedgerMark.EMBARGOED:
             embargoed.append((span.start, span.end))
-        if mark is Mark.UNSURVEYED or span.word in _NOT_LOOKED_INTO:
+        if mark is LedgerMark.UNSURVEYED or span.word in _NOT_LOOKED_INTO:
             unsurveyed.append((span.start, span.end, step_asked(reason_of(span.word))))
-        if span.end > reached and mark is not Mark.PENDING:
+        if span.end > reached and mark is not LedgerMark.PENDING:
             if span.start > reached:
                 pending.append((reached, span.start))
             reached = span.end
     if beyond > reached:
         pending.append((reached, beyond))
-    return Position(first, watermark, beyond, pending, embargoed, unsurveyed)
+    return LedgerPosition(first, watermark, beyond, pending, embargoed, unsurveyed)

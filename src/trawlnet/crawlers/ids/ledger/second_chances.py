@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.ids.ledger.span_codec import Miss
-from trawlnet.crawlers.ids.model import Answer, Ask, Entry, Mark, Purpose, Verdict
+from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerEntry, LedgerMark, Purpose
 
 SHARE = 0.1  # Of the budget, for ids that were missed before.
 
@@ -52,34 +52,36 @@ class SecondChances:
     def wake_at(self, now: float) -> float:
         return max(self._heap[0][0], self._next_ask) if self._heap else float("inf")
 
-    def answered(self, now: float, answer: Answer) -> Sequence[Entry]:
+    def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         number = answer.ask.id
         rounds = self._out.pop(number)
         match answer.verdict:
-            case Verdict.STORED | Verdict.FILTERED:
-                return [Entry(number, number + 1, Mark.DONE)]
-            case Verdict.EMBARGOED:
-                return [Entry(number, number + 1, Mark.EMBARGOED, "withheld")]
-            case Verdict.NOT_FOUND:
-                return [Entry(number, number + 1, Mark.HOLE, "not found when asked again")]
-            case Verdict.DISABLED | Verdict.THROTTLED:
+            case AnswerVerdict.STORED | AnswerVerdict.FILTERED:
+                return [LedgerEntry(number, number + 1, LedgerMark.DONE)]
+            case AnswerVerdict.EMBARGOED:
+                return [LedgerEntry(number, number + 1, LedgerMark.EMBARGOED, "withheld")]
+            case AnswerVerdict.NOT_FOUND:
+                return [
+                    LedgerEntry(number, number + 1, LedgerMark.HOLE, "not found when asked again")
+                ]
+            case AnswerVerdict.DISABLED | AnswerVerdict.THROTTLED:
                 # That says nothing about the id.
                 due = now + max(answer.wait or 0.0, self._policy.pause)
                 heapq.heappush(self._heap, (due, number, rounds))
                 return ()
             case _:
                 self._plan(number, rounds + 1, now)
-                return [Entry(number, number + 1, Mark.MISSED, AGAIN)]
+                return [LedgerEntry(number, number + 1, LedgerMark.MISSED, AGAIN)]
 
-    def heard(self, now: float, verdict: Verdict) -> None:
+    def heard(self, now: float, verdict: AnswerVerdict) -> None:
         """Of any answer: while the whole API is away, nobody but the pilot's canary asks."""
-        if verdict is Verdict.DISABLED:
+        if verdict is AnswerVerdict.DISABLED:
             self._next_ask = max(self._next_ask, now + self._policy.pause)
 
-    def noted(self, now: float, entries: Sequence[Entry]) -> None:
+    def noted(self, now: float, entries: Sequence[LedgerEntry]) -> None:
         """What the pilot writes into the ledger: there may be something in it for us."""
         for entry in entries:
-            if entry.mark is Mark.MISSED and entry.reason != AGAIN:
+            if entry.mark is LedgerMark.MISSED and entry.reason != AGAIN:
                 for number in range(entry.start, entry.end):
                     self._plan(number, 0, now)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trawlnet.crawlers.ids.model import Entry, Mark
+from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark
 from trawlnet.stores.spans import Span
 
-DONE = str(Mark.DONE)
+DONE = str(LedgerMark.DONE)
 _LONGEST = 80  # Characters of a reason.
 
 
@@ -26,18 +26,18 @@ class Miss:
         return [self.rounds, self.at, self.attempt, self.detail, self.reason]
 
 
-def word_of(mark: Mark, reason: str) -> str:
+def word_of(mark: LedgerMark, reason: str) -> str:
     # Everything that is done is one word: neighbours become one span.
-    return str(mark) if mark is Mark.DONE or not reason else f"{mark} {reason[:_LONGEST]}"
+    return str(mark) if mark is LedgerMark.DONE or not reason else f"{mark} {reason[:_LONGEST]}"
 
 
-def mark_of(word: str) -> Mark:
-    return Mark(word.partition(" ")[0])
+def mark_of(word: str) -> LedgerMark:
+    return LedgerMark(word.partition(" ")[0])
 
 
 def reason_of(word: str) -> str:
     return word.partition(" ")[2]
 
 
-def span_of(entry: Entry) -> Span:
+def span_of(entry: LedgerEntry) -> Span:
     return Span(entry.start, entry.end, word_of(entry.mark, entry.reason))

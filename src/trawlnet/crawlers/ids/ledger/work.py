@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trawlnet.crawlers.ids.ledger.askers import Asked, Askers
+from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
-from trawlnet.crawlers.ids.model import Entry
+from trawlnet.crawlers.ids.model import LedgerEntry
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, LaneWork, Lease, Work
 from trawlnet.engine.task import Task
@@ -25,7 +25,7 @@ class IdsWork:
         self.ledger = ledger
         self._askers = askers
         # By number, with the end of the lease; the one that ends first is the first.
-        self._leases: dict[int, tuple[Asked, float]] = {}
+        self._leases: dict[int, tuple[PendingRequest, float]] = {}
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
         lane = self.ledger.lane
@@ -51,8 +51,8 @@ class IdsWork:
                 del self._leases[number]
                 self._leases[number] = (asked, now + ttl)
 
-    async def settle(self, receipts: Sequence[Receipt[Sequence[Entry]]]) -> None:
-        told = [(receipt, Asked.of(receipt.task.payload)) for receipt in receipts]
+    async def settle(self, receipts: Sequence[Receipt[Sequence[LedgerEntry]]]) -> None:
+        told = [(receipt, PendingRequest.of(receipt.task.payload)) for receipt in receipts]
         for _, asked in told:
             # Before anybody can be given one of them again: a request that was never sent.
             self._leases.pop(asked.number, None)
@@ -76,7 +76,9 @@ class IdsWork:
             del self._leases[number]
             self._askers.returned(asked)
 
-    def _entries(self, receipt: Receipt[Sequence[Entry]], asked: Asked) -> Sequence[Entry]:
+    def _entries(
+        self, receipt: Receipt[Sequence[LedgerEntry]], asked: PendingRequest
+    ) -> Sequence[LedgerEntry]:
         if receipt.news is not None:
             return receipt.news
         # The engine's own word: the request was never sent, or our code broke.
@@ -87,4 +89,4 @@ class IdsWork:
 
 
 if TYPE_CHECKING:
-    _WORK: type[Work[Sequence[Entry]]] = IdsWork
+    _WORK: type[Work[Sequence[LedgerEntry]]] = IdsWork

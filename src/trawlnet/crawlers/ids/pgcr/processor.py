@@ -58,7 +58,9 @@ def process(raw: Mapping[str, Any]) -> Instance:
     _require_whole(entries)
     require_beginning(started, phase, flag)
 
-    run = _Run(started, _duration(entries), stat(_values(entries[0]), "completionReason") == 0)
+    run = _PlayedRun(
+        started, _duration(entries), stat(_values(entries[0]), "completionReason") == 0
+    )
     players = tuple(_player(of_one, run) for of_one in _by_membership(entries))
     activity = hash32(details.get("directorActivityHash"), "directorActivityHash")
     completed = any(player.completed for player in players)
@@ -83,7 +85,7 @@ def process(raw: Mapping[str, Any]) -> Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _PlayedRun:
     started: datetime
     duration: int  # Seconds.
     finished: bool  # It came to its end; each player may still have left before.
@@ -129,7 +131,7 @@ def _membership(entry: Entry) -> int:
     return id64(_user(entry).get("membershipId"), "membershipId")
 
 
-def _player(entries: Sequence[Entry], run: _Run) -> Player:
+def _player(entries: Sequence[Entry], run: _PlayedRun) -> Player:
     user = _user(entries[0])
     name, code = text(user.get("bungieGlobalDisplayName")), user.get("bungieGlobalDisplayNameCode")
     first_left = sum(_stay(entries[0]))

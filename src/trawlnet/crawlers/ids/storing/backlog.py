@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.ids.alerts import CRAWLER
-from trawlnet.crawlers.ids.storing.workers import Tally
+from trawlnet.crawlers.ids.storing.workers import StoringCounts
 from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.rules import OVER
 from trawlnet.observe.alerts.sender import Alerts
@@ -28,7 +28,7 @@ class Backlog:
     """Messages are known to be no older than the instant at which the queue was last empty."""
 
     queue: Queue
-    tally: Tally
+    tally: StoringCounts
     alerts: Alerts
     clock: Clock
     path: Path  # Where the figures are left for `status`.

@@ -8,7 +8,7 @@ from collections import deque
 from trawlnet.queues.queue import Delivery
 
 
-class Inbox:
+class DeliveryBatches:
     """Whoever takes gets all that has come together, up to a bound: batches grow with the load."""
 
     def __init__(self, room: int) -> None:

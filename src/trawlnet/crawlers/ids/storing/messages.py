@@ -46,7 +46,7 @@ def _require_object(body: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MessageKind:
     """What a queue carries, and where its raw bodies go."""
 
     queue: str
@@ -55,5 +55,5 @@ class Kind:
     table: RawTable
 
 
-REPORT = Kind("instance_store", "instances", read_report, REPORTS)
-ITEM = Kind("items", "items", read_item, ITEMS)
+REPORT = MessageKind("instance_store", "instances", read_report, REPORTS)
+ITEM = MessageKind("items", "items", read_item, ITEMS)

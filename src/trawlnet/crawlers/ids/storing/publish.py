@@ -11,7 +11,7 @@ from trawlnet.queues.queue import Message, Queue
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundId:
     """An id that exists and is wanted."""
 
     message: Message

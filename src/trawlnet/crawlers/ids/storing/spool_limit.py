@@ -21,7 +21,7 @@ _ROOM_AGAIN = 0.9  # Of the bound: one message less is not worth waking up for.
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class SpoolLimit:
     """Asking is stopped, not publishing: what was answered is settled, and the crawl can end."""
 
     queue: Queue

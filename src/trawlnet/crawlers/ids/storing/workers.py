@@ -13,8 +13,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trawlnet.crawlers.ids.storing.inbox import Inbox
-from trawlnet.crawlers.ids.storing.messages import REPORT, Kind, Read
+from trawlnet.crawlers.ids.storing.inbox import DeliveryBatches
+from trawlnet.crawlers.ids.storing.messages import REPORT, MessageKind, Read
 from trawlnet.engine.ports import Clock
 from trawlnet.malformed import Malformed
 from trawlnet.queues.queue import Delivery, Queue
@@ -37,7 +37,7 @@ class StoreLimits:
 
 
 @dataclass(slots=True)
-class Tally:
+class StoringCounts:
     """What one run has done."""
 
     stored: int = 0
@@ -55,7 +55,7 @@ class Storing:
         clock: Clock,
         stop: asyncio.Event,
         limits: StoreLimits | None = None,
-        kind: Kind = REPORT,
+        kind: MessageKind = REPORT,
     ) -> None:
         self._kind = kind
         self._db = db
@@ -65,15 +65,19 @@ class Storing:
         self._limits = limits or StoreLimits()
         # Looking which reports are there and adding the others must not interleave.
         self._raw = asyncio.Lock()
-        self.done = Tally()
+        self.done = StoringCounts()
 
     async def run(
-        self, queue: Queue, *, drain: bool, tell: Callable[[Tally], None] = lambda tally: None
+        self,
+        queue: Queue,
+        *,
+        drain: bool,
+        tell: Callable[[StoringCounts], None] = lambda tally: None,
     ) -> None:
         """Without end, or until the queue is empty. Raises TablesError and SinkError; what was not
         acked then comes again."""
         limits = self._limits
-        inbox = Inbox(limits.batch)
+        inbox = DeliveryBatches(limits.batch)
         workers = [self._work(inbox, tell) for _ in range(limits.workers)]
         async with aclosing(
             queue.consume(limits.batch * (limits.workers + 1), drain=drain)
@@ -90,7 +94,7 @@ class Storing:
 
             await _until_done(workers, beside=[read(), heed()])
 
-    async def _work(self, inbox: Inbox, tell: Callable[[Tally], None]) -> None:
+    async def _work(self, inbox: DeliveryBatches, tell: Callable[[StoringCounts], None]) -> None:
         while batch := await inbox.take(self._limits.batch):
             await self._settle(batch)
             tell(self.done)

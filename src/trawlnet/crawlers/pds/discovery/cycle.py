@@ -10,23 +10,23 @@ from pathlib import Path
 from trawlnet.crawlers.atproto.didfile import check_dids, dids_in
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.pds.config import PdsConfig
-from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.crawlers.pds.discovery.mentions import from_dids, from_records
 from trawlnet.crawlers.pds.discovery.plc import from_plc
 from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
 from trawlnet.crawlers.tables_place import tables_place
-from trawlnet.tables.clickhouse.server import Server
-from trawlnet.tables.registry.registry import Source
+from trawlnet.tables.clickhouse.server import ClickHouseServer
+from trawlnet.tables.registry.registry import PdsSource
 from trawlnet.webpage.origin import canonical_origin
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DiscoverySources:
     """Where PDSes are to be looked for."""
 
     directory: str  # Origin of the PLC directory, in any case for looking up DIDs.
     enumerates_plc: bool
-    mirror: Path | Server
+    mirror: Path | ClickHouseServer
     relays: Sequence[str] = ()  # Origins.
     dids: Path | None = None
     mentions: bool = False  # Of indexed records.
@@ -44,7 +44,7 @@ class Wanted:
         return f"discovered {zlib.crc32(told.encode()):08x}"
 
 
-def wanted(config: PdsConfig, workspace: Path) -> Wanted:
+def wanted(config: PdsConfig, workspace: Path) -> DiscoverySources:
     """Raises NotReady for what is written wrongly."""
     private = config.allow_private_hosts
     directory = canonical_origin(config.directory, allow_private=private)
@@ -58,24 +58,28 @@ def wanted(config: PdsConfig, workspace: Path) -> Wanted:
         check_dids(dids)
     relays = [relay_url(relay, allow_private=private) for relay in config.relay]
     mirror = tables_place(config, workspace)  # Where `repos plc` leaves it.
-    return Wanted(directory.url, config.enumerates_plc, mirror, relays, dids, config.mentions)
+    return DiscoverySources(
+        directory.url, config.enumerates_plc, mirror, relays, dids, config.mentions
+    )
 
 
-async def discover(finder: Finder, sources: Wanted) -> Mapping[Source, Tally]:
+async def discover(
+    finder: Finder, sources: DiscoverySources
+) -> Mapping[PdsSource, DiscoveryCounts]:
     """What each source named, and what became of it. One that fails stops no other."""
-    tallies: dict[Source, Tally] = {}
+    tallies: dict[PdsSource, DiscoveryCounts] = {}
     if sources.relays:
-        tally = tallies[Source.RELAY] = Tally()
+        tally = tallies[PdsSource.RELAY] = DiscoveryCounts()
         for relay in sources.relays:
             await from_relay(finder, relay, tally)
     if sources.dids is not None:
-        tally = tallies[Source.DID] = Tally()
+        tally = tallies[PdsSource.DID] = DiscoveryCounts()
         await from_dids(finder, dids_in(sources.dids), sources.directory, tally)
     if sources.mentions:
-        tally = tallies.setdefault(Source.DID, Tally())
+        tally = tallies.setdefault(PdsSource.DID, DiscoveryCounts())
         await from_records(finder, sources.directory, tally)
     if sources.enumerates_plc:
-        tally = tallies[Source.PLC] = Tally()
+        tally = tallies[PdsSource.PLC] = DiscoveryCounts()
         try:
             await from_plc(finder, sources.directory, sources.mirror, tally)
         except (Unanswered, NotReady) as error:

@@ -11,13 +11,13 @@ from trawlnet.crawlers.atproto.reader import Wait, unsaid
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry.registry import Found, Registry, Verdict
+from trawlnet.tables.registry.registry import EntryVerdict, FoundPds, Registry
 
 _REMEMBERED = 500_000  # Names; of a source with more, repeats are counted again.
 
 
 @dataclass(slots=True)
-class Tally:
+class DiscoveryCounts:
     """What one source named. Every name found is exactly one of new, known and refused."""
 
     new: int = 0
@@ -65,14 +65,14 @@ class Finder:
     def allow_private(self) -> bool:
         return self.registry.terms.allow_private
 
-    async def tell(self, tally: Tally, founds: Sequence[Found]) -> None:
+    async def tell(self, tally: DiscoveryCounts, founds: Sequence[FoundPds]) -> None:
         first = [found for found in founds if tally.is_first(found.url)]
         for registered in await self.registry.register_many(first, self.clock.now()):
             match registered.verdict:
-                case Verdict.NEW:
+                case EntryVerdict.NEW:
                     tally.new += 1
-                case Verdict.REFUSED:
+                case EntryVerdict.REFUSED:
                     tally.refused[registered.reason] += 1
                 case verdict:
                     tally.known += 1
-                    tally.revived += verdict is Verdict.REVIVED
+                    tally.revived += verdict is EntryVerdict.REVIVED

@@ -9,11 +9,11 @@ from itertools import islice
 
 from trawlnet.crawlers.atproto.identity import resolve
 from trawlnet.crawlers.pds.discovery.asking import patiently
-from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import RetryPolicy
-from trawlnet.tables.registry.notes import Lookup
-from trawlnet.tables.registry.registry import Found, Source
+from trawlnet.tables.registry.notes import DidLookup
+from trawlnet.tables.registry.registry import FoundPds, PdsSource
 from trawlnet.tables.scanned.scanned import Scanned
 
 _AT_ONCE = 10  # DIDs looked up at the same time.
@@ -28,7 +28,9 @@ _NO_PDS = "no_pds"
 _ANSWERS = frozenset((str(Reason.NOT_FOUND), str(Reason.REFUSED), _NO_PDS))
 
 
-async def from_dids(finder: Finder, dids: Iterable[str], plc_url: str, tally: Tally) -> None:
+async def from_dids(
+    finder: Finder, dids: Iterable[str], plc_url: str, tally: DiscoveryCounts
+) -> None:
     rest = iter(dids)
     while batch := list(dict.fromkeys(islice(rest, _AT_ONCE))):
         known = await _remembered(finder, batch)
@@ -38,7 +40,7 @@ async def from_dids(finder: Finder, dids: Iterable[str], plc_url: str, tally: Ta
         await finder.tell(tally, _founds(asked, tally, is_news=True))
 
 
-async def from_records(finder: Finder, plc_url: str, tally: Tally) -> None:
+async def from_records(finder: Finder, plc_url: str, tally: DiscoveryCounts) -> None:
     """Accounts that indexed records name, each looked up once in a while."""
     tables, after, left = Scanned(finder.registry.db), "", _MOST_OF_A_ROUND
     await tables.migrate()
@@ -49,41 +51,43 @@ async def from_records(finder: Finder, plc_url: str, tally: Tally) -> None:
         after, left = dids[-1], left - len(dids)
 
 
-async def _remembered(finder: Finder, dids: Sequence[str]) -> dict[str, Lookup]:
+async def _remembered(finder: Finder, dids: Sequence[str]) -> dict[str, DidLookup]:
     now = finder.clock.now()
     lookups = await finder.registry.notes.lookups(dids)
     return {did: one for did, one in lookups.items() if one.asked_at > now - _lasting(one)}
 
 
-def _lasting(lookup: Lookup) -> float:
+def _lasting(lookup: DidLookup) -> float:
     return _BELIEVED if lookup.pds or lookup.reason in _ANSWERS else _RETRIED
 
 
-async def _looked_up(finder: Finder, dids: Sequence[str], plc_url: str) -> list[Lookup]:
+async def _looked_up(finder: Finder, dids: Sequence[str], plc_url: str) -> list[DidLookup]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_lookup(finder, did, plc_url)) for did in dids]
     return [task.result() for task in tasks]
 
 
-async def _lookup(finder: Finder, did: str, plc_url: str) -> Lookup:
+async def _lookup(finder: Finder, did: str, plc_url: str) -> DidLookup:
     ask = partial(resolve, finder.http, did, plc_url, allow_private=finder.allow_private)
     answer = await patiently(ask, did, finder.clock, _POLICY)
     now = finder.clock.now()
     if isinstance(answer, Outcome):
-        return Lookup(did, "", str(answer.reason), now)
+        return DidLookup(did, "", str(answer.reason), now)
     if answer.pds_refused:
-        return Lookup(did, "", f"{_REFUSED}{answer.pds_refused}", now)
-    return Lookup(did, answer.pds, "" if answer.pds else _NO_PDS, now)
+        return DidLookup(did, "", f"{_REFUSED}{answer.pds_refused}", now)
+    return DidLookup(did, answer.pds, "" if answer.pds else _NO_PDS, now)
 
 
 _REFUSED = "pds:"  # Before the reason for which a document's endpoint is not used.
 
 
-def _founds(lookups: Iterable[Lookup], tally: Tally, *, is_news: bool) -> list[Found]:
+def _founds(
+    lookups: Iterable[DidLookup], tally: DiscoveryCounts, *, is_news: bool
+) -> list[FoundPds]:
     founds = []
     for lookup in lookups:
         if lookup.pds:
-            founds.append(Found(lookup.pds, Source.DID, is_news=is_news))
+            founds.append(FoundPds(lookup.pds, PdsSource.DID, is_news=is_news))
         elif lookup.reason.startswith(_REFUSED):
             tally.refuse(lookup.did, lookup.reason.removeprefix(_REFUSED))
         else:

@@ -10,24 +10,26 @@ from typing import Any
 
 import orjson
 
-from trawlnet.crawlers.atproto.export import ExportPage, Form, Place
+from trawlnet.crawlers.atproto.export import ExportCursor, ExportForm, ExportPage
 from trawlnet.crawlers.atproto.reader import Directory, ExportReader
-from trawlnet.crawlers.atproto.reader import Tally as Reading
+from trawlnet.crawlers.atproto.reader import MirrorCounts as Reading
 from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.pds.discovery.asking import patiently
-from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.tables.clickhouse.plc import OperationRow, endpoints, load_cursor, refused_endpoints
 from trawlnet.tables.clickhouse.ports import Tables
-from trawlnet.tables.clickhouse.server import Server
-from trawlnet.tables.registry.registry import Found, Source
+from trawlnet.tables.clickhouse.server import ClickHouseServer
+from trawlnet.tables.registry.registry import FoundPds, PdsSource
 
 _LONGEST_ENDPOINT = 600  # Characters that tell one from another.
 _PARKED = RetryPolicy(patience=1000)  # The reader itself decides when to give up.
 
 
-async def from_plc(finder: Finder, url: str, mirror: Path | Server, tally: Tally) -> None:
+async def from_plc(
+    finder: Finder, url: str, mirror: Path | ClickHouseServer, tally: DiscoveryCounts
+) -> None:
     """`mirror` is where `repos plc` would have left one. Raises Unanswered, TablesError."""
     async with _mirrored(mirror, url) as tables:
         if tables is not None:
@@ -37,7 +39,7 @@ async def from_plc(finder: Finder, url: str, mirror: Path | Server, tally: Tally
 
 
 @asynccontextmanager
-async def _mirrored(where: Path | Server, url: str) -> AsyncIterator[Tables | None]:
+async def _mirrored(where: Path | ClickHouseServer, url: str) -> AsyncIterator[Tables | None]:
     """None where this directory was not mirrored."""
     if _is_absent(where):
         yield None
@@ -49,19 +51,21 @@ async def _mirrored(where: Path | Server, url: str) -> AsyncIterator[Tables | No
         yield tables if cursor is not None and cursor.source == url else None
 
 
-def _is_absent(where: Path | Server) -> bool:
+def _is_absent(where: Path | ClickHouseServer) -> bool:
     return isinstance(where, Path) and not where.exists()
 
 
-async def _from_mirror(finder: Finder, tables: Tables, tally: Tally) -> None:
+async def _from_mirror(finder: Finder, tables: Tables, tally: DiscoveryCounts) -> None:
     found = await endpoints(tables)
     # The mirror is read as a whole each time: that it names a server again is no news.
-    founds = [Found(url, Source.PLC, accounts, is_news=False) for url, accounts in found.items()]
+    founds = [
+        FoundPds(url, PdsSource.PLC, accounts, is_news=False) for url, accounts in found.items()
+    ]
     await finder.tell(tally, founds)
     tally.refused.update(await refused_endpoints(tables))
 
 
-async def _from_export(finder: Finder, url: str, tally: Tally) -> None:
+async def _from_export(finder: Finder, url: str, tally: DiscoveryCounts) -> None:
     """From where the last run stopped. What a page names is stored before the place after it."""
     directory = Directory(
         url, finder.http, finder.gate, finder.clock, finder.allow_private, finder.on_wait
@@ -80,12 +84,12 @@ async def _from_export(finder: Finder, url: str, tally: Tally) -> None:
             return
 
 
-def _founds(page: ExportPage, tally: Tally) -> list[Found]:
+def _founds(page: ExportPage, tally: DiscoveryCounts) -> list[FoundPds]:
     for row in page.rows:
         if row.pds_refused:
             tally.refuse(_endpoint(row), row.pds_refused)
     origins = dict.fromkeys(row.pds for row in page.rows if row.pds and not row.nullified)
-    return [Found(origin, Source.PLC) for origin in origins]
+    return [FoundPds(origin, PdsSource.PLC) for origin in origins]
 
 
 def _endpoint(row: OperationRow) -> str:
@@ -98,12 +102,12 @@ def _endpoint(row: OperationRow) -> str:
     return str(of_pds)[:_LONGEST_ENDPOINT]
 
 
-def _note(place: Place) -> str:
+def _note(place: ExportCursor) -> str:
     return orjson.dumps({"form": str(place.form), "position": place.position}).decode()
 
 
-def _place(note: str | None) -> Place:
+def _place(note: str | None) -> ExportCursor:
     if note is None:
-        return Place()
+        return ExportCursor()
     saved = orjson.loads(note)
-    return Place(Form(saved["form"]), saved["position"])
+    return ExportCursor(ExportForm(saved["form"]), saved["position"])

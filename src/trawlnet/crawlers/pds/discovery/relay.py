@@ -18,14 +18,14 @@ from trawlnet.crawlers.atproto.pages import (
 )
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.discovery.asking import patiently
-from trawlnet.crawlers.pds.discovery.finding import Finder, Tally
+from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.client.answer import Limits, outcome_of
+from trawlnet.net.client.answer import RequestLimits, outcome_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.tables.registry.registry import Found, Source
+from trawlnet.tables.registry.registry import FoundPds, PdsSource
 from trawlnet.webpage.origin import canonical_origin
 
-_LIMITS = Limits(total=30.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
+_LIMITS = RequestLimits(total=30.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)
 _MOST_HOSTS = 200_000  # Of one relay; the network has some 16,000.
 _SCHEMES = {"wss": "https", "ws": "http"}
 
@@ -43,7 +43,7 @@ def relay_url(text: str, *, allow_private: bool) -> str:
     return origin.url
 
 
-async def from_relay(finder: Finder, relay: str, tally: Tally) -> None:
+async def from_relay(finder: Finder, relay: str, tally: DiscoveryCounts) -> None:
     """`relay` is an origin. What ends the listing early is noted as an error."""
     trail, named = Trail(), 0
     while True:
@@ -74,7 +74,7 @@ async def _ask(finder: Finder, relay: str, trail: Trail) -> Rows | Outcome:
     return page or Outcome(Reason.PARSE_ERROR, detail="not a page of hosts")
 
 
-def _founds(rows: Sequence[Any], tally: Tally, *, allow_private: bool) -> list[Found]:
+def _founds(rows: Sequence[Any], tally: DiscoveryCounts, *, allow_private: bool) -> list[FoundPds]:
     founds = []
     for row in rows:
         name = row.get("hostname") if isinstance(row, dict) else None
@@ -92,11 +92,11 @@ def _founds(rows: Sequence[Any], tally: Tally, *, allow_private: bool) -> list[F
     return founds
 
 
-def _found(url: str, row: dict[str, Any]) -> Found:
+def _found(url: str, row: dict[str, Any]) -> FoundPds:
     accounts, status = row.get("accountCount"), row.get("status")
-    return Found(
+    return FoundPds(
         url,
-        Source.RELAY,
+        PdsSource.RELAY,
         accounts=accounts if type(accounts) is int else None,
         connected=status == "active" if isinstance(status, str) else None,
         # A relay lists hosts for years after they have gone; one that it hears from is news.

@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass
 
 from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.pds.discovery.cycle import Wanted, discover
+from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.engine.control import Control
 from trawlnet.tables.errors import TablesError
@@ -51,7 +51,7 @@ class Rounds:
     """Restarts do not shorten the interval, and a round whose process died is taken up soon."""
 
     def __init__(
-        self, finder: Finder, sources: Wanted, interval: float, discovered: asyncio.Event
+        self, finder: Finder, sources: DiscoverySources, interval: float, discovered: asyncio.Event
     ) -> None:
         self._finder = finder
         self._sources = sources

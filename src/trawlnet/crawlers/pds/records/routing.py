@@ -18,7 +18,7 @@ from trawlnet.atproto.lexicon.schema import Lexicons, record_problem
 from trawlnet.atproto.syntax import AtUri, is_did, is_nsid
 from trawlnet.crawlers.pds.records.columns import columns_of
 from trawlnet.crawlers.pds.records.legacy import modernised
-from trawlnet.tables.scanned.rows import Record, Scope, Table
+from trawlnet.tables.scanned.rows import ScannedRecord, ScanScope, Table
 
 PRESET = ("pub.chive.*",)
 OTHER = "other"
@@ -43,7 +43,7 @@ class Fate(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Routed:
     fate: Fate
-    record: Record
+    record: ScannedRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class Routes:
         )
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> ScanScope:
         """Another one with whatever makes a record's fate another, so that all are read again."""
         schemas = {name: self.lexicons[name].definitions for name in sorted(self.lexicons)}
         told = orjson.dumps([sorted(self.globs), self.index_tags, schemas])
         digest = blake2b(told, digest_size=8).hexdigest()
-        return Scope(digest, self.wants, frozenset(self.names))
+        return ScanScope(digest, self.wants, frozenset(self.names))
 
     def route(self, uri: AtUri, cid: str, value: dict[str, Any]) -> Routed:
         table = _TABLES.get(uri.collection, Table.RECORDS)
@@ -106,7 +106,7 @@ class Routes:
         mentions = dids_in(raw) - {uri.authority} if self.takes_mentions and is_indexed else ()
         return Routed(
             fate,
-            Record(
+            ScannedRecord(
                 table,
                 str(uri),
                 cid,

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 
 from trawlnet.crawlers.atproto.answers import error_outcome
-from trawlnet.crawlers.pds.scanning.parts import ScanParts, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanVerdict
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Blame, Outcome, Reason
-from trawlnet.net.client.answer import Limits, Response, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 
@@ -28,7 +28,7 @@ class Stopped(Exception):
 
     def __init__(
         self,
-        verdict: Verdict,
+        verdict: ScanVerdict,
         reason: Reason,
         detail: str,
         again_in: float | None = None,
@@ -44,11 +44,11 @@ class Stopped(Exception):
 
 
 def out_of_time() -> Stopped:
-    return Stopped(Verdict.PARTIAL, Reason.OK, "its time is up", SOON)
+    return Stopped(ScanVerdict.PARTIAL, Reason.OK, "its time is up", SOON)
 
 
 @dataclass(slots=True)
-class Asker:
+class ScanClient:
     parts: ScanParts
     pds: str
     deadline: float
@@ -100,7 +100,7 @@ class Asker:
         if left <= 0.0:
             raise self._out_of_time(before)
         patience = self.patience
-        limits = Limits(
+        limits = RequestLimits(
             total=min(patience, left),
             connect=min(patience, left),
             wire=body_bytes,
@@ -117,7 +117,7 @@ class Asker:
         except LaneParked as parked:
             wait = max(parked.until - self.parts.clock.now(), 1.0)
             detail = "it was asked to wait before"
-            raise Stopped(Verdict.PUT_OFF, Reason.PARKED, detail, wait) from None
+            raise Stopped(ScanVerdict.PUT_OFF, Reason.PARKED, detail, wait) from None
         self.requests += 1
         if isinstance(answer, Response):
             self._refuse_relays(answer)
@@ -129,18 +129,18 @@ class Asker:
         """Who used the time up: a server that failed until then, or we with all our questions."""
         if before is None:
             return out_of_time()
-        return Stopped(Verdict.FAILED, before.reason, before.detail)
+        return Stopped(ScanVerdict.FAILED, before.reason, before.detail)
 
     def _stay_away(self, wait: float) -> None:
         self.parts.park(self.lane, self.parts.clock.now() + wait)
 
     def _refuse_relays(self, answer: Response) -> None:
         if _RELAY_SOFTWARE in answer.headers.get("Server", "").lower():
-            raise Stopped(Verdict.FAILED, Reason.REFUSED, "a relay, not a PDS")
+            raise Stopped(ScanVerdict.FAILED, Reason.REFUSED, "a relay, not a PDS")
 
 
 def _put_off(wait: float) -> Stopped:
-    return Stopped(Verdict.PUT_OFF, Reason.RATE_LIMITED, "it asked us to slow down", wait)
+    return Stopped(ScanVerdict.PUT_OFF, Reason.RATE_LIMITED, "it asked us to slow down", wait)
 
 
 def _outcome(answer: Response | Trouble) -> Outcome:

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.pds.build import Scan
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.verdict import conclude
 from trawlnet.engine.outcome import Blame
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry.registry import PdsRow, Registered, Registry, Source, Which
-from trawlnet.tables.registry.registry import Verdict as Entered
+from trawlnet.tables.registry.registry import EntryVerdict as Entered
+from trawlnet.tables.registry.registry import PdsRow, PdsSource, Registered, Registry, Which
 
 BUSY = "being scanned by another process, or by one that died just now; try again in a while"
 _LONGEST_WAIT = 900.0  # Seconds; a server that sends us away for longer is for another day.
@@ -46,7 +46,7 @@ class Bench:
 async def scan_named(bench: Bench, url: str) -> ScanResult | str:
     """Due or not, known or not; or why it was not scanned."""
     registry, clock = bench.registry, bench.clock
-    entered = await registry.register(url, Source.USER, now=clock.now())
+    entered = await registry.register(url, PdsSource.USER, now=clock.now())
     if entered.verdict is Entered.REFUSED:
         return entered.reason
     row = await registry.claim_one(entered.url, clock.now(), bench.lease, bench.owner)
@@ -62,7 +62,7 @@ async def _unless_dead(
     for weeks."""
     is_dead = (
         isinstance(result, ScanResult)
-        and result.verdict is Verdict.FAILED
+        and result.verdict is ScanVerdict.FAILED
         and result.reason.blame is Blame.LANE
     )
     if is_dead and entered.verdict is Entered.NEW:
@@ -77,7 +77,7 @@ async def scan_account(
     slice first, so that both together ask no faster than one. Or why it was not scanned by
     `until`."""
     registry, clock = bench.registry, bench.clock
-    entered = await registry.register(url, Source.USER, now=clock.now())
+    entered = await registry.register(url, PdsSource.USER, now=clock.now())
     if entered.verdict is Entered.REFUSED:
         return entered.reason
     row = await _claimed_by(bench, entered.url, until)
@@ -158,7 +158,9 @@ async def _keep_distance(bench: Bench, row: PdsRow) -> None:
 def before_next(piece: ScanResult) -> float | None:
     """Seconds until the next slice; None if there is none, or none worth waiting for."""
     got_on = piece.repos > 0 or piece.found > 0
-    goes_on = piece.verdict is Verdict.PARTIAL or (piece.verdict is Verdict.PUT_OFF and got_on)
+    goes_on = piece.verdict is ScanVerdict.PARTIAL or (
+        piece.verdict is ScanVerdict.PUT_OFF and got_on
+    )
     if not goes_on or piece.again_in is None or piece.again_in > _LONGEST_WAIT:
         return None
     return piece.again_in

@@ -99,7 +99,7 @@ def read_rev(body: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRecord:
+class ListedRecord:
     uri: AtUri
     cid: str
     value: dict[str, Any]
@@ -107,7 +107,7 @@ class FoundRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordsPage:
-    records: Sequence[FoundRecord]  # Each once, and of the repo and collection asked for.
+    records: Sequence[ListedRecord]  # Each once, and of the repo and collection asked for.
     forged: int  # Rows that are said to be somebody else's, or no records at all.
     rows: int
     cursor: str
@@ -116,7 +116,7 @@ class RecordsPage:
 def read_records(body: bytes, did: str, collection: str) -> RecordsPage:
     """Raises Malformed."""
     rows, cursor = _page(body, "records")
-    records: dict[str, FoundRecord] = {}
+    records: dict[str, ListedRecord] = {}
     forged = 0
     for row in rows:
         record = _record(row, did, collection)
@@ -127,7 +127,7 @@ def read_records(body: bytes, did: str, collection: str) -> RecordsPage:
     return RecordsPage(list(records.values()), forged, len(rows), cursor)
 
 
-def _record(row: object, did: str, collection: str) -> FoundRecord | None:
+def _record(row: object, did: str, collection: str) -> ListedRecord | None:
     if not isinstance(row, dict):
         return None
     uri, cid, value = row.get("uri"), row.get("cid"), row.get("value")
@@ -140,7 +140,7 @@ def _record(row: object, did: str, collection: str) -> FoundRecord | None:
         return None
     if not isinstance(value, dict):
         return None
-    return FoundRecord(AtUri(did, collection, rkey), cid, value)
+    return ListedRecord(AtUri(did, collection, rkey), cid, value)
 
 
 def _page(body: bytes, what: str) -> tuple[Sequence[Any], str]:

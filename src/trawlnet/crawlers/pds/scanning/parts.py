@@ -58,7 +58,7 @@ class ScanParts:
     allow_private: bool = False
 
 
-class Verdict(StrEnum):
+class ScanVerdict(StrEnum):
     """What a scan means for its PDS: one call of the registry each."""
 
     COMPLETE = "complete"  # Walked to the end: `held` is what there is.
@@ -68,7 +68,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(slots=True)
-class Tally:
+class ScanCounts:
     """Records of this scan, by collection. Every record found is exactly one of the other three."""
 
     found: Counter[str] = field(default_factory=Counter)
@@ -76,8 +76,8 @@ class Tally:
     skipped: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: ScanCounts) -> ScanCounts:
+        return ScanCounts(
             self.found + other.found,
             self.indexed + other.indexed,
             self.skipped + other.skipped,
@@ -90,11 +90,11 @@ class ScanResult:
     """A scan that continues another, or finds nothing changed, has found little by itself: what a
     PDS has is in `held`, and that is what a registry should note."""
 
-    verdict: Verdict
+    verdict: ScanVerdict
     reason: Reason
     detail: str
     again_in: float | None  # Seconds; for partial and put off.
-    tally: Tally
+    tally: ScanCounts
     requests: int  # To the PDS.
     lookups: int  # DIDs that had to be resolved.
     repos: int  # Repos read in this scan.
@@ -109,7 +109,7 @@ class ScanResult:
 
     @property
     def complete(self) -> bool:
-        return self.verdict is Verdict.COMPLETE
+        return self.verdict is ScanVerdict.COMPLETE
 
     @property
     def found(self) -> int:

@@ -15,12 +15,12 @@ from trawlnet.crawlers.pds.scanning.pages import (
     read_description,
     read_records,
 )
-from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
 from trawlnet.crawlers.pds.scanning.state import Scan
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
-from trawlnet.tables.scanned.rows import Reading
+from trawlnet.tables.scanned.rows import RepoReading
 
 _DESCRIPTION_BYTES = 1 << 20
 _RECORDS_AT_ONCE = 100
@@ -28,7 +28,7 @@ _SMALLER_PAGES = (10, 1)  # For records so large that a full page of them is ref
 _SKEW = 300.0  # Seconds that a server's clock may be ahead of ours.
 
 
-async def read_repo(scan: Scan, reading: Reading) -> None:
+async def read_repo(scan: Scan, reading: RepoReading) -> None:
     """Everything of one repo, page by page. Raises Stopped."""
     if reading.todo is None:
         begun = await _begun(scan, reading)
@@ -48,7 +48,7 @@ async def read_repo(scan: Scan, reading: Reading) -> None:
     return None
 
 
-async def _begun(scan: Scan, reading: Reading) -> Reading | Outcome:
+async def _begun(scan: Scan, reading: RepoReading) -> RepoReading | Outcome:
     """The reading with what is to be read. Who can only ask by name looks at nothing else."""
     if _leads_cover(scan, reading):
         leads = await scan.parts.tables.leads(scan.key, reading.did)
@@ -60,7 +60,7 @@ async def _begun(scan: Scan, reading: Reading) -> Reading | Outcome:
     return described if isinstance(described, Outcome) else replace(reading, todo=described)
 
 
-async def _described(scan: Scan, reading: Reading) -> tuple[str, ...] | Outcome:
+async def _described(scan: Scan, reading: RepoReading) -> tuple[str, ...] | Outcome:
     url = describe_repo_url(scan.pds, reading.did)
     body = await scan.asker.ask(url, _DESCRIPTION_BYTES)
     if isinstance(body, Outcome):
@@ -83,7 +83,7 @@ def _lacks_describe(scan: Scan, outcome: Outcome) -> bool:
     return is_surely_missing(outcome) or scan.not_described > 1
 
 
-def _leads_cover(scan: Scan, reading: Reading) -> bool:
+def _leads_cover(scan: Scan, reading: RepoReading) -> bool:
     """Only what was written before the leads were asked for is in them."""
     progress = scan.progress
     if progress.leads_at <= 0.0 or progress.leads_todo or not is_tid(reading.rev):
@@ -91,7 +91,7 @@ def _leads_cover(scan: Scan, reading: Reading) -> bool:
     return tid_time_us(reading.rev) / 1e6 < progress.leads_at - _SKEW
 
 
-async def _no_collections(scan: Scan, reading: Reading, outcome: Outcome) -> None:
+async def _no_collections(scan: Scan, reading: RepoReading, outcome: Outcome) -> None:
     if speaks_for_account(outcome):
         # Listed, and yet not to be read. It may come back as it was, so no rev is remembered.
         await scan.nothing_there(replace(reading, rev=""))
@@ -99,15 +99,15 @@ async def _no_collections(scan: Scan, reading: Reading, outcome: Outcome) -> Non
         await scan.broken(reading, outcome)
 
 
-async def _elsewhere(scan: Scan, reading: Reading) -> None:
+async def _elsewhere(scan: Scan, reading: RepoReading) -> None:
     scan.strangers += 1
     await scan.nothing_there(replace(reading, by_names=False))
     if scan.strangers >= scan.parts.limits.strangers and not scan.own:
         detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
-        raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)
+        raise Stopped(ScanVerdict.FAILED, Reason.REFUSED, detail)
 
 
-async def _read_collections(scan: Scan, reading: Reading) -> None:
+async def _read_collections(scan: Scan, reading: RepoReading) -> None:
     seen: set[str] = set()  # Record keys of the current collection; a scan's cap bounds it.
     good = bad = 0
     while reading.todo:
@@ -136,7 +136,7 @@ async def _read_collections(scan: Scan, reading: Reading) -> None:
     return None
 
 
-def _after_page(reading: Reading, page: RecordsPage) -> Reading:
+def _after_page(reading: RepoReading, page: RecordsPage) -> RepoReading:
     """Who shows one record that cannot be read has shown the others; only that none is gone can no
     longer be said, and that all of it was read."""
     if page.forged:
@@ -147,7 +147,7 @@ def _after_page(reading: Reading, page: RecordsPage) -> Reading:
     return replace(reading, todo=reading.todo[1:], cursor="", pages=0)
 
 
-async def _circle(scan: Scan, reading: Reading, page: RecordsPage, seen: set[str]) -> str:
+async def _circle(scan: Scan, reading: RepoReading, page: RecordsPage, seen: set[str]) -> str:
     """Why the pages of a collection will not end; empty if they may."""
     if page.cursor and page.cursor == reading.cursor:
         return "the cursor of the records repeats"
@@ -164,12 +164,12 @@ async def _circle(scan: Scan, reading: Reading, page: RecordsPage, seen: set[str
     return "a page of records with nothing new" if is_known else ""
 
 
-async def _page(scan: Scan, reading: Reading) -> RecordsPage | Outcome:
+async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome:
     assert reading.todo
     left = scan.parts.limits.records - scan.tally.found.total()
     if left <= 0:
         detail = f"{scan.parts.limits.records} records read, the rest comes later"
-        raise Stopped(Verdict.PARTIAL, Reason.OK, detail, SOON)
+        raise Stopped(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
     body: bytes | Outcome = b""
     for limit in (_RECORDS_AT_ONCE, *_SMALLER_PAGES):
@@ -186,11 +186,11 @@ async def _page(scan: Scan, reading: Reading) -> RecordsPage | Outcome:
         return Outcome(Reason.PARSE_ERROR, detail=str(error))
 
 
-async def _no_records(scan: Scan, reading: Reading, outcome: Outcome) -> None:
+async def _no_records(scan: Scan, reading: RepoReading, outcome: Outcome) -> None:
     if speaks_for_account(outcome):
         await scan.nothing_there(replace(reading, rev="", by_names=False))
     elif scan.lacks_describe and is_missing(outcome):
         detail = "it lists repos and shows none: not a PDS"
-        raise Stopped(Verdict.FAILED, Reason.REFUSED, detail)
+        raise Stopped(ScanVerdict.FAILED, Reason.REFUSED, detail)
     else:
         await scan.broken(reading, outcome)

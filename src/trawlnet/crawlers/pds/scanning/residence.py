@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from trawlnet.crawlers.atproto.identity import Identity
 from trawlnet.crawlers.pds.scanning.asking import Stopped, out_of_time
-from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.state import Scan
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
@@ -36,7 +36,7 @@ async def residence_of(scan: Scan, did: str, *, afresh: bool = False) -> Residen
         return Residence.ELSEWHERE
     if did.startswith("did:plc:"):
         wait = max(answer.wait or 0.0, _DIRECTORY_PAUSE)
-        raise Stopped(Verdict.PUT_OFF, Reason.PARKED, f"the directory: {answer.detail}", wait)
+        raise Stopped(ScanVerdict.PUT_OFF, Reason.PARKED, f"the directory: {answer.detail}", wait)
     return answer
 
 

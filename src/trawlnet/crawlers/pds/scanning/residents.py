@@ -7,11 +7,11 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from trawlnet.crawlers.pds.scanning.asking import Stopped
-from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
 from trawlnet.crawlers.pds.scanning.state import Scan
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.scanned.rows import Reading
+from trawlnet.tables.scanned.rows import RepoReading
 
 _LOOKED_AT = 100  # Repos of a page, of which some are chosen.
 _ONE_IN = 20
@@ -37,10 +37,10 @@ async def check_residents(scan: Scan, *, pending: int) -> None:
             scan.progress = replace(scan.progress, strangers=scan.progress.strangers + 1)
         if scan.progress.strangers >= _ENOUGH:
             scan.progress = replace(scan.progress, is_open=False)
-            raise Stopped(Verdict.FAILED, Reason.LOOP, _told(scan), RARELY)
+            raise Stopped(ScanVerdict.FAILED, Reason.LOOP, _told(scan), RARELY)
 
 
-def chosen(readings: Sequence[Reading], salt: str) -> list[Reading]:
+def chosen(readings: Sequence[RepoReading], salt: str) -> list[RepoReading]:
     """Some of those that were never read, in an order that the server cannot foresee."""
     never = [reading for reading in readings if reading.number == 1]
     count = min(_MOST, -(-len(never) // _ONE_IN))

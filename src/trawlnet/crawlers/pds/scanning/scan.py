@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
-from trawlnet.crawlers.pds.scanning.asking import Asker, Stopped
+from trawlnet.crawlers.pds.scanning.asking import ScanClient, Stopped
 from trawlnet.crawlers.pds.scanning.pages import latest_commit_url, read_rev
-from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanParts, ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.scanning.reading import read_repo
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
 from trawlnet.crawlers.pds.scanning.state import Scan
@@ -17,19 +17,19 @@ from trawlnet.crawlers.pds.scanning.walk import walk
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.errors import LeaseLost
-from trawlnet.tables.scanned.rows import Held, Reading, ScanKey
+from trawlnet.tables.scanned.rows import Held, RepoReading, ScanKey
 from trawlnet.webpage.origin import canonical_origin
 
 _SMALL = 64 << 10  # Bytes.
 _DID_SECONDS = 60.0
 _TOMORROW = 86_400.0
 
-_LOST = Stopped(Verdict.PUT_OFF, Reason.PARKED, "claimed by another process meanwhile")
+_LOST = Stopped(ScanVerdict.PUT_OFF, Reason.PARKED, "claimed by another process meanwhile")
 _STATUSES = {
-    Verdict.COMPLETE: "success",
-    Verdict.PARTIAL: "partial",
-    Verdict.PUT_OFF: "put_off",
-    Verdict.FAILED: "error",
+    ScanVerdict.COMPLETE: "success",
+    ScanVerdict.PARTIAL: "partial",
+    ScanVerdict.PUT_OFF: "put_off",
+    ScanVerdict.FAILED: "error",
 }
 
 
@@ -44,7 +44,7 @@ async def scan_pds(parts: ScanParts, pds_url: str, *, lease: str, deadline: floa
         return _result(None, scan, Held())
     try:
         ending = await _walk(scan)
-        left = 0 if ending.verdict is Verdict.COMPLETE else await parts.tables.left(scan.key)
+        left = 0 if ending.verdict is ScanVerdict.COMPLETE else await parts.tables.left(scan.key)
     except LeaseLost:
         ending, left = _LOST, 0
     except asyncio.CancelledError:
@@ -84,17 +84,17 @@ async def scan_did(
         await parts.tables.settle(scan.key, scan.done)
     except LeaseLost:
         ending = _LOST
-    if ending.verdict is Verdict.COMPLETE and scan.done and scan.done[-1].trouble:
+    if ending.verdict is ScanVerdict.COMPLETE and scan.done and scan.done[-1].trouble:
         trouble = Reason(scan.done[-1].trouble)
-        ending = Stopped(Verdict.FAILED, trouble, "the account could not be read")
+        ending = Stopped(ScanVerdict.FAILED, trouble, "the account could not be read")
     return _result(scan, ending, await parts.tables.held(scan.pds))
 
 
 def _scan(parts: ScanParts, pds_url: str, lease: str, deadline: float) -> Scan | Stopped:
     origin = canonical_origin(pds_url, allow_private=parts.allow_private)
     if not origin.url:
-        return Stopped(Verdict.FAILED, Reason.REFUSED, f"not a PDS to visit: {origin.refused}")
-    asker = Asker(parts, origin.url, deadline, deadline - parts.clock.now())
+        return Stopped(ScanVerdict.FAILED, Reason.REFUSED, f"not a PDS to visit: {origin.refused}")
+    asker = ScanClient(parts, origin.url, deadline, deadline - parts.clock.now())
     key = ScanKey(origin.url, parts.routes.scope, lease)
     return Scan(parts, key, asker, parts.routes.names)
 
@@ -108,40 +108,44 @@ async def _conclusion(scan: Scan) -> Stopped:
     if not troubles:
         if scan.strangers and not has_wanted:
             if scan.lacks_describe:
-                return Stopped(Verdict.FAILED, Reason.REFUSED, "it lists accounts of others only")
+                return Stopped(
+                    ScanVerdict.FAILED, Reason.REFUSED, "it lists accounts of others only"
+                )
             detail = f"{scan.strangers} accounts with records live elsewhere"
-            return Stopped(Verdict.COMPLETE, Reason.REFUSED, detail, error=detail)
-        return Stopped(Verdict.COMPLETE, Reason.OK, "")
+            return Stopped(ScanVerdict.COMPLETE, Reason.REFUSED, detail, error=detail)
+        return Stopped(ScanVerdict.COMPLETE, Reason.OK, "")
     worst = Reason(max(troubles, key=lambda trouble: troubles[trouble]))
     count = sum(troubles.values())
     detail = f"{count} of {count + sound} repos could not be read: {worst}"
     if has_wanted:
-        return Stopped(Verdict.COMPLETE, Reason.OK, detail, error=detail)
+        return Stopped(ScanVerdict.COMPLETE, Reason.OK, detail, error=detail)
     if count <= sound:
-        return Stopped(Verdict.PARTIAL, Reason.OK, detail, _TOMORROW, error=detail)
-    return Stopped(Verdict.FAILED, worst, detail)
+        return Stopped(ScanVerdict.PARTIAL, Reason.OK, detail, _TOMORROW, error=detail)
+    return Stopped(ScanVerdict.FAILED, worst, detail)
 
 
 async def _scan_account(scan: Scan, did: str) -> Stopped:
     residence = await residence_of(scan, did, afresh=True)
     if isinstance(residence, Outcome):
-        return Stopped(Verdict.FAILED, residence.reason, residence.detail)
+        return Stopped(ScanVerdict.FAILED, residence.reason, residence.detail)
     tables = scan.parts.tables
     last = await tables.last_reading(scan.key, did)
     # Higher than any before, so that a reading that was begun makes room.
-    reading = Reading(did, "", last.number + 1, is_held=last.is_held)
+    reading = RepoReading(did, "", last.number + 1, is_held=last.is_held)
     if residence is Residence.ELSEWHERE:
         await scan.nothing_there(reading)
-        return Stopped(Verdict.FAILED, Reason.REFUSED, "the account does not live there")
+        return Stopped(ScanVerdict.FAILED, Reason.REFUSED, "the account does not live there")
     rev = await _latest_rev(scan, did)
     if isinstance(rev, Outcome):
         if speaks_for_account(rev):
             await scan.nothing_there(reading)
-        return Stopped(Verdict.FAILED, rev.reason, rev.detail)
+        return Stopped(ScanVerdict.FAILED, rev.reason, rev.detail)
     if rev and last.rev == rev:
-        return Stopped(Verdict.COMPLETE, Reason.NOT_MODIFIED, "nothing changed since the last scan")
+        return Stopped(
+            ScanVerdict.COMPLETE, Reason.NOT_MODIFIED, "nothing changed since the last scan"
+        )
     await read_repo(scan, replace(reading, rev=rev))
-    return Stopped(Verdict.COMPLETE, Reason.OK, "")
+    return Stopped(ScanVerdict.COMPLETE, Reason.OK, "")
 
 
 async def _latest_rev(scan: Scan, did: str) -> str | Outcome:
@@ -167,7 +171,7 @@ def _result(scan: Scan | None, ending: Stopped, held: Held) -> ScanResult:
         reason=ending.reason,
         detail=ending.detail,
         again_in=ending.again_in,
-        tally=scan.tally if scan else Tally(),
+        tally=scan.tally if scan else ScanCounts(),
         requests=scan.asker.requests if scan else 0,
         lookups=scan.lookups if scan else 0,
         repos=scan.read if scan else 0,

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from trawlnet.crawlers.pds.records.routing import Fate, Routed
-from trawlnet.crawlers.pds.scanning.asking import Asker, Stopped
-from trawlnet.crawlers.pds.scanning.parts import ScanParts, Tally, Verdict
+from trawlnet.crawlers.pds.scanning.asking import ScanClient, Stopped
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanParts, ScanVerdict
 from trawlnet.engine.outcome import Outcome
-from trawlnet.tables.scanned.rows import Progress, Reading, Record, ScanKey
+from trawlnet.tables.scanned.rows import RepoReading, ScanKey, ScannedRecord, WalkProgress
 
 _RECORDS_AT_ONCE = 100  # In one commit, or somewhat more.
 
@@ -19,17 +19,17 @@ _RECORDS_AT_ONCE = 100  # In one commit, or somewhat more.
 class Scan:
     parts: ScanParts
     key: ScanKey
-    asker: Asker
+    asker: ScanClient
     names: tuple[str, ...]  # Wanted collections whose names are known beforehand.
-    progress: Progress = field(default_factory=Progress)
-    tally: Tally = field(default_factory=Tally)
+    progress: WalkProgress = field(default_factory=WalkProgress)
+    tally: ScanCounts = field(default_factory=ScanCounts)
     # Repos that had nothing for us. Losing these to a crash costs a request each, and saving
     # each by itself would cost a sync of the disk.
-    done: list[Reading] = field(default_factory=list)
+    done: list[RepoReading] = field(default_factory=list)
     # Records of the repo under way, and where its reading goes on behind them: small pages share
     # a commit, for the same reason.
-    unsaved: list[Record] = field(default_factory=list)
-    under_way: Reading | None = None
+    unsaved: list[ScannedRecord] = field(default_factory=list)
+    under_way: RepoReading | None = None
     lookups: int = 0
     read: int = 0  # Repos.
     own: int = 0  # Repos with records that live here.
@@ -51,11 +51,11 @@ class Scan:
         await self.flush()
         await self.parts.tables.save(self.key, self.progress, self.take_done(), self.now)
 
-    def take_done(self) -> list[Reading]:
+    def take_done(self) -> list[RepoReading]:
         done, self.done = self.done, []
         return done
 
-    async def keep(self, records: list[Record], after: Reading) -> None:
+    async def keep(self, records: list[ScannedRecord], after: RepoReading) -> None:
         """A page of the repo under way; the last one ends its reading."""
         self.unsaved += records
         self.under_way = after
@@ -73,7 +73,7 @@ class Scan:
     def _forget_page(self) -> None:
         self.unsaved, self.under_way = [], None
 
-    async def nothing_there(self, reading: Reading) -> None:
+    async def nothing_there(self, reading: RepoReading) -> None:
         """A repo without anything for us; what it may have had before is gone."""
         self.read += 1
         self.broken_in_row = 0
@@ -87,16 +87,16 @@ class Scan:
         else:
             self.done.append(reading)
 
-    async def broken(self, reading: Reading, outcome: Outcome) -> None:
+    async def broken(self, reading: RepoReading, outcome: Outcome) -> None:
         """A repo that could not be read is asked again by the next walk. Raises Stopped when so
         many came in a row that it is the server that is unwell."""
         await self.flush()
         self.done.append(replace(reading, trouble=str(outcome.reason)))
         self.broken_in_row += 1
         if self.broken_in_row >= self.parts.limits.broken_repos:
-            raise Stopped(Verdict.FAILED, outcome.reason, outcome.detail)
+            raise Stopped(ScanVerdict.FAILED, outcome.reason, outcome.detail)
 
-    def count(self, collection: str, routed: list[Routed], forged: int) -> list[Record]:
+    def count(self, collection: str, routed: list[Routed], forged: int) -> list[ScannedRecord]:
         tally, fates = self.tally, [one.fate for one in routed]
         figures = {
             Fate.INDEXED: fates.count(Fate.INDEXED),

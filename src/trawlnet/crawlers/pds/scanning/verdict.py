@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from trawlnet.crawlers.pds.scanning.parts import ScanResult, Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry.registry import Registry
-from trawlnet.tables.registry.rules import Ended
+from trawlnet.tables.registry.rules import ScanEnded
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ async def conclude(
     """Write it down, if the lease is still ours; False if it was lost."""
     again_in = _SOON if result.again_in is None else result.again_in
     match result.verdict:
-        case Verdict.COMPLETE:
-            ended = Ended(
+        case ScanVerdict.COMPLETE:
+            ended = ScanEnded(
                 found=result.all_held,
                 indexed=result.all_indexed,
                 scope=result.scope,
@@ -29,13 +29,13 @@ async def conclude(
                 error=result.error,
             )
             kept = await registry.completed(url, owner, ended, now=now)
-        case Verdict.PARTIAL:
+        case ScanVerdict.PARTIAL:
             kept = await registry.partial(
                 url, owner, now=now, again_in=again_in, error=result.error
             )
-        case Verdict.PUT_OFF:
+        case ScanVerdict.PUT_OFF:
             kept = await registry.put_off(url, owner, result.reason, now=now, again_in=again_in)
-        case Verdict.FAILED:
+        case ScanVerdict.FAILED:
             kept = await registry.failed(
                 url, owner, result.detail, result.reason, now, again_in=result.again_in
             )

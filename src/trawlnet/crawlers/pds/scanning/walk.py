@@ -12,13 +12,13 @@ from trawlnet.crawlers.pds.scanning.pages import (
     read_repos,
     repos_by_collection_url,
 )
-from trawlnet.crawlers.pds.scanning.parts import Verdict
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.reading import read_repo
 from trawlnet.crawlers.pds.scanning.residents import check_residents
 from trawlnet.crawlers.pds.scanning.state import Scan
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.malformed import Malformed
-from trawlnet.tables.scanned.rows import Progress
+from trawlnet.tables.scanned.rows import WalkProgress
 
 _BATCH = 100  # Repos between two saves.
 _ROUND = 50  # Page sizes of servers are multiples of this.
@@ -58,13 +58,13 @@ async def _read_pending(scan: Scan) -> None:
             await scan.save()
 
 
-def begun(before: Progress, full_every: int) -> Progress:
+def begun(before: WalkProgress, full_every: int) -> WalkProgress:
     """The walk that is under way, or a new one."""
     if before.is_open:
         return before
     number = before.walk + 1
     is_full = number % full_every == 0
-    return Progress(
+    return WalkProgress(
         walk=number,
         is_open=True,
         is_full=is_full,
@@ -83,7 +83,7 @@ async def _list_page(scan: Scan) -> None:
         if page.reason.blame is not Blame.LANE:
             # It may be the cursor that displeases: the next walk starts from the beginning.
             scan.progress = replace(before, is_open=False)
-        raise Stopped(Verdict.FAILED, page.reason, page.detail)
+        raise Stopped(ScanVerdict.FAILED, page.reason, page.detail)
     after = after_page(before, page)
     done = scan.take_done()
     listed = await scan.parts.tables.list_page(scan.key, page.repos, after, done, scan.now)
@@ -94,7 +94,7 @@ async def _list_page(scan: Scan) -> None:
     await _look_for_leads(scan, listed.pending)
 
 
-def after_page(before: Progress, page: ReposPage) -> Progress:
+def after_page(before: WalkProgress, page: ReposPage) -> WalkProgress:
     """Where the walk goes on. Many servers give a cursor with their last page, too: one that
     led nowhere the last time is not followed, if the page has room for whoever is new."""
     page_size = max(before.page_size, before.last_rows if page.rows else 0)
@@ -122,7 +122,7 @@ def _has_room(rows: int, page_size: int) -> bool:
     return rows < page_size if page_size else rows < REPOS_AT_ONCE and rows % _ROUND != 0
 
 
-def _refuse_circles(scan: Scan, before: Progress, page: ReposPage, new: int) -> None:
+def _refuse_circles(scan: Scan, before: WalkProgress, page: ReposPage, new: int) -> None:
     why = ""
     if page.cursor == before.cursor:
         why = "the cursor of the listing repeats"
@@ -132,7 +132,7 @@ def _refuse_circles(scan: Scan, before: Progress, page: ReposPage, new: int) -> 
         why = f"more than {scan.parts.limits.listing_pages} pages of repos"
     if why:
         scan.progress = replace(scan.progress, is_open=False)
-        raise Stopped(Verdict.FAILED, Reason.LOOP, why)
+        raise Stopped(ScanVerdict.FAILED, Reason.LOOP, why)
 
 
 async def _look_for_leads(scan: Scan, pending: int) -> None:
@@ -174,7 +174,7 @@ def _is_circular(scan: Scan, page: ReposPage, pages: int) -> bool:
     return repeats or pages > scan.parts.limits.listing_pages
 
 
-def _without_leads(progress: Progress, by_collection: str) -> Progress:
+def _without_leads(progress: WalkProgress, by_collection: str) -> WalkProgress:
     return replace(
         progress,
         by_collection=by_collection,

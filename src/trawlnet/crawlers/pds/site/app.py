@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trawlnet.crawlers.pds.site import endpoint, people
 from trawlnet.crawlers.pds.site.answers import SAFE_HEADERS, trouble
-from trawlnet.crawlers.pds.site.context import Site
+from trawlnet.crawlers.pds.site.context import SiteContext
 from trawlnet.crawlers.pds.site.requests import address_of
 from trawlnet.engine.gate import LaneParked
 from trawlnet.tables.errors import TablesError
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[Site, Request], Awaitable[Response]]
+Handler = Callable[[SiteContext, Request], Awaitable[Response]]
 
 _ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("/", "GET", people.home),
@@ -42,7 +42,7 @@ _ROUTES: tuple[tuple[str, str, Handler], ...] = (
 _UNLIMITED = frozenset({"/metrics", "/xrpc/_health", "/static/style.css", "/static/icon.svg"})
 
 
-def make_app(site: Site) -> ASGIApp:
+def make_app(site: SiteContext) -> ASGIApp:
     routes = [
         Route(path, partial(handler, site), methods=[method]) for path, method, handler in _ROUTES
     ]
@@ -82,7 +82,7 @@ async def _on_bug(request: Request, error: Exception) -> Response:
     return trouble(request, 500, "Internal error. The log of the registry has the details.", {})
 
 
-def _door(app: ASGIApp, site: Site) -> ASGIApp:
+def _door(app: ASGIApp, site: SiteContext) -> ASGIApp:
     """Every request passes here: counted, held to a rate, answered with the safe headers."""
     paths = {path for path, _, _ in _ROUTES}
 

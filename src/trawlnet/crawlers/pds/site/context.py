@@ -8,7 +8,7 @@ from typing import Protocol
 
 from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
 from trawlnet.crawlers.pds.site.buckets import Buckets
-from trawlnet.crawlers.pds.site.page import Figures
+from trawlnet.crawlers.pds.site.page import PageFigures
 from trawlnet.crawlers.pds.site.register import Desk
 
 _FRESH = 5.0  # Seconds that figures may be old: a crowd of readers costs the registry one look.
@@ -24,12 +24,14 @@ class FigureBoard:
     """The figures of the page, made when they are asked for and too old."""
 
     def __init__(self) -> None:
-        self._figures: Figures | None = None
+        self._figures: PageFigures | None = None
 
-    async def read(self, desk: Desk) -> Figures:
+    async def read(self, desk: Desk) -> PageFigures:
         now = desk.clock.now()
         if self._figures is None or not 0.0 <= now - self._figures.now < _FRESH:
-            self._figures = Figures(await desk.books.stats(now), await desk.books.largest(), now)
+            self._figures = PageFigures(
+                await desk.books.stats(now), await desk.books.largest(), now
+            )
         return self._figures
 
     def wipe(self) -> None:
@@ -38,7 +40,7 @@ class FigureBoard:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteContext:
     desk: Desk
     auth: ServiceAuth
     callers: Buckets  # Registrations by address.

@@ -13,7 +13,7 @@ from trawlnet import __version__
 from trawlnet.crawlers.atproto.identity import Identity
 from trawlnet.crawlers.atproto.serviceauth import AuthError, Rejected
 from trawlnet.crawlers.pds.site.answers import as_json, declined, refusal, row_as_json
-from trawlnet.crawlers.pds.site.context import Site
+from trawlnet.crawlers.pds.site.context import SiteContext
 from trawlnet.crawlers.pds.site.page import packaged
 from trawlnet.crawlers.pds.site.register import Accepted, Declined, Fault, register
 from trawlnet.crawlers.pds.site.requests import address_of, body_of, filter_of
@@ -22,7 +22,7 @@ METHOD = "pub.chive.sync.registerPDS"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-async def register_pds(site: Site, request: Request) -> Response:
+async def register_pds(site: SiteContext, request: Request) -> Response:
     url = _pds_url(await body_of(request, "application/json"))
     if (wait := site.callers.take(address_of(request), site.desk.clock.now())) > 0.0:
         return refusal(429, Fault.TOO_MANY, "Too many registrations from this address.", wait)
@@ -36,7 +36,7 @@ async def register_pds(site: Site, request: Request) -> Response:
     return as_json(said | {"message": answer.message})
 
 
-async def enter(site: Site, url: str, caller: Identity | None) -> Accepted | Declined:
+async def enter(site: SiteContext, url: str, caller: Identity | None) -> Accepted | Declined:
     """Register, and count what came of it."""
     answer = await register(site.desk, url, caller)
     site.meter.registered(answer.fault if isinstance(answer, Declined) else answer.state)
@@ -55,7 +55,7 @@ def _pds_url(body: bytes) -> str:
     return url
 
 
-async def _caller(site: Site, request: Request) -> Identity | Rejected | None:
+async def _caller(site: SiteContext, request: Request) -> Identity | Rejected | None:
     """None for whoever does not say who they are. A bad token is no way to be nobody."""
     headers = request.headers.getlist("authorization")
     if not headers:
@@ -78,7 +78,7 @@ def _rejected(caller: Rejected) -> Response:
     return answer
 
 
-async def listing(site: Site, request: Request) -> Response:
+async def listing(site: SiteContext, request: Request) -> Response:
     wanted = filter_of(request)
     rows = await site.desk.books.listing(
         status=wanted.status,
@@ -93,15 +93,15 @@ async def listing(site: Site, request: Request) -> Response:
     return as_json(page)
 
 
-async def health(site: Site, request: Request) -> Response:
+async def health(site: SiteContext, request: Request) -> Response:
     """Ready means that the registry answers."""
     await site.desk.books.listing(limit=1)
     return as_json({"version": __version__})
 
 
-async def metrics(site: Site, request: Request) -> Response:
+async def metrics(site: SiteContext, request: Request) -> Response:
     return Response(await site.scrape(), headers={"Content-Type": _METRICS_TYPE})
 
 
-async def openapi(site: Site, request: Request) -> Response:
+async def openapi(site: SiteContext, request: Request) -> Response:
     return Response(packaged("openapi.json"), media_type="application/json")

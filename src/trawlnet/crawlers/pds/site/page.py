@@ -17,32 +17,32 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.observe.reports import chart
 from trawlnet.observe.reports.html import render
 from trawlnet.observe.reports.numbers import number
-from trawlnet.tables.registry.browse import Browsed, Sort, Wish
-from trawlnet.tables.registry.rules import PdsRow, Source, Status
+from trawlnet.tables.registry.browse import Browsed, BrowseQuery, Sort
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus
 from trawlnet.tables.registry.stats import HourlyScans, Stats
 
 _SHOWN_ERROR = 120  # Characters.
 _LONGEST_ERROR = 300
 _HOUR = 3600  # Seconds.
 _HOURS = 48
-_PDSES = chart.Column("PDSes")
+_PDSES = chart.ExtraColumn("PDSes")
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PageFigures:
     stats: Stats
     largest: Sequence[PdsRow]
     now: float
 
 
-_ANYTHING = Wish()
+_ANYTHING = BrowseQuery()
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
     """What was looked for, and what was found; without a question nothing was looked for."""
 
-    wish: Wish = _ANYTHING
+    wish: BrowseQuery = _ANYTHING
     found: Browsed | None = None
 
 
@@ -57,7 +57,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    status: Status
+    status: PdsStatus
     label: str
     gloss: str
     count: int
@@ -70,7 +70,7 @@ class _Host:
     href: str
     host: str
     error: str
-    status: Status
+    status: PdsStatus
     label: str
     accounts: int | None
     records: int | None
@@ -85,13 +85,13 @@ class _Link:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pages:
+class _RegistryPages:
     here: int
     last: int
     links: Sequence[_Link]
 
 
-def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
+def overview(figures: PageFigures, search: Search, notice: Notice | None) -> str:
     stats, wish, found = figures.stats, search.wish, search.found
     rows = figures.largest if found is None else found.rows
     title = f"{wish.contains}: PDS registry" if wish.contains else "PDS registry"
@@ -101,11 +101,11 @@ def overview(figures: Figures, search: Search, notice: Notice | None) -> str:
         title=title,
         here="overview",
         total=stats.total,
-        tiles=[_Tile(one, *_STATUSES[one], stats.by_status.get(one, 0)) for one in Status],
+        tiles=[_Tile(one, *_STATUSES[one], stats.by_status.get(one, 0)) for one in PdsStatus],
         scans=scans_by_hour(stats.scans, figures.now),
         wish=wish,
-        statuses=_named(Status, _STATUS_LABELS),
-        sources=_named(Source, _SOURCES),
+        statuses=_named(PdsStatus, _STATUS_LABELS),
+        sources=_named(PdsSource, _SOURCES),
         sorts=_SORTS,
         told=_told(figures, search),
         rows=[_host(row) for row in rows],
@@ -122,7 +122,7 @@ def single(row: PdsRow, now: float) -> str:
     how = f", {row.last_reason.replace('_', ' ')}" if row.last_reason else ""
     is_scanned = row.last_scan_at is not None
     facts = {
-        "Status": f"{_STATUSES[row.status][0]}: {_STATUSES[row.status][1]}",
+        "PdsStatus": f"{_STATUSES[row.status][0]}: {_STATUSES[row.status][1]}",
         "Discovered": f"{_when(row.discovered_at)} ({_SOURCES[row.discovery_source]})",
         "Connected to a relay": "yes" if row.is_relay_connected else "unknown",
         "Accounts": number(row.account_count),
@@ -167,10 +167,12 @@ def scans_by_hour(scans: Sequence[HourlyScans], now: float) -> Markup:
     return chart.stacked("Scans of the last two days", names, stacks, first="Hour (UTC)")
 
 
-def _by_source(counts: Mapping[Source, int]) -> Markup:
-    known = [source for source in Source if source is not Source.UNKNOWN or counts.get(source)]
+def _by_source(counts: Mapping[PdsSource, int]) -> Markup:
+    known = [
+        source for source in PdsSource if source is not PdsSource.UNKNOWN or counts.get(source)
+    ]
     rows = [(_SOURCES[source], counts.get(source, 0)) for source in known]
-    return chart.bars("By source", rows, _PDSES, first="Source")
+    return chart.bars("By source", rows, _PDSES, first="PdsSource")
 
 
 def _by_failure(counts: Mapping[Reason, int]) -> Markup:
@@ -183,7 +185,7 @@ def _named(words: Iterable[StrEnum], labels: Mapping[Any, str]) -> Mapping[str, 
     return {"": "Any", **{str(word): labels[word] for word in words if word in labels}}
 
 
-def _told(figures: Figures, search: Search) -> str:
+def _told(figures: PageFigures, search: Search) -> str:
     """What is in the table, or why it is empty."""
     found, wish = search.found, search.wish
     if found is None:
@@ -199,17 +201,17 @@ def _told(figures: Figures, search: Search) -> str:
     )
 
 
-def _pages(wish: Wish, found: Browsed) -> _Pages:
+def _pages(wish: BrowseQuery, found: Browsed) -> _RegistryPages:
     last = -(-found.total // wish.size)
     links = []
     if wish.page > 1:
         links.append(_Link("prev", _href(wish, wish.page - 1), "Previous"))
     if wish.page < last:
         links.append(_Link("next", _href(wish, wish.page + 1), "Next"))
-    return _Pages(wish.page, last, links)
+    return _RegistryPages(wish.page, last, links)
 
 
-def _href(wish: Wish, page: int) -> str:
+def _href(wish: BrowseQuery, page: int) -> str:
     asked = {"q": wish.contains, "status": wish.status, "source": wish.source, "sort": wish.sort}
     kept = {name: str(value) for name, value in asked.items() if value}
     return f"./?{urlencode(kept | {'page': str(page)})}#find"
@@ -233,11 +235,11 @@ def _when(instant: float | None) -> str:
 
 
 _STATUSES = {
-    Status.PENDING: ("Pending", "waiting for the first scan"),
-    Status.ACTIVE: ("Active", "has records, scanned daily"),
-    Status.SCANNING: ("Scanning", "a scan is running"),
-    Status.UNREACHABLE: ("Unreachable", "five scans in a row failed"),
-    Status.NO_CHIVE_RECORDS: ("No records", "scanned every 7 days"),
+    PdsStatus.PENDING: ("Pending", "waiting for the first scan"),
+    PdsStatus.ACTIVE: ("Active", "has records, scanned daily"),
+    PdsStatus.SCANNING: ("Scanning", "a scan is running"),
+    PdsStatus.UNREACHABLE: ("Unreachable", "five scans in a row failed"),
+    PdsStatus.NO_CHIVE_RECORDS: ("No records", "scanned every 7 days"),
 }
 _STATUS_LABELS = {status: label for status, (label, _) in _STATUSES.items()}
 _SORTS = {
@@ -248,11 +250,11 @@ _SORTS = {
     str(Sort.FAILURES): "Most failures",
 }
 _SOURCES = {
-    Source.PLC: "PLC directory",
-    Source.RELAY: "Relays",
-    Source.USER: "Registered by users",
-    Source.DID: "DID document",
-    Source.UNKNOWN: "Other",
+    PdsSource.PLC: "PLC directory",
+    PdsSource.RELAY: "Relays",
+    PdsSource.USER: "Registered by users",
+    PdsSource.DID: "DID document",
+    PdsSource.UNKNOWN: "Other",
 }
 # What people call a result, its colour, and which words of the registry it stands for.
 _RESULTS = (

@@ -9,20 +9,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from trawlnet.crawlers.pds.site.answers import STATUS_OF
-from trawlnet.crawlers.pds.site.context import Site
+from trawlnet.crawlers.pds.site.context import SiteContext
 from trawlnet.crawlers.pds.site.description import description
 from trawlnet.crawlers.pds.site.endpoint import enter
 from trawlnet.crawlers.pds.site.page import Notice, Search, overview, packaged, single
 from trawlnet.crawlers.pds.site.register import Accepted, Declined, Fault
 from trawlnet.crawlers.pds.site.requests import (
-    Filter,
+    RegistryFilter,
     address_of,
     body_of,
     filter_of,
     is_same_origin,
 )
 from trawlnet.observe.reports.html import figure_styles
-from trawlnet.tables.registry.browse import Sort, Wish
+from trawlnet.tables.registry.browse import BrowseQuery, Sort
 from trawlnet.tables.registry.rules import as_shown
 
 _ROWS = 25  # Of one page of results.
@@ -31,13 +31,13 @@ _KEPT = {"Cache-Control": "public, max-age=3600"}
 _NOT_KEPT = {"Cache-Control": "no-cache"}
 
 
-async def home(site: Site, request: Request) -> Response:
+async def home(site: SiteContext, request: Request) -> Response:
     wanted = filter_of(request)
     notice = await _about(site, request.query_params.get("registered", ""))
     return await _overview(site, wanted, notice)
 
 
-async def take_form(site: Site, request: Request) -> Response:
+async def take_form(site: SiteContext, request: Request) -> Response:
     """A form without a script: what went well is redirected to, what did not is shown in place."""
     if not is_same_origin(request):
         raise HTTPException(403, "The form must be sent from this site.")
@@ -51,45 +51,45 @@ async def take_form(site: Site, request: Request) -> Response:
         query = urlencode({"registered": answer.pds_url})
         return RedirectResponse(f"./?{query}#register", 303)
     notice = Notice(answer.message, good=False, value=url)
-    return await _overview(site, Filter(), notice, STATUS_OF[answer.fault])
+    return await _overview(site, RegistryFilter(), notice, STATUS_OF[answer.fault])
 
 
-async def back_to_the_form(site: Site, request: Request) -> Response:
+async def back_to_the_form(site: SiteContext, request: Request) -> Response:
     """For whoever loads the address of a form that was refused."""
     return RedirectResponse("./#register", 303)
 
 
-async def describe(site: Site, request: Request) -> Response:
+async def describe(site: SiteContext, request: Request) -> Response:
     return HTMLResponse(description(), headers=_KEPT)
 
 
-async def style(site: Site, request: Request) -> Response:
+async def style(site: SiteContext, request: Request) -> Response:
     sheet = figure_styles() + packaged("static/style.css").decode()
     return Response(sheet, media_type="text/css", headers=_KEPT)
 
 
-async def icon(site: Site, request: Request) -> Response:
+async def icon(site: SiteContext, request: Request) -> Response:
     return Response(packaged("static/icon.svg"), media_type="image/svg+xml", headers=_KEPT)
 
 
 async def _overview(
-    site: Site, wanted: Filter, notice: Notice | None, status: int = 200
+    site: SiteContext, wanted: RegistryFilter, notice: Notice | None, status: int = 200
 ) -> Response:
     figures = await site.board.read(site.desk)
     found = await _search(site, wanted)
     return HTMLResponse(overview(figures, found, notice), status, _NOT_KEPT)
 
 
-async def _search(site: Site, wanted: Filter) -> Search:
+async def _search(site: SiteContext, wanted: RegistryFilter) -> Search:
     is_asked = wanted.contains or wanted.status or wanted.source or wanted.sort
     if not is_asked and wanted.page == 1:
         return Search()
     sort = wanted.sort or Sort.NAME
-    wish = Wish(wanted.contains, wanted.status, wanted.source, sort, wanted.page, _ROWS)
+    wish = BrowseQuery(wanted.contains, wanted.status, wanted.source, sort, wanted.page, _ROWS)
     return Search(wish, await site.desk.books.browse(wish))
 
 
-async def one(site: Site, request: Request) -> Response:
+async def one(site: SiteContext, request: Request) -> Response:
     """All that is known of one PDS."""
     url = request.query_params.get("url", "")
     row = await site.desk.books.get(url) if url else None
@@ -99,7 +99,7 @@ async def one(site: Site, request: Request) -> Response:
     return HTMLResponse(single(as_shown(row, now), now), headers=_NOT_KEPT)
 
 
-async def _about(site: Site, url: str) -> Notice | None:
+async def _about(site: SiteContext, url: str) -> Notice | None:
     """What is known of a PDS now: the message is looked up, so that no link can make one up."""
     row = await site.desk.books.get(url) if url else None
     if row is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from trawlnet.tables.registry.browse import Browsed, Wish
-from trawlnet.tables.registry.rules import PdsRow, Registered, Source, Status
+from trawlnet.tables.registry.browse import Browsed, BrowseQuery
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus, Registered
 from trawlnet.tables.registry.stats import Stats
 
 T = TypeVar("T")
@@ -18,20 +18,20 @@ class Books(Protocol):
 
     def get(self, url: str) -> Answering[PdsRow | None]: ...
 
-    def register(self, url: str, source: Source, *, now: float) -> Answering[Registered]: ...
+    def register(self, url: str, source: PdsSource, *, now: float) -> Answering[Registered]: ...
 
     def listing(
         self,
         *,
-        status: Status | None = None,
-        source: Source | None = None,
+        status: PdsStatus | None = None,
+        source: PdsSource | None = None,
         contains: str | None = None,
         after: str | None = None,
         limit: int = 100,
     ) -> Answering[Sequence[PdsRow]]:
         """In the order of URLs, beyond the URL `after`."""
 
-    def browse(self, wish: Wish) -> Answering[Browsed]: ...
+    def browse(self, wish: BrowseQuery) -> Answering[Browsed]: ...
 
     def largest(self, limit: int = 10) -> Answering[Sequence[PdsRow]]: ...
 

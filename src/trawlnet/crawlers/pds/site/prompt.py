@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from trawlnet.crawlers.pds.site.ports import Books
 from trawlnet.tables.errors import TablesUnreachable
-from trawlnet.tables.registry.browse import Browsed, Wish
-from trawlnet.tables.registry.rules import PdsRow, Registered, Source, Status
+from trawlnet.tables.registry.browse import Browsed, BrowseQuery
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, PdsStatus, Registered
 from trawlnet.tables.registry.stats import Stats
 
 T = TypeVar("T")
@@ -29,14 +29,14 @@ class PromptBooks:
     async def get(self, url: str) -> PdsRow | None:
         return await self._soon(self._books.get(url))
 
-    async def register(self, url: str, source: Source, *, now: float) -> Registered:
+    async def register(self, url: str, source: PdsSource, *, now: float) -> Registered:
         return await self._soon(self._books.register(url, source, now=now))
 
     async def listing(
         self,
         *,
-        status: Status | None = None,
-        source: Source | None = None,
+        status: PdsStatus | None = None,
+        source: PdsSource | None = None,
         contains: str | None = None,
         after: str | None = None,
         limit: int = 100,
@@ -47,7 +47,7 @@ class PromptBooks:
             )
         )
 
-    async def browse(self, wish: Wish) -> Browsed:
+    async def browse(self, wish: BrowseQuery) -> Browsed:
         return await self._soon(self._books.browse(wish))
 
     async def largest(self, limit: int = 10) -> Sequence[PdsRow]:

@@ -12,20 +12,20 @@ from urllib.parse import urlsplit
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import Identity
 from trawlnet.crawlers.pds.site.buckets import Buckets
-from trawlnet.crawlers.pds.site.examine import Finding
+from trawlnet.crawlers.pds.site.examine import HostFinding
 from trawlnet.crawlers.pds.site.ports import Books, ScanAccount
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.tables.errors import TablesError
 from trawlnet.tables.registry.entry import BANNED, USERINFO
-from trawlnet.tables.registry.rules import PdsRow, Source, Status, Verdict
+from trawlnet.tables.registry.rules import EntryVerdict, PdsRow, PdsSource, PdsStatus
 from trawlnet.webpage.domain import registrable_domain
-from trawlnet.webpage.origin import Refusal, canonical_origin, names_user
+from trawlnet.webpage.origin import OriginRefusal, canonical_origin, names_user
 
 log = logging.getLogger(__name__)
 
 
-class State(StrEnum):
+class RegisterState(StrEnum):
     """The lexicon's own words."""
 
     PENDING = "pending"
@@ -44,7 +44,7 @@ class Fault(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Accepted:
     pds_url: str
-    state: State
+    state: RegisterState
     message: str
 
 
@@ -71,7 +71,7 @@ class Desk:
     """What a registration is done with."""
 
     books: Books
-    examine: Callable[[str], Awaitable[Finding]]
+    examine: Callable[[str], Awaitable[HostFinding]]
     scan: ScanAccount
     identities: Identities
     domains: Buckets  # How often hosts of one domain may be brought in.
@@ -103,8 +103,8 @@ async def _enter(desk: Desk, url: str, caller: Identity | None) -> Accepted | De
         declined = await _vouch(desk, url)
         if declined is not None:
             return declined if row is None else _known(row)
-        done = await desk.books.register(url, Source.USER, now=desk.clock.now())
-        if done.verdict is Verdict.REFUSED:
+        done = await desk.books.register(url, PdsSource.USER, now=desk.clock.now())
+        if done.verdict is EntryVerdict.REFUSED:
             return _refused(done.reason)
     scanned = await _scan(desk, url, caller)
     return _welcome(url, scanned) if row is None else _known(row, scanned)
@@ -119,14 +119,14 @@ async def _vouch(desk: Desk, url: str) -> Declined | None:
         async with asyncio.timeout(desk.patience):
             finding = await desk.examine(url)
     except TimeoutError:
-        finding = Finding.SILENT
+        finding = HostFinding.SILENT
     except LaneParked as parked:
         left = max(1.0, parked.until - desk.clock.now())
-        return Declined(Fault.UNAVAILABLE, _FINDINGS[Finding.BUSY], min(left, _LATER))
-    if finding is Finding.PDS:
+        return Declined(Fault.UNAVAILABLE, _FINDINGS[HostFinding.BUSY], min(left, _LATER))
+    if finding is HostFinding.PDS:
         return None
     log.info("registration declined", extra={"url": url, "finding": finding})
-    if finding is Finding.BUSY:
+    if finding is HostFinding.BUSY:
         return Declined(Fault.UNAVAILABLE, _FINDINGS[finding], _LATER)
     return Declined(Fault.INVALID, _FINDINGS[finding])
 
@@ -157,17 +157,17 @@ async def _lives_at(desk: Desk, caller: Identity, url: str) -> bool:
 def _welcome(url: str, scanned: _Scanned) -> Accepted:
     if scanned.indexed:
         message = f"PDS registered and {scanned.indexed} record(s) indexed from your account."
-        return Accepted(url, State.SCANNED, message)
+        return Accepted(url, RegisterState.SCANNED, message)
     message = f"PDS registered. It is waiting for its scan.{scanned.note}"
-    return Accepted(url, State.PENDING, message)
+    return Accepted(url, RegisterState.PENDING, message)
 
 
 def _known(row: PdsRow, scanned: _Scanned = _NOTHING) -> Accepted:
     if scanned.indexed:
         message = f"{scanned.indexed} record(s) indexed from your account."
-        return Accepted(row.pds_url, State.SCANNED, message)
+        return Accepted(row.pds_url, RegisterState.SCANNED, message)
     message = f"PDS is registered already, with status {row.status}.{scanned.note}"
-    return Accepted(row.pds_url, State.ALREADY_EXISTS, message)
+    return Accepted(row.pds_url, RegisterState.ALREADY_EXISTS, message)
 
 
 def _refused(reason: str) -> Declined:
@@ -182,26 +182,28 @@ def domain_of(url: str) -> str:
     return registrable_domain(host) or host
 
 
-_DORMANT = (Status.UNREACHABLE, Status.NO_CHIVE_RECORDS)
+_DORMANT = (PdsStatus.UNREACHABLE, PdsStatus.NO_CHIVE_RECORDS)
 _LATER = 60.0  # Seconds.
 _NOT_A_URL = "That is not the URL of a server, such as https://pds.example.com"
 _REFUSALS: Mapping[str, str] = {
     "port": "A PDS is at the usual port of https.",
     USERINFO: "The URL of a PDS has no user in it: what stands before the @ is not its host.",
     BANNED: "This registry leaves that host alone.",
-    Refusal.TOO_LONG: "That URL is too long.",
-    Refusal.SCHEME: "The URL of a PDS begins with https://",
-    Refusal.HOST: "That is not a name that a host can have.",
-    Refusal.ADDRESS: "A PDS has a name; a bare IP address is not accepted.",
-    Refusal.PRIVATE: "That name means something within one network only.",
-    Refusal.EXAMPLE: "That name is kept for examples.",
-    Refusal.TUNNEL: "Tunnels to a machine at home come and go; give the PDS a name of its own.",
+    OriginRefusal.TOO_LONG: "That URL is too long.",
+    OriginRefusal.SCHEME: "The URL of a PDS begins with https://",
+    OriginRefusal.HOST: "That is not a name that a host can have.",
+    OriginRefusal.ADDRESS: "A PDS has a name; a bare IP address is not accepted.",
+    OriginRefusal.PRIVATE: "That name means something within one network only.",
+    OriginRefusal.EXAMPLE: "That name is kept for examples.",
+    OriginRefusal.TUNNEL: (
+        "Tunnels to a machine at home come and go; give the PDS a name of its own."
+    ),
 }
 _FINDINGS = {
-    Finding.FORBIDDEN: "The PDS is at an address that this registry does not connect to.",
-    Finding.SILENT: "Could not connect to the PDS.",
-    Finding.UNWELL: "The PDS does not answer describeServer as it should.",
-    Finding.STRANGER: "There is a server, but it does not describe itself as a PDS.",
-    Finding.RELAY: "That is a relay, not a PDS.",
-    Finding.BUSY: "The PDS asked us to come back later.",
+    HostFinding.FORBIDDEN: "The PDS is at an address that this registry does not connect to.",
+    HostFinding.SILENT: "Could not connect to the PDS.",
+    HostFinding.UNWELL: "The PDS does not answer describeServer as it should.",
+    HostFinding.STRANGER: "There is a server, but it does not describe itself as a PDS.",
+    HostFinding.RELAY: "That is a relay, not a PDS.",
+    HostFinding.BUSY: "The PDS asked us to come back later.",
 }

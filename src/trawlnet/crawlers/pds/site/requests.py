@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from trawlnet.crawlers.pds.site.buckets import neighbourhood
 from trawlnet.tables.registry.browse import Sort
-from trawlnet.tables.registry.rules import Source, Status
+from trawlnet.tables.registry.rules import PdsSource, PdsStatus
 
 _MOST_BODY = 8 << 10  # Bytes; a URL and a few words around it.
 _BODY_SECONDS = 10.0
@@ -30,12 +30,12 @@ E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RegistryFilter:
     """Which rows of the registry are wanted."""
 
     contains: str = ""
-    status: Status | None = None
-    source: Source | None = None
+    status: PdsStatus | None = None
+    source: PdsSource | None = None
     after: str = ""
     limit: int = _USUAL_ROWS
     sort: Sort | None = None
@@ -80,13 +80,13 @@ def _too_large() -> HTTPException:
     return HTTPException(413, f"More than {_MOST_BODY} bytes.", {"Connection": "close"})
 
 
-def filter_of(request: Request) -> Filter:
+def filter_of(request: Request) -> RegistryFilter:
     """Raises HTTPException for what no row can fit."""
     query = request.query_params
-    return Filter(
+    return RegistryFilter(
         contains=_text(query.get("q", ""), "q", _LONGEST_NAME).strip(),
-        status=_one_of(Status, query.get("status", ""), "status"),
-        source=_one_of(Source, query.get("source", ""), "source"),
+        status=_one_of(PdsStatus, query.get("status", ""), "status"),
+        source=_one_of(PdsSource, query.get("source", ""), "source"),
         after=_text(query.get("after", ""), "after", _LONGEST_URL),
         limit=_count(query.get("limit", str(_USUAL_ROWS)), "limit", _MOST_ROWS),
         sort=_one_of(Sort, query.get("sort", ""), "sort"),

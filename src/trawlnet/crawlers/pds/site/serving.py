@@ -14,7 +14,7 @@ from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult
 from trawlnet.crawlers.pds.scanning.scan import scan_did
 from trawlnet.crawlers.pds.site.buckets import Buckets
-from trawlnet.crawlers.pds.site.context import FigureBoard, Site
+from trawlnet.crawlers.pds.site.context import FigureBoard, SiteContext
 from trawlnet.crawlers.pds.site.examine import examine
 from trawlnet.crawlers.pds.site.ports import ScanAccount
 from trawlnet.crawlers.pds.site.prompt import PromptBooks
@@ -38,7 +38,9 @@ class Door:
     registry_seconds: float = 5.0  # That the registry has for an answer.
 
 
-def open_site(kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None = None) -> Site:
+def open_site(
+    kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None = None
+) -> SiteContext:
     """Scans on behalf of callers use the parts, unless there is another way to scan."""
     kit.gate.retune(desk_manners(manners(kit.config)))
     desk = Desk(
@@ -61,7 +63,7 @@ def open_site(kit: Kit, parts: ScanParts, door: Door, scan: ScanAccount | None =
             meter.hosts = {}
         return meter.text()
 
-    return Site(
+    return SiteContext(
         desk=desk,
         auth=ServiceAuth(door.service_did, parts.identities, kit.clock),
         callers=Buckets(door.registrations_per_minute, _MINUTE),

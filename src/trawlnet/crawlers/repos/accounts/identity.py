@@ -10,7 +10,7 @@ from trawlnet.engine.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class RepoIdentity:
     did: str
     pds: str  # URL without a path; empty where there is none that can be visited.
     key: str  # did:key; empty where there is none.
@@ -22,12 +22,12 @@ class Resolver(Protocol):
     def directory_of(self, did: str) -> str:
         """The URL of the server that has its document. Raises ValueError for a DID without."""
 
-    async def resolve(self, did: str) -> Identity | Outcome:
+    async def resolve(self, did: str) -> RepoIdentity | Outcome:
         """The account as its document has it now, or why there is no document."""
 
 
 class Mirror(Protocol):
     """What a mirrored directory says about DIDs."""
 
-    async def states(self, dids: Sequence[str]) -> Mapping[str, Identity]:
+    async def states(self, dids: Sequence[str]) -> Mapping[str, RepoIdentity]:
         """Of those it knows. One that is tombstoned has no PDS."""

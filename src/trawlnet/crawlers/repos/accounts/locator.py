@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from trawlnet.crawlers.repos.accounts.identity import Identity, Mirror, Resolver
+from trawlnet.crawlers.repos.accounts.identity import Mirror, RepoIdentity, Resolver
 from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import Gate, LaneParked
@@ -25,7 +25,7 @@ class Whereabouts:
     gate: Gate
     slots: LookupSlots
 
-    async def moved_since(self, visit: RepoVisit, now: float) -> Identity | Outcome | None:
+    async def moved_since(self, visit: RepoVisit, now: float) -> RepoIdentity | Outcome | None:
         """Where the account went, for a server that no longer shows it; or that the directory
         wants to be asked later. A server that an account left says that it is switched off; only
         old tasks can be about such a one."""
@@ -43,7 +43,7 @@ class Whereabouts:
             return None
         return found
 
-    async def resolved(self, did: str) -> Identity | Outcome:
+    async def resolved(self, did: str) -> RepoIdentity | Outcome:
         """From the directory itself; trouble is told of the directory, not of the PDS. Raises
         LaneParked when so many ask it that others would wait."""
         if wait := self.slots.wait():
@@ -59,7 +59,7 @@ class Whereabouts:
             return replace(found, lane=lane_of(self.resolver.directory_of(did)))
         return found
 
-    async def _looked_up(self, did: str) -> Identity | Outcome:
+    async def _looked_up(self, did: str) -> RepoIdentity | Outcome:
         if self.mirror is not None:
             states = await self.mirror.states([did])
             if did in states:

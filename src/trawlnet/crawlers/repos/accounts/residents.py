@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, Final, Protocol
 
 from trawlnet.stores.errors import StoreError
-from trawlnet.stores.lmdb.notes import Notes
+from trawlnet.stores.lmdb.notes import LmdbNotes
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class NotedResidents:
     """In two tables: `sizes`, lane to number, and `residents`, a key for each lane and account.
     What a crash forgets makes the count too small, and a crawl slower."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: LmdbNotes) -> None:
         self._notes = notes
         self._residents = notes.table("residents")
         self._sizes = notes.table("sizes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trawlnet.crawlers.atproto.identity import document_url, resolve
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.engine.outcome import Outcome
 
 
@@ -17,11 +17,11 @@ class DocumentResolver:
     def directory_of(self, did: str) -> str:
         return directory(did, self._plc, allow_private=self._allow_private)
 
-    async def resolve(self, did: str) -> Identity | Outcome:
+    async def resolve(self, did: str) -> RepoIdentity | Outcome:
         found = await resolve(self._http, did, self._plc, allow_private=self._allow_private)
         if isinstance(found, Outcome):
             return found
-        return Identity(did, found.pds, found.signing_key)
+        return RepoIdentity(did, found.pds, found.signing_key)
 
 
 def directory(did: str, plc: str, *, allow_private: bool) -> str:

@@ -8,9 +8,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from trawlnet.crawlers.repos.accounts.identity import Identity, Mirror, Resolver
+from trawlnet.crawlers.repos.accounts.identity import Mirror, RepoIdentity, Resolver
 from trawlnet.crawlers.repos.catalogue import Archived
-from trawlnet.crawlers.repos.work import LeftOut, RepoVisit, Resolution, lane_at, unresolvable
+from trawlnet.crawlers.repos.work import (
+    LeftOutAccount,
+    RepoVisit,
+    Resolution,
+    lane_at,
+    unresolvable,
+)
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
@@ -23,7 +29,7 @@ Reopen = Callable[[Sequence[str]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ListedAccount:
     """Somebody says that this account is there."""
 
     did: str
@@ -33,7 +39,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class VisitPlanner:
     """Turns accounts into tasks."""
 
     archived: Archived
@@ -45,7 +51,7 @@ class Census:
     reopen: Reopen | None = None
     left_out: Counter[str] = field(default_factory=Counter)  # By why.
 
-    async def of_claims(self, claims: Sequence[Claim]) -> list[Task]:
+    async def of_claims(self, claims: Sequence[ListedAccount]) -> list[Task]:
         revs = await self.archived.revs(claim.did for claim in claims)
         due = [claim for claim in claims if self._is_due(claim, revs.get(claim.did))]
         self.left_out["archived"] += len(claims) - len(due)
@@ -55,7 +61,7 @@ class Census:
             tasks += self._tasks(claim, states.get(claim.did), revs)
         return await self._given_again(tasks)
 
-    async def of_identities(self, identities: Sequence[Identity]) -> list[Task]:
+    async def of_identities(self, identities: Sequence[RepoIdentity]) -> list[Task]:
         """Accounts that a directory names, with all that is to be known."""
         revs = await self.archived.revs(identity.did for identity in identities)
         tasks = []
@@ -78,39 +84,39 @@ class Census:
 
     def of_left_out(self, did: str, why: str) -> list[Task]:
         """One that a directory names without a server, for the record; or none if enough are."""
-        return self._on_record(LeftOut(did, Reason.NOT_FOUND, why))
+        return self._on_record(LeftOutAccount(did, Reason.NOT_FOUND, why))
 
     async def of_vanished(self, dids: Iterable[str]) -> list[Task]:
         """Archived accounts that a directory no longer names: what has become of them?"""
         return await self._given_again([self._resolution(did) for did in dids])
 
-    async def of_resolved(self, identity: Identity, rev: str) -> list[Task]:
+    async def of_resolved(self, identity: RepoIdentity, rev: str) -> list[Task]:
         """One account whose document was asked for; `rev` if it is archived."""
         task = self._visit(identity, rev)
         return await self._given_again([] if task is None else [task])
 
-    def _visit(self, identity: Identity, rev: str = "") -> Task | None:
+    def _visit(self, identity: RepoIdentity, rev: str = "") -> Task | None:
         if self._refusal(identity) is not None:
             return None
         visit = RepoVisit(identity.did, identity.pds, identity.key, rev, int(self.clock.now()))
         return visit.task()
 
-    def _refusal(self, identity: Identity) -> LeftOut | None:
+    def _refusal(self, identity: RepoIdentity) -> LeftOutAccount | None:
         """Why the account is not visited."""
         try:
             lane = lane_at(identity.pds)
         except ValueError:
-            return LeftOut(identity.did, Reason.NOT_FOUND, "its document names no PDS")
+            return LeftOutAccount(identity.did, Reason.NOT_FOUND, "its document names no PDS")
         if lane in self.skip:
             why = f"its PDS is left alone: {identity.pds}"
-            return LeftOut(identity.did, Reason.REFUSED, why)
+            return LeftOutAccount(identity.did, Reason.REFUSED, why)
         return None
 
-    def _not_visited(self, identity: Identity) -> list[Task]:
+    def _not_visited(self, identity: RepoIdentity) -> list[Task]:
         refused = self._refusal(identity)
         return [] if refused is None else self._on_record(refused)
 
-    def _on_record(self, one: LeftOut) -> list[Task]:
+    def _on_record(self, one: LeftOutAccount) -> list[Task]:
         """Beyond so many they are counted only: a directory names millions that are gone."""
         has_room = self.room_on_record > 0
         self.left_out["skipped" if one.reason is Reason.REFUSED else "no_pds"] += 1
@@ -120,12 +126,14 @@ class Census:
     def room_on_record(self) -> int:
         return LEFT_OUT_AT_MOST - self.left_out["skipped"] - self.left_out["no_pds"]
 
-    def _is_due(self, claim: Claim, archived: str | None) -> bool:
+    def _is_due(self, claim: ListedAccount, archived: str | None) -> bool:
         if archived is None:
             return True
         return self.update and not (claim.active and claim.rev == archived)
 
-    def _tasks(self, claim: Claim, state: Identity | None, revs: dict[str, str]) -> list[Task]:
+    def _tasks(
+        self, claim: ListedAccount, state: RepoIdentity | None, revs: dict[str, str]
+    ) -> list[Task]:
         if state is None:
             return [self._resolution(claim.did)]
         # Visited where it lives, whoever lists it: its own server may not be known otherwise. A

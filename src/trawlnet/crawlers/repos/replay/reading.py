@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from trawlnet.archive.blocks import File, FoundBlock, Gap
+from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
 from trawlnet.archive.format.rca import CollectionEntry, RcaError
 from trawlnet.archive.reader import Damage, Segment, read_collection
 from trawlnet.crawlers.repos.replay.unpack import unpack
@@ -19,7 +19,7 @@ _MOST_DAMAGE = 1000  # Places of a segment that are told one by one.
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class CollectionFilter:
     """Which collections are wanted; all when there is no glob."""
 
     globs: Sequence[str] = ()
@@ -35,7 +35,7 @@ class Filter:
 class SegmentReader:
     segment: Segment
     dead: frozenset[int]  # Offsets of blocks that do not count.
-    wanted: Filter
+    wanted: CollectionFilter
     progress: Callable[[int], None]
     damage: list[Damage] = field(default_factory=list)
     untold: int = 0  # Damaged places beyond those that are listed.
@@ -63,11 +63,11 @@ class SegmentReader:
             yield batch
 
     def _sound_blocks(self, fd: File) -> Iterator[FoundBlock]:
-        last: Gap | None = None
+        last: DamagedBytes | None = None
         for found in self.segment.blocks(fd, check=True):
             if last is not None:
                 self._found(last.place, last.what)
-            last = found if isinstance(found, Gap) else None
+            last = found if isinstance(found, DamagedBytes) else None
             if isinstance(found, FoundBlock):
                 yield found
         # The end of a segment that is still being written may be torn: that is no damage.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.reader import Damage, Place, Segment, find_segments
 from trawlnet.archive.tally import open_all
-from trawlnet.crawlers.repos.replay.reading import Filter, SegmentReader
+from trawlnet.crawlers.repos.replay.reading import CollectionFilter, SegmentReader
 from trawlnet.tables.clickhouse import records
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow
@@ -20,7 +20,7 @@ _ELSEWHERE: Final = "elsewhere"
 
 
 @dataclass(slots=True)
-class Replayed:
+class ReplayCounts:
     """What one run has done, or what was done of one segment."""
 
     segments: int = 0
@@ -33,7 +33,7 @@ class Replayed:
     untold: int = 0  # Damaged places beyond those that are listed.
     tries: int = 0  # Of segments; more than there are if processes died over them.
 
-    def add(self, part: Replayed) -> None:
+    def add(self, part: ReplayCounts) -> None:
         self.segments += part.segments
         self.repos += part.repos
         self.records += part.records
@@ -44,7 +44,7 @@ class Replayed:
 
 
 # A segment, and the offsets of its blocks that do not count.
-OneSegment = Callable[[Segment, frozenset[int]], Awaitable[Replayed]]
+OneSegment = Callable[[Segment, frozenset[int]], Awaitable[ReplayCounts]]
 
 
 class Replay:
@@ -53,7 +53,7 @@ class Replay:
     def __init__(
         self,
         tables: Tables,
-        wanted: Filter,
+        wanted: CollectionFilter,
         stop: asyncio.Event,
         progress: Callable[[int], None] = lambda size: None,
         elsewhere: OneSegment | None = None,
@@ -65,7 +65,7 @@ class Replay:
         self._progress = progress
         self._elsewhere = elsewhere
         self._here = SegmentReplay(tables, wanted, stop, progress)
-        self.done = Replayed()
+        self.done = ReplayCounts()
 
     async def run(self, place: Place, workers: int) -> None:
         """Raises NoArchive, TablesError; damage is noted, and the rest goes on."""
@@ -95,7 +95,7 @@ class Replay:
         self._progress(segment.size)
         return True
 
-    async def _sent(self, segment: Segment, dead: frozenset[int]) -> Replayed:
+    async def _sent(self, segment: Segment, dead: frozenset[int]) -> ReplayCounts:
         """What others had in hand when we are stopped is done again another time."""
         assert self._elsewhere is not None
         sent = asyncio.ensure_future(self._elsewhere(segment, dead))
@@ -103,7 +103,7 @@ class Replay:
         try:
             await asyncio.wait((sent, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not sent.done():
-                return Replayed(tries=1)
+                return ReplayCounts(tries=1)
             self._progress(segment.size)
             return sent.result()
         finally:
@@ -141,23 +141,23 @@ class SegmentReplay:
     """Replays one segment after another, or several at once."""
 
     tables: Tables
-    wanted: Filter
+    wanted: CollectionFilter
     stop: asyncio.Event
     progress: Callable[[int], None] = lambda size: None
     # Looking up who is known and noting who is new must not interleave.
     _noting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def run(self, segment: Segment, dead: frozenset[int]) -> Replayed:
+    async def run(self, segment: Segment, dead: frozenset[int]) -> ReplayCounts:
         reader = SegmentReader(segment, dead, self.wanted, self.progress)
         batches = reader.batches()
-        part = Replayed(tries=1)
+        part = ReplayCounts(tries=1)
         batch = await asyncio.to_thread(next, batches, None)
         while batch is not None and not self.stop.is_set():
             # The next batch is read while this one is stored.
             following, known = await asyncio.gather(
                 asyncio.to_thread(next, batches, None), self._store(batch)
             )
-            part.add(Replayed(repos=len(batch.repos), records=batch.rows, repeats=known))
+            part.add(ReplayCounts(repos=len(batch.repos), records=batch.rows, repeats=known))
             batch = following
         part.damage, part.untold = reader.damage, reader.untold
         if batch is not None:

@@ -15,17 +15,17 @@ from trawlnet.crawlers.repos.visiting.bodies import Bodies
 from trawlnet.crawlers.repos.visiting.memory import FIRST_BYTES, Ticket
 from trawlnet.crawlers.repos.visiting.spill import Spills, Unspillable
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.net.client.answer import Limits, Response, Stream, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Response, Stream, outcome_of
 from trawlnet.net.trouble import Trouble
 
 _CAR = {"Accept": "application/vnd.ipld.car"}
-_SMALL = Limits(total=60.0, wire=64 << 10, inflated=64 << 10)
+_SMALL = RequestLimits(total=60.0, wire=64 << 10, inflated=64 << 10)
 _AT_ONCE = 16 << 20  # Bytes that a server's word is enough to set aside.
 _REV_MAX = 64  # Characters; a rev has 13.
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class BodyRoom:
     """Where one body may go."""
 
     ticket: Ticket
@@ -34,7 +34,7 @@ class Room:
 
 
 async def fetch_repo(
-    http: Getter, pds: str, did: str, lane: str, limits: Limits, room: Room
+    http: Getter, pds: str, did: str, lane: str, limits: RequestLimits, room: BodyRoom
 ) -> Buffer | Outcome:
     """The CAR of a repository, or what came instead."""
     url = _url(pds, "getRepo", did)
@@ -62,7 +62,7 @@ async def _filled(body: bytearray | memoryview, answer: Stream) -> Buffer | Outc
     return body if trouble is None else outcome_of(trouble)
 
 
-async def _spilled(body: bytearray, answer: Stream, room: Room) -> Buffer | Outcome:
+async def _spilled(body: bytearray, answer: Stream, room: BodyRoom) -> Buffer | Outcome:
     """What has come of the body and what is still to come, from a file."""
     try:
         async with room.spills.file() as file:

@@ -21,7 +21,7 @@ class MemoryBudget:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._waiting: deque[_Wish] = deque()
+        self._waiting: deque[_MemoryRequest] = deque()
         self.bodies = 0
         self.work = 0
 
@@ -42,7 +42,7 @@ class MemoryBudget:
         if not self._waiting and self._fits(size):
             self.work += size
             return
-        wish = _Wish(size)
+        wish = _MemoryRequest(size)
         self._waiting.append(wish)
         try:
             await wish.granted
@@ -65,7 +65,7 @@ class MemoryBudget:
         return not self.work or self.used + size <= self._limit
 
 
-class _Wish:
+class _MemoryRequest:
     __slots__ = ("granted", "size")
 
     def __init__(self, size: int) -> None:

@@ -71,7 +71,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class PackRefused:
     reason: Reason
     detail: str
     cramped: bool = False  # It may have taken no more memory than is allowed, had that been there.
@@ -117,7 +117,7 @@ def room_at_once(car: Buffer, recipe: Recipe) -> int | None:
     return max(_SMALL_LEAST_ROOM, _SMALL_ROOM * len(car))
 
 
-class Reading(NamedTuple):
+class CarReading(NamedTuple):
     """A CAR to be read in no more than `room` bytes of memory on top of its own."""
 
     car: Buffer
@@ -126,12 +126,12 @@ class Reading(NamedTuple):
     room: int
 
 
-def read_car(reading: Reading) -> RepoBlock | Doubt | Refused:
+def read_car(reading: CarReading) -> RepoBlock | Doubt | PackRefused:
     """All checks, then the block."""
     return read_cars([(reading,)])[0]
 
 
-def read_cars(readings: Sequence[tuple[Reading]]) -> list[RepoBlock | Doubt | Refused]:
+def read_cars(readings: Sequence[tuple[CarReading]]) -> list[RepoBlock | Doubt | PackRefused]:
     """The same for several of one crawl."""
     jobs = [PackJob(one.car, one.room, one.whose.pds, one.whose.at_us) for (one,) in readings]
     recipe = readings[0][0].recipe
@@ -140,17 +140,17 @@ def read_cars(readings: Sequence[tuple[Reading]]) -> list[RepoBlock | Doubt | Re
 
 
 def _judged(
-    reading: Reading, packed: Packed | RepoError | ValueError
-) -> RepoBlock | Doubt | Refused:
+    reading: CarReading, packed: Packed | RepoError | ValueError
+) -> RepoBlock | Doubt | PackRefused:
     _, whose, recipe, _ = reading
     if isinstance(packed, RepoError):
         if packed.detail == LIMIT_REACHED:
             return _over_limit(reading)
-        return Refused(_REASONS.get(packed.kind, Reason.PARSE_ERROR), str(packed))
+        return PackRefused(_REASONS.get(packed.kind, Reason.PARSE_ERROR), str(packed))
     if isinstance(packed, ValueError):
-        return Refused(Reason.TOO_LARGE, f"more than the archive format can hold: {packed}")
+        return PackRefused(Reason.TOO_LARGE, f"more than the archive format can hold: {packed}")
     if packed.did != whose.did:
-        return Refused(Reason.PARSE_ERROR, f"a repository of {packed.did}")
+        return PackRefused(Reason.PARSE_ERROR, f"a repository of {packed.did}")
     block = RepoBlock(
         packed.did,
         packed.rev,
@@ -163,7 +163,7 @@ def _judged(
     return doubt if recipe.verify is Verify.FULL and not is_signed(doubt, whose.key) else block
 
 
-def _over_limit(reading: Reading) -> Refused:
+def _over_limit(reading: CarReading) -> PackRefused:
     car, _, recipe, room = reading
     most = most_room(car, recipe)
     if most == recipe.options.memory_limit:
@@ -171,7 +171,7 @@ def _over_limit(reading: Reading) -> Refused:
     else:
         key = f"max_expansion is {recipe.expansion:g}"
     detail = f"{len(car)} bytes become more than {most} of JSON and index ({key})"
-    return Refused(Reason.TOO_LARGE, detail, cramped=room < most)
+    return PackRefused(Reason.TOO_LARGE, detail, cramped=room < most)
 
 
 _REASONS = {

@@ -10,18 +10,18 @@ from trawlnet.archive.format.repoblock import Buffer
 from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.metered import Getter
-from trawlnet.crawlers.repos.accounts.identity import Identity
+from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.locator import Whereabouts
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.catalogue import Archived
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
-from trawlnet.crawlers.repos.visiting.fetching import Room, fetch_repo, latest_rev
+from trawlnet.crawlers.repos.visiting.fetching import BodyRoom, fetch_repo, latest_rev
 from trawlnet.crawlers.repos.visiting.memory import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.visiting.packing import (
+    CarReading,
     Doubt,
-    Reading,
+    PackRefused,
     Recipe,
-    Refused,
     RepoBlock,
     Whose,
     is_signed,
@@ -35,7 +35,7 @@ from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.lane import lane_of
 
 NOT_SIGNED = "not signed by the account's key"
@@ -43,7 +43,7 @@ INACTIVE = (Reason.NOT_FOUND, Reason.DEACTIVATED, Reason.TAKENDOWN, Reason.SUSPE
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class PackedRepo:
     """A block for the archive, and the memory that it takes until it is there."""
 
     made: RepoBlock
@@ -61,11 +61,11 @@ class Visitor:
     bodies: Bodies
     pool: Executor  # For what takes long.
     recipe: Recipe
-    limits: Limits  # Of one getRepo.
+    limits: RequestLimits  # Of one getRepo.
     clock: Clock
 
     async def __call__(self, visit: RepoVisit, task: Task) -> Outcome:
-        found: Outcome | Identity | None = None
+        found: Outcome | RepoIdentity | None = None
         home = lane_of(visit.pds)
         # On the lane of a directory, that is to be asked first: the server had failed.
         if task.lane != home or self.whereabouts.gate.in_trouble(home):
@@ -77,19 +77,19 @@ class Visitor:
                 found = replace(found, lane=found.lane or home)
         if isinstance(found, Outcome) and found.reason in INACTIVE:
             found = await self.whereabouts.moved_since(visit, self.clock.now()) or found
-        if isinstance(found, Identity):
+        if isinstance(found, RepoIdentity):
             # Followed once: where a document points in circles, the second answer stands.
             there = replace(visit, pds=found.pds, key=found.key)
             lane = lane_of(there.pds)
             # A server that nobody has listed is asked like one of its size, too.
             await self.rates.add({lane: [visit.did]})
             found = await self._try(there, task, lane)
-            if isinstance(found, Identity):
+            if isinstance(found, RepoIdentity):
                 found = Outcome(Reason.PARSE_ERROR, detail=NOT_SIGNED)
             found = replace(found, lane=found.lane or lane)
         return self._remembered(visit.did, found)
 
-    async def _try(self, visit: RepoVisit, task: Task, lane: str) -> Outcome | Identity:
+    async def _try(self, visit: RepoVisit, task: Task, lane: str) -> Outcome | RepoIdentity:
         """What the server has, or where the account lives instead."""
         # Asked now, not when the task was made: there may be a tombstone over it since.
         if visit.rev and (archived := self.archived.rev(visit.did)) is not None:
@@ -104,19 +104,19 @@ class Visitor:
             return replace(found, reason=Reason.PARSE_ERROR)
         return found
 
-    async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome | Identity:
+    async def _fetch(self, visit: RepoVisit, lane: str) -> Outcome | RepoIdentity:
         ticket = self.budget.ticket()
         try:
-            room = Room(ticket, self.spills, self.bodies)
+            room = BodyRoom(ticket, self.spills, self.bodies)
             car = await fetch_repo(self.http, visit.pds, visit.did, lane, self.limits, room)
             if isinstance(car, Outcome):
-                made: RepoBlock | Outcome | Identity = car
+                made: RepoBlock | Outcome | RepoIdentity = car
             else:
                 made = await self._make(car, visit, ticket)
                 self.bodies.give_back(car)  # Not after a cancel: a thread may still be reading.
             if isinstance(made, RepoBlock):
                 ticket.settle_at(len(made.block))
-                return Outcome(Reason.OK, items=[Fetched(made, ticket)])
+                return Outcome(Reason.OK, items=[PackedRepo(made, ticket)])
         except BaseException:
             ticket.close()
             raise
@@ -125,29 +125,29 @@ class Visitor:
 
     async def _make(
         self, car: Buffer, visit: RepoVisit, ticket: Ticket
-    ) -> RepoBlock | Outcome | Identity:
+    ) -> RepoBlock | Outcome | RepoIdentity:
         whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
         room = room_at_once(car, self.recipe)
         if room is not None:
             await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
-            read = read_car(Reading(car, whose, self.recipe, room))
+            read = read_car(CarReading(car, whose, self.recipe, room))
         else:
             read = await self._read(car, whose, usual_room(car, self.recipe), ticket)
-        if isinstance(read, Refused) and read.cramped:
+        if isinstance(read, PackRefused) and read.cramped:
             read = await self._read(car, whose, most_room(car, self.recipe), ticket)
         made = await self._second_look(read, whose) if isinstance(read, Doubt) else read
-        return made.outcome() if isinstance(made, Refused) else made
+        return made.outcome() if isinstance(made, PackRefused) else made
 
     async def _read(
         self, car: Buffer, whose: Whose, room: int, ticket: Ticket
-    ) -> RepoBlock | Doubt | Refused:
+    ) -> RepoBlock | Doubt | PackRefused:
         await ticket.begin(room)
-        reading = Reading(car, whose, self.recipe, room)
+        reading = CarReading(car, whose, self.recipe, room)
         return await asyncio.get_running_loop().run_in_executor(self.pool, read_car, reading)
 
     async def _second_look(
         self, doubt: Doubt, whose: Whose
-    ) -> RepoBlock | Refused | Outcome | Identity:
+    ) -> RepoBlock | PackRefused | Outcome | RepoIdentity:
         """The key may be newer than what we were told: ask once more before refusing."""
         identity = await self.whereabouts.resolved(whose.did)
         if isinstance(identity, Outcome):
@@ -156,7 +156,7 @@ class Visitor:
             return doubt.block
         if identity.pds not in ("", whose.pds):
             return identity
-        return Refused(Reason.PARSE_ERROR, NOT_SIGNED)
+        return PackRefused(Reason.PARSE_ERROR, NOT_SIGNED)
 
     def _remembered(self, did: str, outcome: Outcome) -> Outcome:
         """What is archived and no longer shown gets a tombstone."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from trawlnet.crawlers.web.config import Caps, Scope, Traps, WebConfig
+from trawlnet.crawlers.web.config import CapsSection, ScopeSection, Traps, WebConfig
 from trawlnet.malformed import Malformed
 from trawlnet.webpage.url import request_url
 
@@ -17,7 +17,7 @@ PER_DEPTH = 100  # What one link more is worth in a score; priorities lie below 
 REVISITS_AFTER = 1e9  # In a score: beyond any depth.
 
 
-class Verdict(NamedTuple):
+class UrlVerdict(NamedTuple):
     ok: bool
     reason: str  # One of a few words, fit for a metric: empty if it is ok.
     page_type: str
@@ -54,27 +54,27 @@ class Policy:
         self._traps = config.traps
         self._longest = config.urls.max_length
 
-    def check(self, text: str) -> Verdict:
+    def check(self, text: str) -> UrlVerdict:
         """The verdict on what somebody wrote."""
         try:
             return self.verdict(request_url(text, most=self._longest))
         except Malformed as error:
-            return Verdict(False, "not_a_page", "", str(error))
+            return UrlVerdict(False, "not_a_page", "", str(error))
 
-    def verdict(self, url: str) -> Verdict:
+    def verdict(self, url: str) -> UrlVerdict:
         _, _, authority, target = url.split("/", 3)
         if why := self._hosts.trouble(authority):
-            return Verdict(False, why, "", authority)
+            return UrlVerdict(False, why, "", authority)
         if len(url) > self._longest:
-            return Verdict(False, "too_long", "", f"longer than {self._longest} characters")
+            return UrlVerdict(False, "too_long", "", f"longer than {self._longest} characters")
         for pattern in self._deny:
             if pattern.search(url):
-                return Verdict(False, "deny_pattern", "", pattern.pattern)
+                return UrlVerdict(False, "deny_pattern", "", pattern.pattern)
         if self._allow and not any(pattern.search(url) for pattern in self._allow):
-            return Verdict(False, "no_allow_pattern", "")
+            return UrlVerdict(False, "no_allow_pattern", "")
         if trap := _trap(target, self._traps):
-            return Verdict(False, *trap)
-        return Verdict(True, "", self.page_type(url))
+            return UrlVerdict(False, *trap)
+        return UrlVerdict(True, "", self.page_type(url))
 
     def page_type(self, url: str) -> str:
         for pattern, name in self._types:
@@ -126,7 +126,7 @@ class Policy:
 class _Hosts:
     """Whether a host is in scope. There are few hosts and many links: verdicts are remembered."""
 
-    def __init__(self, scope: Scope, more: Iterable[str]) -> None:
+    def __init__(self, scope: ScopeSection, more: Iterable[str]) -> None:
         named = [*scope.allowed_hosts, *(host.lower().rstrip(".") for host in more)]
         self._exact = {host for host in named if not host.startswith("*.")}
         self._below = tuple(host[1:] for host in named if host.startswith("*."))
@@ -218,7 +218,7 @@ class _CapRule(NamedTuple):
     page_type: str = ""  # Empty: pages of every type count.
 
 
-def _cap_rules(caps: Caps, traps: Traps) -> list[_CapRule]:
+def _cap_rules(caps: CapsSection, traps: Traps) -> list[_CapRule]:
     """The user's own, those of a repository, and those of paths without end."""
     repo = caps.repo_pattern
     chosen = [

@@ -13,7 +13,7 @@ from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import Manners, RetryPolicy
-from trawlnet.net.client.answer import Limits
+from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
 from trawlnet.webpage.robots import MAX_ROBOTS, RobotsRules
@@ -31,7 +31,7 @@ _REMEMBERED = 10_000  # Hosts whose rules stay in memory.
 _TRIES = 3  # When connections break; an answer is an answer, whatever it says.
 _BREAKS = (Reason.CONNECTION_ERROR, Reason.TRUNCATED)
 # A file may be of any size: reading ends where parsing does.
-_LIMITS = Limits(wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
+_LIMITS = RequestLimits(wire=1 << 40, inflated=1 << 40, redirects=MOST_REDIRECTS)
 _NO_FILE = 404
 
 

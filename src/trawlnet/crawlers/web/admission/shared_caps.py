@@ -12,7 +12,7 @@ from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.engine.task import Task
 from trawlnet.stores.redis.fleet.shards import FleetKeys
-from trawlnet.stores.redis.fleet.share import Answer, ShareKeys, Want
+from trawlnet.stores.redis.fleet.share import PlaceAnswer, ShareKeys, Want
 
 _LOOK_AGAIN = 0.25  # Seconds, while the last places are taken by pages that may yet fail.
 _LOOKS = 40  # Then the worker is given back.
@@ -81,9 +81,9 @@ class SharedCaps:
         wants += self._budgets.wants
         for _ in range(_LOOKS if wants else 0):
             taken = await self._keys.take(task.key, wants)
-            if taken.answer is Answer.TAKEN:
+            if taken.answer is PlaceAnswer.TAKEN:
                 return ""
-            if taken.answer is Answer.FULL and taken.want is not None:
+            if taken.answer is PlaceAnswer.FULL and taken.want is not None:
                 return self._refused(task, scopes.get(taken.want.counter))
             self._hurry()
             await self._clock.sleep(_LOOK_AGAIN)

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trawlnet.captures.capture import Headers, Hop
-from trawlnet.captures.page import Page
+from trawlnet.captures.page import KnownPage
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.web.admission.budget import Budget
 from trawlnet.crawlers.web.admission.caps import PageCaps, cap_named
 from trawlnet.crawlers.web.admission.left_out import CUT_PAGES, ROBOTS
 from trawlnet.crawlers.web.admission.robots import RobotsCache, Ruling
-from trawlnet.crawlers.web.visiting.health import UNKNOWN, HostHealth, Look
+from trawlnet.crawlers.web.visiting.health import UNKNOWN, HealthCheck, HostHealth
 from trawlnet.crawlers.web.visiting.known import KnownPages, assume_held
-from trawlnet.crawlers.web.visiting.linking import Linker, Refusal, halves
+from trawlnet.crawlers.web.visiting.linking import Linker, LinkRefusal, halves
 from trawlnet.crawlers.web.visiting.reading import (
-    Fetched,
+    FetchedPage,
     ReadingRules,
     is_html,
     not_modified,
@@ -38,7 +38,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.malformed import Malformed
-from trawlnet.net.client.answer import Limits, Response, Stream, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Response, Stream, outcome_of
 from trawlnet.net.redirect import is_redirect
 from trawlnet.net.trouble import Trouble, clean
 from trawlnet.webpage.robots import ALLOW_ALL
@@ -63,7 +63,7 @@ class WebHandler:
     pages: KnownPages
     sitemaps: SitemapReader
     rules: ReadingRules
-    limits: Limits
+    limits: RequestLimits
     retry: RetryPolicy
     agent: str
     health: HostHealth
@@ -73,7 +73,7 @@ class WebHandler:
     most_redirects: int = 5  # That lead to one page, as new URLs or within a visit.
     conditional: Callable[[Task, float], bool] = may_be_conditional
     proxy_of: Callable[[str], str] = lambda url: ""
-    holds_body: Callable[[Page], Awaitable[bool]] = assume_held
+    holds_body: Callable[[KnownPage], Awaitable[bool]] = assume_held
     headers: Mapping[str, str] = field(default_factory=dict)  # As configured.
 
     async def __call__(self, task: Task) -> Outcome:
@@ -99,7 +99,9 @@ class WebHandler:
             outcome = replace(outcome, found=[*outcome.found, *news])
         return outcome
 
-    async def _blamed(self, outcome: Outcome, look: Look, task: Task, ruling: Ruling) -> Outcome:
+    async def _blamed(
+        self, outcome: Outcome, look: HealthCheck, task: Task, ruling: Ruling
+    ) -> Outcome:
         """Whether a failure counts against the host. Others may have failed during this visit;
         a host that wants rest is not asked about it."""
         if outcome.reason.blame is not Blame.LANE:
@@ -116,7 +118,7 @@ class WebHandler:
             return replace(outcome, wait=self.retry.delay(task.key, task.attempt))
         return replace(outcome, lane_is_well=look.is_well)
 
-    async def _look(self, task: Task, ruling: Ruling) -> Look:
+    async def _look(self, task: Task, ruling: Ruling) -> HealthCheck:
         """A page that fails is not a host that fails: another page of it may tell them apart."""
         if not self.health.in_doubt(task.lane):
             return UNKNOWN
@@ -152,7 +154,7 @@ class WebHandler:
             if not known:
                 self.caps.leave(visit.url, visit.page_type, kept=kept)
 
-    async def _fetched(self, visit: PageVisit, task: Task, before: Page | None) -> Outcome:
+    async def _fetched(self, visit: PageVisit, task: Task, before: KnownPage | None) -> Outcome:
         validators = {}
         if before is not None and self.conditional(task, before.timestamp):
             # "Not modified" is worth nothing once the body that it means is lost or damaged.
@@ -163,7 +165,7 @@ class WebHandler:
             answer = await self._get(url, sent)
             if isinstance(answer, Trouble):
                 return outcome_of(answer)
-            got = Fetched(
+            got = FetchedPage(
                 visit,
                 url,
                 self.clock.now(),
@@ -200,7 +202,7 @@ class WebHandler:
         content_type = answer.headers.get("Content-Type", "")[:_MUCH_TYPED]
         return answer.status != 200 or self.rules.store_all_types or is_html(content_type)
 
-    async def _answered(self, got: Fetched) -> Outcome:
+    async def _answered(self, got: FetchedPage) -> Outcome:
         match got.response.status:
             case 200 | 203:
                 reading = await read(got, self.rules, self.pages.near)
@@ -220,7 +222,7 @@ class WebHandler:
             case _:
                 return outcome_of(got.response)
 
-    def _moved(self, got: Fetched, target: str) -> Outcome:
+    def _moved(self, got: FetchedPage, target: str) -> Outcome:
         """The target is a new URL: it goes through policy, robots, caps and dedup by itself."""
         via = (*got.visit.via, got.visit.url)
         if target in via:
@@ -230,7 +232,7 @@ class WebHandler:
         further = PageVisit(target, depth=got.visit.depth, referrer=got.visit.url, via=via)
         task = self.linker.task(further)
         items = [redirected(got, self.rules, target)]
-        if isinstance(task, Refusal):
+        if isinstance(task, LinkRefusal):
             detail = clean(f"redirected to {target}: {task.why}")
             return Outcome(Reason.REFUSED, items=items, detail=detail)
         return Outcome(Reason.OK, items=items, found=[task])

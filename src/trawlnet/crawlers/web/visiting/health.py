@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.rules import Manners
-from trawlnet.net.client.answer import Limits, Stream
+from trawlnet.net.client.answer import RequestLimits, Stream
 from trawlnet.net.trouble import Trouble
 
 _REMEMBERED = 10_000  # Hosts.
@@ -20,26 +20,26 @@ class FailingGate(Protocol):
     def manners(self, lane: str) -> Manners: ...
 
 
-class Look(NamedTuple):
+class HealthCheck(NamedTuple):
     """What asking came to."""
 
     is_well: bool
     rest: Outcome | None = None  # The host wants to be left alone for a while.
 
 
-UNKNOWN = Look(False)
+UNKNOWN = HealthCheck(False)
 
 
 class HostHealth:
     """Asks once for every few failures in a row, before the host is slowed down for one more.
     Of several pages that fail together one asks, and the others wait for what comes of it."""
 
-    def __init__(self, http: Getter, gate: FailingGate, limits: Limits) -> None:
+    def __init__(self, http: Getter, gate: FailingGate, limits: RequestLimits) -> None:
         self._http = http
         self._gate = gate
         self._limits = limits
         self._good: dict[str, str] = {}  # By lane the URL of a page that came last.
-        self._looks: dict[str, asyncio.Future[Look]] = {}  # Under way, by lane.
+        self._looks: dict[str, asyncio.Future[HealthCheck]] = {}  # Under way, by lane.
 
     def answered(self, lane: str, url: str) -> None:
         """A page of this host came as it should."""
@@ -53,7 +53,7 @@ class HostHealth:
         manners = self._gate.manners(lane)
         return failures % manners.halve_every == 0 or failures >= manners.block_at
 
-    async def look(self, lane: str, front: str) -> Look:
+    async def look(self, lane: str, front: str) -> HealthCheck:
         """`front` is the page to ask for at a host that has delivered none yet; may be empty."""
         under_way = self._looks.get(lane)
         if under_way is None:
@@ -64,13 +64,13 @@ class HostHealth:
             under_way.add_done_callback(lambda _: self._looks.pop(lane, None))
         return await asyncio.shield(under_way)
 
-    async def _ask(self, url: str) -> Look:
+    async def _ask(self, url: str) -> HealthCheck:
         async with self._http.stream(url, limits=self._limits) as answer:
             return UNKNOWN if isinstance(answer, Trouble) else _look_of(answer)
 
 
-def _look_of(answer: Stream) -> Look:
+def _look_of(answer: Stream) -> HealthCheck:
     if answer.wait or answer.status == 429:
         detail = f"HTTP {answer.status} for another page"
-        return Look(False, Outcome(answer.reason, wait=answer.wait, detail=detail))
-    return Look(answer.status < 500)
+        return HealthCheck(False, Outcome(answer.reason, wait=answer.wait, detail=detail))
+    return HealthCheck(answer.status < 500)

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from trawlnet.crawlers.web.admission.caps import PageCaps, cap_named
 from trawlnet.crawlers.web.admission.left_out import ROBOTS, TOO_DEEP, LeftOut
-from trawlnet.crawlers.web.admission.policy import PER_DEPTH, Policy, Verdict
+from trawlnet.crawlers.web.admission.policy import PER_DEPTH, Policy, UrlVerdict
 from trawlnet.crawlers.web.visiting.recent_links import Recent
 from trawlnet.crawlers.web.work import PageVisit
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.webpage.robots import RobotsRules
-from trawlnet.webpage.url import Keys
+from trawlnet.webpage.url import UrlKeys
 
 _LANES_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class LinkRefusal:
     """Why a URL is not asked for."""
 
     why: str
@@ -33,7 +33,7 @@ class Linker:
 
     def __init__(
         self,
-        keys: Keys,
+        keys: UrlKeys,
         policy: Policy,
         caps: PageCaps,
         rules: Callable[[str], RobotsRules | None],
@@ -70,16 +70,16 @@ class Linker:
                 self._recent.refuse(keys[number])
         return found
 
-    def task(self, visit: PageVisit) -> Task | Refusal:
+    def task(self, visit: PageVisit) -> Task | LinkRefusal:
         """The task of one visit, or why there is none."""
         return self._task(visit, self._keys.key(visit.url))
 
-    def refusal(self, url: str) -> Refusal | None:
+    def refusal(self, url: str) -> LinkRefusal | None:
         """Why a URL is not asked for; None if it is."""
         verdict = self._policy.verdict(url)
         return self._refusal(url, verdict)
 
-    def _task(self, visit: PageVisit, key: str) -> Task | Refusal:
+    def _task(self, visit: PageVisit, key: str) -> Task | LinkRefusal:
         url, depth = visit.url, visit.depth
         verdict = self._policy.verdict(url)
         if refusal := self._refusal(url, verdict):
@@ -90,16 +90,16 @@ class Linker:
         score = min(max(self._policy.score(depth, verdict.page_type), least), least + 99)
         return typed.task(key, score, self._lane(halves(url)[0]))
 
-    def _refusal(self, url: str, verdict: Verdict) -> Refusal | None:
+    def _refusal(self, url: str, verdict: UrlVerdict) -> LinkRefusal | None:
         if not verdict.ok:
             why = f"{verdict.reason} ({verdict.detail})" if verdict.detail else verdict.reason
-            return Refusal(why, "policy_denied", verdict.reason)
+            return LinkRefusal(why, "policy_denied", verdict.reason)
         if why := self._caps.full(url, verdict.page_type):
-            return Refusal(why, "cap_exceeded", cap_named(why))
+            return LinkRefusal(why, "cap_exceeded", cap_named(why))
         origin, target = halves(url)
         rules = self._rules(origin)
         if rules is not None and not rules.allows(target):
-            return Refusal(ROBOTS, "robots_denied", ROBOTS)
+            return LinkRefusal(ROBOTS, "robots_denied", ROBOTS)
         return None
 
     def host_allowed(self, url: str) -> bool:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trawlnet.captures.capture import Capture, Edge, Headers, Hop
-from trawlnet.captures.page import Page
+from trawlnet.captures.page import KnownPage
 from trawlnet.crawlers.web.revisit import LastLook, RevisitRule, next_interval
 from trawlnet.crawlers.web.work import PageVisit
 from trawlnet.net.client.answer import Response
-from trawlnet.webpage.html import Link, LinkChoice, read_page
+from trawlnet.webpage.html import LinkChoice, PageLink, read_page
 from trawlnet.webpage.robots_tag import RobotsWords, robots_words
 from trawlnet.webpage.simhash import simhash
 
@@ -40,7 +40,7 @@ class ReadingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPage:
     """An answer, and how it was come by."""
 
     visit: PageVisit
@@ -48,7 +48,7 @@ class Fetched:
     at: float
     response: Response
     retries: int
-    before: Page | None = None  # What the index knows from an earlier visit.
+    before: KnownPage | None = None  # What the index knows from an earlier visit.
     hops: tuple[Hop, ...] = ()
     sent: Headers = ()
     proxy: str = ""
@@ -62,7 +62,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PageReading:
     capture: Capture
     urls: Sequence[str] = ()
     again_in: float | None = None
@@ -75,12 +75,12 @@ def is_html(content_type: str) -> bool:
 
 
 async def read(
-    got: Fetched, rules: ReadingRules, is_near: Callable[[int, int, str], bool]
-) -> Reading:
+    got: FetchedPage, rules: ReadingRules, is_near: Callable[[int, int, str], bool]
+) -> PageReading:
     """What a 200 comes to."""
     if not is_html(got.content_type):
         return _other_type(got, rules)
-    work = _Work(got, rules)
+    work = _ReadingWork(got, rules)
     if len(got.response.body) > _LARGE:
         page = await asyncio.to_thread(work.page)
     else:
@@ -108,32 +108,32 @@ async def read(
         final_url=got.url if got.hops else "",
         discover=True,
     )
-    return Reading(capture, followed, again_in, page.cut)
+    return PageReading(capture, followed, again_in, page.cut)
 
 
-def not_modified(got: Fetched, rules: ReadingRules) -> Reading:
+def not_modified(got: FetchedPage, rules: ReadingRules) -> PageReading:
     before = got.before.sha256 if got.before else ""
     again_in = _again_in(got, rules, lambda: before)
-    return Reading(_capture(got, rules, revisit_in=again_in, discover=False), (), again_in)
+    return PageReading(_capture(got, rules, revisit_in=again_in, discover=False), (), again_in)
 
 
-def redirected(got: Fetched, rules: ReadingRules, target: str) -> Capture:
+def redirected(got: FetchedPage, rules: ReadingRules, target: str) -> Capture:
     return _capture(got, rules, metadata={"redirect": target}, discover=False)
 
 
-def _other_type(got: Fetched, rules: ReadingRules) -> Reading:
+def _other_type(got: FetchedPage, rules: ReadingRules) -> PageReading:
     again_in = _again_in(got, rules, got.sha256)
     body = got.response.body if rules.store_all_types else None
     metadata = {"not_html": True}
     capture = _capture(
         got, rules, body=body, metadata=metadata, revisit_in=again_in, discover=False
     )
-    return Reading(capture, (), again_in)
+    return PageReading(capture, (), again_in)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    got: Fetched
+class _ReadingWork:
+    got: FetchedPage
     rules: ReadingRules
 
     def page(self) -> Any:
@@ -143,23 +143,23 @@ class _Work:
             self.got.url,
             self.rules.choice,
             content_type=self.got.content_type,
-            link_headers=response.headers.getall("Link", ()),
+            link_headers=response.headers.getall("PageLink", ()),
             with_text=self.rules.near_bits is not None,
         )
 
 
-def _header_words(got: Fetched, rules: ReadingRules) -> RobotsWords:
+def _header_words(got: FetchedPage, rules: ReadingRules) -> RobotsWords:
     return robots_words(got.response.headers.getall("X-Robots-Tag", ()), rules.agent)
 
 
-def _followed(links: Sequence[Link], said: RobotsWords, rules: ReadingRules) -> list[str]:
+def _followed(links: Sequence[PageLink], said: RobotsWords, rules: ReadingRules) -> list[str]:
     if said.nofollow and rules.obey_nofollow:
         return []
     obey = rules.obey_rel_nofollow
     return [url for url, _, nofollow, _, _ in links if not (nofollow and obey)]
 
 
-def _edges(links: Sequence[Link]) -> list[Edge]:
+def _edges(links: Sequence[PageLink]) -> list[Edge]:
     return [(url, text, context) for url, _, _, text, context in links]
 
 
@@ -169,7 +169,7 @@ def _fingerprint(text: str, rules: ReadingRules) -> int | None:
     return simhash(text)
 
 
-def _again_in(got: Fetched, rules: ReadingRules, sha256: Callable[[], str]) -> float | None:
+def _again_in(got: FetchedPage, rules: ReadingRules, sha256: Callable[[], str]) -> float | None:
     if rules.revisit is None:
         return None
     page = got.before
@@ -177,7 +177,7 @@ def _again_in(got: Fetched, rules: ReadingRules, sha256: Callable[[], str]) -> f
     return next_interval(rules.revisit, before, sha256())
 
 
-def _capture(got: Fetched, rules: ReadingRules, **more: Any) -> Capture:
+def _capture(got: FetchedPage, rules: ReadingRules, **more: Any) -> Capture:
     response, visit = got.response, got.visit
     if rules.headers:
         more |= {"request_headers": got.sent, "response_headers": list(response.headers.items())}

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trawlnet.captures.page import Page
+from trawlnet.captures.page import KnownPage
 from trawlnet.captures.page_index import PageIndex
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.metered import MeteredHttp
@@ -35,7 +35,7 @@ from trawlnet.net.address import AddressTurns
 from trawlnet.net.client.dial import GuardedResolver, Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
-from trawlnet.observe.metrics.crawl import Metrics
+from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.webpage.robots import product_token
 from trawlnet.webpage.robots_answer import RobotsPolicy
@@ -56,7 +56,7 @@ class RobotsPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Deployment:
     """What is another thing for one process than for one of many."""
 
     gate: Gate
@@ -65,7 +65,7 @@ class Standing:
     budget: Budget
     robots: RobotsPlaces
     turns: Wrap
-    holds_body: Callable[[Page], Awaitable[bool]] = assume_held
+    holds_body: Callable[[KnownPage], Awaitable[bool]] = assume_held
     left_out: LeftOut = field(default_factory=LeftOut)
 
 
@@ -73,15 +73,15 @@ def alone(
     config: WebConfig,
     workspace: Path,
     clock: Clock,
-    metrics: Metrics,
+    metrics: CrawlMetrics,
     policy: Policy,
     pages: PageIndex,
     local: LocalTurns,
-) -> Standing:
+) -> Deployment:
     """One process, or two: a crawl and a scrape, which go by the same clock at every host."""
     gate = Gate(clock, manners_of(config))
     robots = [workspace / _STATE / name for name in (_ROBOTS, _SCRAPERS_ROBOTS)]
-    return Standing(
+    return Deployment(
         gate,
         pages,
         Caps(policy.cap_keys, lambda scope: pages.count_in(scope.digest)),
@@ -94,7 +94,7 @@ def alone(
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class PageSite:
     config: WebConfig
     clock: Clock
     gate: Gate
@@ -106,7 +106,7 @@ class Site:
     pages: KnownPages
     agent: str
     proxies: Proxies
-    holds_body: Callable[[Page], Awaitable[bool]]
+    holds_body: Callable[[KnownPage], Awaitable[bool]]
 
     def handler(self, *, follow: bool) -> WebHandler:
         config = self.config
@@ -148,10 +148,10 @@ async def open_site(
     stack: AsyncExitStack,
     config: WebConfig,
     clock: Clock,
-    metrics: Metrics,
+    metrics: CrawlMetrics,
     policy: Policy,
-    standing: Standing,
-) -> Site:
+    standing: Deployment,
+) -> PageSite:
     agent, gate = agent_of(config), standing.gate
     proxies = Proxies(config.proxies.default, config.proxies.hosts)
     guard = Guard(allow_private=config.allow_private_hosts)
@@ -185,7 +185,7 @@ async def open_site(
     )
     caps, known = standing.caps, robots.known if config.robots.obey else _unknown
     linker = Linker(keys_of(config), policy, caps, known, standing.left_out)
-    return Site(
+    return PageSite(
         config,
         clock,
         gate,

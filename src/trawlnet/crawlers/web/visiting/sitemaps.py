@@ -17,10 +17,10 @@ from trawlnet.crawlers.web.work import PageVisit, SitemapVisit, changed_key
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
 from trawlnet.malformed import Malformed
-from trawlnet.net.client.answer import Limits, Response, outcome_of
+from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
 from trawlnet.net.redirect import is_redirect
 from trawlnet.net.trouble import Trouble, clean
-from trawlnet.webpage.sitemap import MOST_ENTRIES, Entry, looks_like_sitemap, read_sitemap
+from trawlnet.webpage.sitemap import MOST_ENTRIES, SitemapEntry, looks_like_sitemap, read_sitemap
 from trawlnet.webpage.url import request_url
 
 MOST_BYTES = 50 * 1024 * 1024  # Inflated, as the protocol says.
@@ -35,7 +35,7 @@ class SitemapReader:
     linker: Linker
     pages: KnownPages
     revisit: RevisitRule | None
-    limits: Limits  # Of any request; sitemaps may be larger than pages.
+    limits: RequestLimits  # Of any request; sitemaps may be larger than pages.
     most_files: int = 100  # Named by one robots.txt, or by one index.
     most_urls: int = MOST_ENTRIES  # Of one file.
 
@@ -80,7 +80,7 @@ class SitemapReader:
     def _moved(self, answer: Response, visit: SitemapVisit) -> Outcome:
         """Like an index of one: so a loop of redirects ends where a loop of indexes does."""
         target = location_of(answer)
-        found = self._further([Entry(target)], visit)
+        found = self._further([SitemapEntry(target)], visit)
         if visit.level >= _MOST_LEVELS:
             return Outcome(Reason.LOOP, detail="a sitemap that redirects on and on")
         if visit.is_source and found:
@@ -89,7 +89,7 @@ class SitemapReader:
             return Outcome(Reason.REFUSED, detail=clean(f"a sitemap redirected to {target}"))
         return Outcome(Reason.OK, found=found)
 
-    def _further(self, entries: Sequence[Entry], visit: SitemapVisit) -> list[Task]:
+    def _further(self, entries: Sequence[SitemapEntry], visit: SitemapVisit) -> list[Task]:
         if visit.level >= _MOST_LEVELS:
             return []
         some = entries[: self.most_files]
@@ -103,7 +103,7 @@ class SitemapReader:
             return None
         return SitemapVisit(url, level).task() if self.linker.host_allowed(url) else None
 
-    def _pages(self, entries: Sequence[Entry], visit: SitemapVisit) -> list[Task]:
+    def _pages(self, entries: Sequence[SitemapEntry], visit: SitemapVisit) -> list[Task]:
         urls: list[str] = []
         changed: list[Task] = []
         for entry in entries:

@@ -31,7 +31,7 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FleetPlan:
     version: int = 0  # Each change has a number of its own.
     run: int = 0  # Of the crawl command that goes on.
     shards: int = 0
@@ -45,7 +45,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimAnswer:
     granted: bool
     wait: float = 0.0  # Seconds after which it is worth trying again.
     before: Sequence[str] = ()  # Tokens that owned these buckets until now.
@@ -54,7 +54,7 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Beat:
     stands: bool
-    plan: Plan
+    plan: FleetPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ class FleetKeys:
         await self._client.aclose()
 
     async def claim(
-        self, plan: Plan, buckets: Collection[int], past: Sequence[str], stands: float
-    ) -> Claim | None:
+        self, plan: FleetPlan, buckets: Collection[int], past: Sequence[str], stands: float
+    ) -> ClaimAnswer | None:
         """All of them or none; None when the plan has changed. `past` are tokens of our own."""
         answer, rest = await self._scripts.run(
             "claim", plan.version, sorted(buckets), list(past), int(stands * 1000)
@@ -101,8 +101,8 @@ class FleetKeys:
         if answer < 0:
             return None
         if not answer:
-            return Claim(False, wait=rest / 1000)
-        return Claim(True, before=[token.decode() for token in rest])
+            return ClaimAnswer(False, wait=rest / 1000)
+        return ClaimAnswer(True, before=[token.decode() for token in rest])
 
     async def beat(self, shard: int, status: Mapping[str, Any], stands: float) -> Beat:
         answer, plan = await self._scripts.run(
@@ -119,10 +119,10 @@ class FleetKeys:
         found = await self._scripts.ask("SPOP", f"woken:{self.token}", most)
         return [lane.decode() for lane in found]
 
-    async def plan(self) -> Plan:
+    async def plan(self) -> FleetPlan:
         return _plan(await self._scripts.ask("HGETALL", "plan"))
 
-    async def change(self, **fields: int | str) -> Plan:
+    async def change(self, **fields: int | str) -> FleetPlan:
         """Change the plan; every shard sees it at its next beat."""
         flat = [text for name, value in fields.items() for text in (name, value)]
         if flat:
@@ -130,7 +130,7 @@ class FleetKeys:
         await self._scripts.ask("HINCRBY", "plan", "version", 1)
         return await self.plan()
 
-    async def end(self, word: Word) -> Plan:
+    async def end(self, word: Word) -> FleetPlan:
         """End a fleet that runs; what somebody else has told it before stands."""
         await self._scripts.run("close", word)
         return await self.plan()
@@ -152,7 +152,7 @@ class FleetKeys:
             for shard, row in sorted(told.items())
         }
 
-    async def move(self, plan: Plan, moved: Moves) -> Plan | None:
+    async def move(self, plan: FleetPlan, moved: Moves) -> FleetPlan | None:
         """Let these buckets be with these shards from now on; None if the plan has changed."""
         if not await self._scripts.run("move", plan.version, json.dumps(moved)):
             return None
@@ -217,10 +217,10 @@ def _pairs(flat: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 
-def _plan(fields: Mapping[bytes, bytes]) -> Plan:
+def _plan(fields: Mapping[bytes, bytes]) -> FleetPlan:
     if not fields:
-        return Plan()
-    return Plan(
+        return FleetPlan()
+    return FleetPlan(
         int(fields.get(b"version", 0)),
         int(fields.get(b"run", 0)),
         int(fields.get(b"shards", 0)),

@@ -14,7 +14,7 @@ from trawlnet.stores.redis.scripts import Scripts, connect
 _SCRIPTS: Final = ("take", "turn", "turned")
 
 
-class Answer(IntEnum):
+class PlaceAnswer(IntEnum):
     TAKEN = 0
     FULL = 1  # For good: counters never fall.
     BUSY = 2  # The last places are taken by keys that may yet come to nothing.
@@ -31,7 +31,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    answer: Answer
+    answer: PlaceAnswer
     want: Want | None = None  # The one that stands in the way.
 
 
@@ -55,7 +55,7 @@ class ShareKeys:
         not."""
         packed = [[want.counter, want.most, want.places] for want in wants]
         answer, number = await self._scripts.run("take", self._token, key, packed)
-        return Taken(Answer(answer), wants[number - 1] if number else None)
+        return Taken(PlaceAnswer(answer), wants[number - 1] if number else None)
 
     async def turn(
         self, gaps: Mapping[str, float], longest: float, lane: str | None = None

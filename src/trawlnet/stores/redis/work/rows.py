@@ -11,7 +11,7 @@ from trawlnet.engine.outcome import Again, Reason, Receipt
 from trawlnet.engine.ports import Failure
 from trawlnet.engine.task import Task
 from trawlnet.stores.packing import clean_detail, pack_payload, text_bytes, unpack_payload
-from trawlnet.stores.tally import Tally
+from trawlnet.stores.tally import CounterDelta
 
 
 def packed_task(task: Task) -> list[Any]:
@@ -30,7 +30,7 @@ def packed_task(task: Task) -> list[Any]:
     ]
 
 
-def packed_receipt(receipt: Receipt[Tally], part: str) -> list[Any]:
+def packed_receipt(receipt: Receipt[CounterDelta], part: str) -> list[Any]:
     return [
         packed_task(receipt.task),
         receipt.reason,

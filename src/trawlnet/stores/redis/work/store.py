@@ -24,7 +24,7 @@ from trawlnet.stores.redis.work.rows import (
     packed_task,
     task_of,
 )
-from trawlnet.stores.tally import Tally
+from trawlnet.stores.tally import CounterDelta
 
 T = TypeVar("T")
 
@@ -134,7 +134,7 @@ class RedisStore:
         for part in _parts(list(keys), [1] * len(keys)):
             await self._scripts.run("renew", self._owner, repr(now + float(ttl)), part)
 
-    async def settle(self, receipts: Sequence[Receipt[Tally]]) -> None:
+    async def settle(self, receipts: Sequence[Receipt[CounterDelta]]) -> None:
         places = self._fence.places
         packed = [packed_receipt(one, places.part_of(one.task.key)) for one in receipts]
         weights = [1 + len(receipt.found) for receipt in receipts]
@@ -285,4 +285,4 @@ def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
 
 
 if TYPE_CHECKING:
-    _STORE: type[Store[Tally]] = RedisStore
+    _STORE: type[Store[CounterDelta]] = RedisStore
