@@ -214,6 +214,27 @@ def test_every_room_is_described() -> None:
     assert [room for room in rooms if f"| `{room}/` |" not in text] == []
 
 
+def _section(text: str, head: str) -> str:
+    level = head.split()[0]
+    return text.split(f"\n{head}", 1)[1].split(f"\n{level} ", 1)[0]
+
+
+@pytest.mark.parametrize("crawler", ["repos", "web", "ids", "pds"])
+def test_a_walk_from_command_to_disk_names_no_more_files_than_it_may(crawler: str) -> None:
+    text = (PROJECT / "ARCHITECTURE.md").read_text()
+    (head,) = re.findall(rf"^### One .*`trawlnet {crawler} crawl`$", text, re.MULTILINE)
+    steps = re.findall(r"^\d+\. \[(.+?)\]\((.+?)\)", _section(text, head), re.MULTILINE)
+    assert all(target == f"src/trawlnet/{name}" for name, target in steps)
+    assert 15 <= len({name for name, _ in steps}) == len(steps) <= 25
+
+
+def test_the_glossary_is_short() -> None:
+    lines = _section((PROJECT / "ARCHITECTURE.md").read_text(), "## Words").strip().splitlines()
+    assert len(lines) <= 40
+    terms = [term for line in lines for term in re.findall(r"\*\*(.+?)\*\*", line)]
+    assert len(terms) == len(set(terms))
+
+
 def test_the_index_of_files_is_what_the_files_say() -> None:
     check = [sys.executable, str(PROJECT / "scripts" / "file_index.py"), "--check"]
     assert subprocess.run(check).returncode == 0, "write it anew: python scripts/file_index.py"
