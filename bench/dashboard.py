@@ -34,9 +34,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.dashboard_run import Dashboard, dashboard_of
-from tests.program import Started, started
-
+from tests.support.pages.dashboard_run import Dashboard, dashboard_of
+from tests.support.program import Started, started
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lane_table import read_table
 from trawlnet.observe.live import LANES, WATCH_SECONDS

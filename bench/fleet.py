@@ -14,7 +14,7 @@ Ray (a head and two nodes, processes of their own), Redis, ClickHouse's engine, 
 simulated network share this machine. One network and one mirror serve all runs, each of which has a
 Redis and an archive of its own; the network builds each repository once, in the first run. Its log
 is the judge of the gaps: one is too short if even the longest that it can have been is (see
-`tests/fleet_run.py`).
+`tests/support/fleet/run.py`).
 """
 
 from __future__ import annotations
@@ -31,18 +31,25 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 # Ray gives its workers the lowest priority; here they compete with the network that they crawl.
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 - Ray spells it so.
 
 import ray
 
-from clickhouse_front import ClickHouse, clickhouse_front
-from fleet_run import crawl_with, dids_in_manifest, fleet_config, gaps_in, job_of, world_process
-from program import trawlnet
-from ray_nodes import ray_cluster
-from repos_run import Truth
-from servers import redis_server
+from tests.support.clickhouse_front import ClickHouse, clickhouse_front
+from tests.support.fleet.ray_nodes import ray_cluster
+from tests.support.fleet.run import (
+    crawl_with,
+    dids_in_manifest,
+    fleet_config,
+    gaps_in,
+    job_of,
+    world_process,
+)
+from tests.support.program import trawlnet
+from tests.support.repos.run import Truth
+from tests.support.servers import redis_server
 from trawlnet.crawlers.repos.accounts.expected import expected
 from trawlnet.engine.partition import bucket_of
 from trawlnet.fleet.balance import balanced

@@ -23,15 +23,21 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "crash")]
+sys.path.insert(0, str(ROOT))
 
 import ray
-from test_fleet_kill import Front, killable, settled_in
-from test_fleet_ray import ray_cluster, raylet_of
 
-from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of, world_process
-from repos_run import Truth
-from servers import redis_server, s3_server
+from tests.crash.test_fleet_kill import Front, killable, settled_in
+from tests.crash.test_fleet_ray import ray_cluster, raylet_of
+from tests.support.fleet.run import (
+    crawl_with,
+    dids_in_manifest,
+    fleet_config,
+    job_of,
+    world_process,
+)
+from tests.support.repos.run import Truth
+from tests.support.servers import redis_server, s3_server
 from trawlnet.archive.remote import remote
 from trawlnet.fleet.ray import RayRuntime
 from trawlnet.fleet.supervise import Seen

@@ -31,8 +31,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import orjson
 import uvloop
-from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench_for, claim, write
 
+from tests.support.pds.scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench_for, claim, write
 from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.engine.rules import Manners
 from trawlnet.net.client.answer import Response

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parents[1] / "tests")]
+sys.path[:0] = [str(Path(__file__).parents[1] / "src"), str(Path(__file__).parents[1])]
 
-from made_repos import DID, SOME_CID, make_car, make_record
+from tests.support.repos.made_repos import DID, SOME_CID, make_car, make_record
 from trawlnet.atproto.dagcbor import link
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.visiting.packing import (

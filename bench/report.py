@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import orjson
 
-from made_segments import pack
+from tests.support.repos.made_segments import pack
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import find_segments, open_segment, read_collection
 from trawlnet.archive.segment_file import check

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from made_repos import make_car, make_record
+from tests.support.repos.made_repos import make_car, make_record
 from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.lookup import look_up, records
 from trawlnet.archive.segment_file import check

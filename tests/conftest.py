@@ -1,20 +1,15 @@
-"""Put the tests' own helpers within reach of every test module."""
+"""How tests are ordered and drawn, and the servers that a process of them shares."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:  # Its drivers are slow to load, and few tests need them.
-    from tests.ids_sets import Servers
-
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE / "crash"), str(HERE / "frozen")]
+    from tests.support.ids.sets import Servers
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,7 +30,7 @@ def _rank(folder: str) -> int:
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """RabbitMQ, PostgreSQL and ClickHouse, once for all tests of a process that store ids."""
-    from tests.ids_sets import store_servers
+    from tests.support.ids.sets import store_servers
 
     with store_servers(tmp_path_factory.mktemp("clickhouse")) as running:
         yield running

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "trawlnet"
+TESTS = ROOT / "tests"
 
 # Each room and the rooms of ours that it may import, from the bottom up; its own is always allowed.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -303,3 +304,14 @@ def test_the_broad_excepts_are_few_and_named() -> None:
         "cli/common/errors.py",
         "cli/main.py",
     }
+
+
+def test_what_tests_share_has_one_name() -> None:
+    """`servers` beside `tests.support.servers` would be two modules, each with its own ports."""
+    helpers = {path.stem for path in TESTS.rglob("*.py")} - {"__init__"}
+    assert [
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in sorted(TESTS.rglob("*.py"))
+        for name in imports(path)
+        if name.split(".")[0] in helpers
+    ] == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from program import started, wait_until
+from tests.support.program import started, wait_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from program import at_once, started, trawlnet
+from tests.support.program import at_once, started, trawlnet
 
 SECRET = "s3cret-t0ken"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from made_segments import make_block, write, writer_of
-from program import Ran, environment, trawlnet
+from tests.support.program import Ran, environment, trawlnet
+from tests.support.repos.made_segments import make_block, write, writer_of
 from trawlnet.archive.format import rca
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
 from trawlnet.cli.main import run

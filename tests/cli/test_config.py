@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from program import at_once, trawlnet
+from tests.support.program import at_once, trawlnet
 from trawlnet.cli.common.errors import UsageTrouble
 from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.settings import Settings, load_settings

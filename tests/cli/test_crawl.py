@@ -17,8 +17,17 @@ from typing import Any
 
 import pytest
 
-from program import PATIENCE, Ran, Started, at_once, environment, started, trawlnet, wait_until
-from repos_run import blocks_written, holds_something
+from tests.support.program import (
+    PATIENCE,
+    Ran,
+    Started,
+    at_once,
+    environment,
+    started,
+    trawlnet,
+    wait_until,
+)
+from tests.support.repos.run import blocks_written, holds_something
 from trawlnet.engine.outcome import Reason
 
 COUNTS = {"open", "leased", "waiting", "blocked", "scheduled", "known"}

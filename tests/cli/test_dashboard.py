@@ -12,9 +12,16 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from tests.dashboard_run import HOSTILE, Dashboard, dashboard_of, made_workspace, many_lanes
-from tests.program import PATIENCE, at_once, started, wait_until
-from tests.servers import redis_server
+
+from tests.support.pages.dashboard_run import (
+    HOSTILE,
+    Dashboard,
+    dashboard_of,
+    made_workspace,
+    many_lanes,
+)
+from tests.support.program import PATIENCE, at_once, started, wait_until
+from tests.support.servers import redis_server
 
 TOKEN = "correct-horse-battery"
 SLOWLY = 0.5  # Requests per second to each host: a crawl of a minute, to be looked at and told.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from program import trawlnet
+from tests.support.program import trawlnet
 from trawlnet.cli.doctor import EXTRAS
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

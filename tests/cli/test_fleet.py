@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from program import at_once, trawlnet
-from servers import RedisServer, redis_server
+from tests.support.program import at_once, trawlnet
+from tests.support.servers import RedisServer, redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from program import PATIENCE, at_once, environment, trawlnet
+from tests.support.program import PATIENCE, at_once, environment, trawlnet
 from trawlnet.cli import doctor
 from trawlnet.cli.commands import TRAWLNET
 from trawlnet.cli.common.errors import EXITS, Exit

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from program import Started, at_once, environment, started, trawlnet, wait_until
+from tests.support.program import Started, at_once, environment, started, trawlnet, wait_until
 from trawlnet.sim.ids import Traffic, read_manifest
 
 FIRST = 15_000_000_000

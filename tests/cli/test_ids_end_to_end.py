@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from program import at_once, environment, started, trawlnet
+from tests.support.program import at_once, environment, started, trawlnet
 from trawlnet.crawlers.ids.pgcr.processor import process
 from trawlnet.sim.ids import Traffic, read_manifest
 from trawlnet.sim.ids.bodies import SimReport, pgcr

@@ -11,9 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from ids_sets import messages, raids
-from program import Ran, at_once, started, trawlnet
-from servers import free_port
+from tests.support.ids.sets import messages, raids
+from tests.support.program import Ran, at_once, started, trawlnet
+from tests.support.servers import free_port
 from trawlnet.crawlers.ids.storing.backlog import Backlog
 from trawlnet.crawlers.ids.storing.workers import StoringCounts
 from trawlnet.observe.alerts.shapes import Alert

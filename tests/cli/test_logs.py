@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.program import at_once, started
 
+from tests.support.program import at_once, started
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate

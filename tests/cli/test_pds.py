@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import free_port, postgres_server
 
-from program import at_once, started, trawlnet, wait_until
+from tests.support.program import at_once, started, trawlnet, wait_until
+from tests.support.servers import free_port, postgres_server
 
 POSTS = "app.bsky.feed.post"
 COLUMNS = {

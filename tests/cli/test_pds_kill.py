@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from program import at_once, started, trawlnet, wait_until
+from tests.support.program import at_once, started, trawlnet, wait_until
 
 POSTS, LIKES = "app.bsky.feed.post", "app.bsky.feed.like"
 KILLS = 3

@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from fleet_run import gaps_in, world_process
-from program import Started, at_once, started, wait_until
-from servers import PostgresServer, postgres_server
+from tests.support.fleet.run import gaps_in, world_process
+from tests.support.program import Started, at_once, started, wait_until
+from tests.support.servers import PostgresServer, postgres_server
 
 POSTS, LIKES = "app.bsky.feed.post", "app.bsky.feed.like"
 NODES = 3

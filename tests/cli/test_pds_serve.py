@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.registry_site import METHOD, SERVICE, World, account, hosts
 
-from program import Started, at_once, started, trawlnet
+from tests.support.pds.registry_site import METHOD, SERVICE, World, account, hosts
+from tests.support.program import Started, at_once, started, trawlnet
 
 ENDORSEMENT = {
     "$type": "pub.chive.review.endorsement",

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.servers import free_port, require
 
-from program import Started, started, wait_until
+from tests.support.program import Started, started, wait_until
+from tests.support.servers import free_port, require
 from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.catalogue import CATALOGUE, Series, SeriesKind
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.program import at_once
-from tests.registry_rows import fill_registry
 
+from tests.support.pds.registry_rows import fill_registry
+from tests.support.program import at_once
 from trawlnet.captures.capture import CapturedLink
 from trawlnet.captures.counters import CounterCsv, latest
 from trawlnet.captures.files import LOG

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from program import at_once, trawlnet
-from repos_run import blocks_written
+from tests.support.program import at_once, trawlnet
+from tests.support.repos.run import blocks_written
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, limits
 
 

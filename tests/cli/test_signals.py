@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet_run import Tasks, fleet_config, job_of
-from program import PATIENCE, environment, started, wait_until
-from servers import redis_server
+from tests.support.fleet.run import Tasks, fleet_config, job_of
+from tests.support.program import PATIENCE, environment, started, wait_until
+from tests.support.servers import redis_server
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.fleet.command import crawl_with_shards
 from trawlnet.cli.repos.fleet import shards_of

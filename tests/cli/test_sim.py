@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from program import at_once, started, trawlnet, wait_until
+from tests.support.program import at_once, started, trawlnet, wait_until
 
 SHAPES = {
     "atproto": {"plc", "relay", "pds", "manifest"},

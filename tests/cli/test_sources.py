@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from program import at_once
+from tests.support.program import at_once
 from trawlnet.engine.outcome import Outcome, Reason
 
 AGENT = "Bot/1.0 (+https://example.org/bot)"

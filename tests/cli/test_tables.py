@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.clickhouse_front import clickhouse_front
 
-from program import started, trawlnet
+from tests.support.clickhouse_front import clickhouse_front
+from tests.support.program import started, trawlnet
 
 PRIVATE = "--allow-private-hosts"
 
@@ -90,7 +90,7 @@ def test_tables_in_use_are_code_11_and_a_following_mirror_stops_when_told(
         assert ran.code == 11 and str(running.pid) in ran.error["error"]
         running.process.terminate()
         ended = running.ended()
-    assert ended.code == 130 and "go on: trawlnet repos plc" in ended.err
+    assert ended.code == 130 and "continue: trawlnet repos plc" in ended.err
 
 
 def test_what_is_missing_is_said(tmp_path, network):

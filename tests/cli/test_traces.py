@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.otlp_receiver import Receiver, attributes, receiving
-from tests.program import environment, trawlnet
 
+from tests.support.net.otlp_receiver import Receiver, attributes, receiving
+from tests.support.program import environment, trawlnet
 from trawlnet.cli.common.errors import UsageTrouble
 from trawlnet.cli.crawl.tracing import tracing
 from trawlnet.engine.outcome import Reason, Receipt

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from program import PATIENCE, at_once, environment, started, trawlnet
-from repos_run import blocks_written, holds_something
-from servers import free_port, redis_server, require_package
+from tests.support.program import PATIENCE, at_once, environment, started, trawlnet
+from tests.support.repos.run import blocks_written, holds_something
+from tests.support.servers import free_port, redis_server, require_package
 from trawlnet.cli.common.errors import Exit, explain
 from trawlnet.storage.errors import SinkBusy, SinkUnreachable
 from trawlnet.stores.errors import StoreError, StoreUnreachable

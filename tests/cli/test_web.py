@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from program import at_once, started, trawlnet, wait_until
+from tests.support.program import at_once, started, trawlnet, wait_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from program import at_once
+from tests.support.program import at_once
 
 FLEET = ("--fleet", "local", "--store", "redis://127.0.0.1:1/0", "--archive", "a")
 SEED = "http://127.0.0.1:1/"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from program import trawlnet
+from tests.support.program import trawlnet
 
 CONFIG = """
 web:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers import PostgresServer, RedisServer, postgres_server, redis_server
 
+from tests.support.servers import PostgresServer, RedisServer, postgres_server, redis_server
 from trawlnet.engine.ports import KeyLedger
 from trawlnet.stores.open import open_store
 

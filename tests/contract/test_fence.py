@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.servers import RedisServer
 
+from tests.support.servers import RedisServer
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import BUCKETS, bucket_of, share_of
 from trawlnet.engine.ports import Page

@@ -12,8 +12,8 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.servers import RedisServer
 
+from tests.support.servers import RedisServer
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger import open_ledger

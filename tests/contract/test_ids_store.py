@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ids_sets import (
+
+from tests.support.ids.made_reports import KINGS_FALL, MEMBER, entry, report
+from tests.support.ids.sets import (
     Servers,
     StoreSet,
     ask,
@@ -22,10 +24,8 @@ from tests.ids_sets import (
     raids,
     served_set,
 )
-from tests.made_reports import KINGS_FALL, MEMBER, entry, report
-from tests.program import Ran, trawlnet
-from tests.servers import PostgresServer
-
+from tests.support.program import Ran, trawlnet
+from tests.support.servers import PostgresServer
 from trawlnet.crawlers.ids.pgcr.processor import process, store_message
 from trawlnet.crawlers.ids.storing.messages import ITEM
 from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts

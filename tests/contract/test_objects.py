@@ -11,10 +11,10 @@ from random import Random
 from threading import Thread
 
 import pytest
-from tests.made_segments import make_block, write
-from tests.program import at_once, trawlnet
-from tests.servers import S3Server, free_port, require_package, s3_server
 
+from tests.support.program import at_once, trawlnet
+from tests.support.repos.made_segments import make_block, write
+from tests.support.servers import S3Server, free_port, require_package, s3_server
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.reader import NoArchive, find_segments, open_segment
 from trawlnet.archive.remote import RangeFile, Remote

@@ -19,7 +19,7 @@ import aio_pika
 import orjson
 import pytest
 
-from servers import RabbitServer, rabbitmq_server
+from tests.support.servers import RabbitServer, rabbitmq_server
 from trawlnet.engine.task import Task
 from trawlnet.queues import rabbitmq
 from trawlnet.queues.queue import Delivery, Queue, QueueOptions, QueueSink, open_queue

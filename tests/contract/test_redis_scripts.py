@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from servers import redis_server
+from tests.support.servers import redis_server
 from trawlnet.stores.redis.scripts import Scripts, connect
 
 STEPS = 40  # More than one call takes.

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urljoin
 
 import pytest
-from tests.registry_rows import fill_registry
-from tests.registry_site import METHOD, Running, account, serving
 
+from tests.support.pds.registry_rows import fill_registry
+from tests.support.pds.registry_site import METHOD, Running, account, serving
 from trawlnet.crawlers.pds.site import server
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry.registry import PdsSource, PdsStatus

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.program import wait_until
-from tests.registry_site import Answer, Running, account, serving
-from tests.servers import postgres_server
+
+from tests.support.pds.registry_site import Answer, Running, account, serving
+from tests.support.program import wait_until
+from tests.support.servers import postgres_server
 
 IS_KNOWN = ("pending", "already_exists")
 # Every way to write an address that is not the public internet's.

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.servers import free_port
 
+from tests.support.servers import free_port
 from trawlnet.tables.errors import TablesError, TablesRefused, TablesUnreachable
 from trawlnet.tables.relational.database import (
     Relational,

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.ids_sets import raids
-from tests.registry_rows import fill_registry
 
+from tests.support.ids.sets import raids
+from tests.support.pds.registry_rows import fill_registry
 from trawlnet.crawlers.ids.pgcr.processor import process
 from trawlnet.crawlers.pds.report import as_json
 from trawlnet.tables.errors import TablesError

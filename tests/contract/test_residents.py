@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.servers import RedisServer
 
+from tests.support.servers import RedisServer
 from trawlnet.engine.partition import bucket_of
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.fence import Fence

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.pds_scan import COMMENT, EPRINT, TAG, bench, pdses_on, rkey, write
-from tests.servers import PostgresServer
 
+from tests.support.pds.scan import COMMENT, EPRINT, TAG, bench, pdses_on, rkey, write
+from tests.support.servers import PostgresServer
 from trawlnet.tables.errors import LeaseLost
 from trawlnet.tables.registry.registry import PdsSource, Registry, migrate_registry
 from trawlnet.tables.relational.database import (

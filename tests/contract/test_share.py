@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from tests.servers import RedisServer
 
+from tests.support.servers import RedisServer
 from trawlnet.crawlers.web.visiting.shared_turns import SharedTurns
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Reason, Receipt

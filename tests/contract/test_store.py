@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.contract.conftest import StoreMaker
 
+from tests.contract.conftest import StoreMaker
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, KeyLedger, LaneWork, Lease, Ledger, Page
 from trawlnet.engine.task import Task

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import lmdb
 import pytest
 
+from tests.support.child import environment
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task
@@ -260,11 +260,9 @@ def assert_refused(path: Path, message: str) -> None:
 
 
 def child(source: str, *args: str) -> subprocess.Popen[bytes]:
-    root = Path(__file__).parents[2]
-    paths = os.pathsep.join([str(root / "src"), str(root)])
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(source), *args],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
+        env=environment(),
     )

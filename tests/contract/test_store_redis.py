@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import redis as client
-from tests.servers import RedisServer, free_port, redis_server
 
+from tests.support.servers import RedisServer, free_port, redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task

@@ -13,8 +13,8 @@ from pathlib import Path
 import orjson
 import pytest
 import zstandard
-from tests.clickhouse_front import ClickHouse, clickhouse_front
 
+from tests.support.clickhouse_front import ClickHouse, clickhouse_front
 from trawlnet.tables.clickhouse import native
 from trawlnet.tables.clickhouse.open import opened, opened_to_read
 from trawlnet.tables.clickhouse.ports import Query, Tables

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.clickhouse_front import ClickHouse, clickhouse_front
 
+from tests.support.clickhouse_front import ClickHouse, clickhouse_front
 from trawlnet.tables.clickhouse import native
 from trawlnet.tables.clickhouse.migrate import STEPS
 from trawlnet.tables.clickhouse.open import opened

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.contract.work_kinds import LACKS, NOW, Can, Harness, harness
 
+from tests.contract.work_kinds import LACKS, NOW, Can, Harness, harness
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Work
 from trawlnet.engine.task import Task

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+
 from tests.contract.conftest import STORES, StoreMaker, make
 from tests.contract.test_ids_ledger import TOKEN, owned
-
 from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 # Loaded once here, and not anew in each child; chDB, which does not live through a fork, is not.
 import clickhouse_connect  # noqa: F401
 
-from ids_sets import StoreSet
+from tests.support.ids.sets import StoreSet
 from trawlnet.crawlers.ids.storing import workers
 from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing
 from trawlnet.net.clock import SystemClock

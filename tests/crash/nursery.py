@@ -1,6 +1,7 @@
 """Forks processes on request, so that a test can kill many of them without starting Python anew.
 
-Run as `python nursery.py MODULE`: the module has ROLES, coroutine functions of a folder.
+Run as `python -m tests.crash.nursery MODULE`: the module, which lies beside this one, has ROLES,
+coroutine functions of a folder.
 One command per line on stdin, one answer per line on stdout: `start ROLE FOLDER` answers with a
 pid, `kill PID` and `wait PID` with the status of the process once it is gone.
 """
@@ -20,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+from tests.support import child
+
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 WAITS = 1 / 3  # Of those that are killed at any instant.
 Role = Callable[[Path], Coroutine[Any, Any, None]]
@@ -32,8 +34,8 @@ class Nursery:
     def __init__(self, module: str, folder: Path) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, __file__, module],
-            env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")},
+            child.module("crash.nursery", module),
+            env=child.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -132,5 +134,4 @@ def serve(roles: dict[str, Role]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE))
-    serve(importlib.import_module(sys.argv[1]).ROLES)
+    serve(importlib.import_module(f"tests.crash.{sys.argv[1]}").ROLES)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from tests.pds_scan import LEASE, bench_for, claim
-
+from tests.support.pds.scan import LEASE, bench_for, claim
 from trawlnet.crawlers.pds.scanning.scan import scan_pds
 
 

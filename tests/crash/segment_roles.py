@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))  # The nursery knows only its own folder.
-
-from made_segments import make_block
+from tests.support.repos.made_segments import make_block
 from trawlnet.archive import segment_file, writer
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.engine.task import Task

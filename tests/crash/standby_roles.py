@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ids_roles
-
+from tests.crash import ids_roles
 from trawlnet.crawlers.ids.storing.publish import QueueingSink
 from trawlnet.engine.task import Task
 from trawlnet.fleet.ids import run_member

@@ -11,11 +11,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import capture_roles as roles
 import orjson
-from nursery import PATIENCE, nursery_of
 from warcio.archiveiterator import ArchiveIterator
 
+from tests.crash import capture_roles as roles
+from tests.crash.nursery import PATIENCE, nursery_of
 from trawlnet.captures.blobs import read_blob
 from trawlnet.captures.files import INDEX, LOG
 from trawlnet.captures.log import read_captures

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import crawl_roles
 import pytest
-from nursery import nursery_of, size_of
 
-from program import wait_until
-from servers import redis_server
+from tests.crash import crawl_roles
+from tests.crash.nursery import nursery_of, size_of
+from tests.support.program import wait_until
+from tests.support.servers import redis_server
 from trawlnet.captures.records import latest, read_index
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts

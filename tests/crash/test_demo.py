@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from program import PATIENCE, wait_until
+from tests.support.program import PATIENCE, wait_until
 from trawlnet.archive.format.rca import encode_block, parse_block
 from trawlnet.archive.segment_file import check
 from trawlnet.archive.writer import SegmentWriter

@@ -8,14 +8,14 @@ import random
 import signal
 import statistics
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from fleet_run import (
+from tests.support import child
+from tests.support.fleet.run import (
     Processes,
     commanded,
     crawl_with,
@@ -25,8 +25,8 @@ from fleet_run import (
     job_of,
     world_process,
 )
-from repos_run import Truth
-from servers import RedisServer, S3Server, free_port, redis_server, s3_server
+from tests.support.repos.run import Truth
+from tests.support.servers import RedisServer, S3Server, free_port, redis_server, s3_server
 from trawlnet.archive.remote import remote
 from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
 from trawlnet.sim.atproto.world import serve_atproto
@@ -154,12 +154,11 @@ class Front:
 
     def __init__(self, port: int, to: int) -> None:
         self.port = port
-        self._command = [sys.executable, Path(__file__).parents[1] / "tcp_front.py"]
-        self._to = to
+        self._command = child.module("support.net.tcp_front", port, to)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen([*self._command, str(self.port), str(self._to)])
+        self._process = subprocess.Popen(self._command, env=child.environment())
 
     def kill(self) -> None:
         if self._process is not None:

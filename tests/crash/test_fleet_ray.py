@@ -15,13 +15,23 @@ from typing import Any
 
 import pytest
 
-from archive_rows import blocks_of, made_repos, rows_of, write_segment
-from clickhouse_front import ClickHouse, clickhouse_front
-from fleet_run import crawl_with, dids_in_manifest, fleet_config, job_of
-from program import Ran, environment, started, trawlnet
-from ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
-from repos_run import Truth
-from servers import redis_server, require_package
+from tests.support.clickhouse_front import ClickHouse, clickhouse_front
+from tests.support.fleet.ray_nodes import pids_of, ray_cluster, raylet_of, raylets_of
+from tests.support.fleet.run import crawl_with, dids_in_manifest, fleet_config, job_of
+from tests.support.fleet.web import (
+    captured,
+    check_captured,
+    least_gap,
+    split_site,
+    web_crawl_with,
+    web_fleet_config,
+    web_job,
+)
+from tests.support.net.wire import Moment, Wire
+from tests.support.program import Ran, environment, started, trawlnet
+from tests.support.repos.archive_rows import blocks_of, made_repos, rows_of, write_segment
+from tests.support.repos.run import Truth
+from tests.support.servers import redis_server, require_package
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.crawlers.repos.replay.reading import CollectionFilter
 from trawlnet.crawlers.repos.replay.replay import Replay, ReplayCounts
@@ -35,16 +45,6 @@ from trawlnet.stores.redis.fleet.shards import Word
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.ports import Query
 from trawlnet.tables.clickhouse.server import ClickHouseServer
-from web_fleet import (
-    captured,
-    check_captured,
-    least_gap,
-    split_site,
-    web_crawl_with,
-    web_fleet_config,
-    web_job,
-)
-from wire import Moment, Wire
 
 ray = require_package("ray")
 # Without FINAL: nothing may be there twice, not even for now.

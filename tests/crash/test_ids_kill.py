@@ -9,9 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from nursery import Nursery, nursery_of
 
-from ids_world import AGE, QUIET, TROUBLE, busiest_second, config, marks, published, wrongs
+from tests.crash.nursery import Nursery, nursery_of
+from tests.support.ids.world import (
+    AGE,
+    QUIET,
+    TROUBLE,
+    busiest_second,
+    config,
+    marks,
+    published,
+    wrongs,
+)
 from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.ids import IdsWorld, serve_ids

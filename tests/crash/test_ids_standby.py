@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from nursery import Nursery, nursery_of, state_of
 
-from fleet_run import Processes
-from ids_world import busiest_second
-from program import Ran, at_once, started, wait_until
-from servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
+from tests.crash.nursery import Nursery, nursery_of, state_of
+from tests.support.fleet.run import Processes
+from tests.support.ids.world import busiest_second
+from tests.support.program import Ran, at_once, started, wait_until
+from tests.support.servers import RabbitServer, RedisServer, rabbitmq_server, redis_server
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of
 from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.ids.storing.locations import KEYS

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nursery import PATIENCE, nursery_of, size_of
 
-from ids_sets import (
+from tests.crash.nursery import PATIENCE, nursery_of, size_of
+from tests.support.ids.sets import (
     StoreSet,
     embedded_set,
     instances,

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from fleet_run import world_process
-from servers import postgres_server, require_package
+from tests.support.fleet.run import world_process
+from tests.support.servers import postgres_server, require_package
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.fleet.pds import keep, opened_watch
 from trawlnet.fleet.ray import ray_runtime

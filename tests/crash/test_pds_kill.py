@@ -9,8 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.crash.nursery import Nursery, has_ended, nursery_of
-from tests.pds_scan import COMMENT, EPRINT, LIKE, TAG, bench_for, pdses_on, write
-
+from tests.support.pds.scan import COMMENT, EPRINT, LIKE, TAG, bench_for, pdses_on, write
 from trawlnet.sim.pds import PdsWorld, SimPds, serve_pdses
 
 KILLS = 12

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.atproto_visitor import open_world
-from tests.odd_directory import OddDirectory, serving
-from tests.plc_truth import check_whole, lines_of
-from tests.program import environment
 
+from tests.support.atproto.odd_directory import OddDirectory, serving
+from tests.support.atproto.plc_truth import check_whole, lines_of
+from tests.support.atproto.visitor import open_world
+from tests.support.program import environment
 from trawlnet.tables.clickhouse.open import opened
 
 KILLS = 9

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
 from tests.crash.nursery import Nursery, nursery_of
 from tests.crash.registry_roles import fails_at_first, has_record
-from tests.servers import PostgresServer, postgres_server
-
+from tests.support.servers import PostgresServer, postgres_server
 from trawlnet.tables.registry.registry import (
     FoundPds,
     PdsRow,

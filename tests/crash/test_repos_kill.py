@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nursery import nursery_of, size_of
 
-from program import trawlnet
-from repos_run import FAST, Truth, archived, blocks_written
-from servers import redis_server, require_package
+from tests.crash.nursery import nursery_of, size_of
+from tests.support.program import trawlnet
+from tests.support.repos.run import FAST, Truth, archived, blocks_written
+from tests.support.servers import redis_server, require_package
+from tests.support.world_thread import in_thread
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
-from world_thread import in_thread
 
 KILLS = 100
 RPS = 8.0  # To each of eight hosts: some twenty seconds of work.

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-import segment_roles
-from nursery import Nursery, nursery_of
 
-from made_segments import dids_in
-from program import wait_until
+from tests.crash import segment_roles
+from tests.crash.nursery import Nursery, nursery_of
+from tests.support.program import wait_until
+from tests.support.repos.made_segments import dids_in
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.reader import find_segments, open_segment
 from trawlnet.archive.tally import tally

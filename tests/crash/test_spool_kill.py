@@ -9,9 +9,9 @@ from pathlib import Path
 
 import orjson
 import pytest
-from nursery import Nursery, nursery_of
 
-from program import PATIENCE, wait_until
+from tests.crash.nursery import Nursery, nursery_of
+from tests.support.program import PATIENCE, wait_until
 
 KILLS = 40
 

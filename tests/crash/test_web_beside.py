@@ -16,8 +16,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from nursery import Nursery, has_ended, nursery_of, size_of
 
+from tests.crash.nursery import Nursery, has_ended, nursery_of, size_of
+from tests.support.web.site import KEYS, config_for, gaps, index, reachable
+from tests.support.world_thread import in_thread
 from trawlnet.captures.blobs import BlobStore
 from trawlnet.captures.log import read_captures
 from trawlnet.captures.role import CRAWL, SCRAPE, Role
@@ -25,8 +27,6 @@ from trawlnet.crawlers.web.unscraped import FILE, read_unscraped
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.storage.files import is_held
-from web_site import KEYS, config_for, gaps, index, reachable
-from world_thread import in_thread
 
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 KILLS = 12

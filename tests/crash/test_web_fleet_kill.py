@@ -11,12 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet_run import Processes
-from servers import RedisServer, redis_server, s3_server
-from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
-from trawlnet.sim.web import WebWorld
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
-from web_fleet import (
+from tests.support.fleet.run import Processes
+from tests.support.fleet.web import (
     captured,
     check_captured,
     least_gap,
@@ -27,6 +23,10 @@ from web_fleet import (
     web_fleet_config,
     web_job,
 )
+from tests.support.servers import RedisServer, redis_server, s3_server
+from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
+from trawlnet.sim.web import WebWorld
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 RATE = 10.0  # Requests per second to one host.

@@ -15,14 +15,22 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from nursery import nursery_of, size_of
 
+from tests.crash.nursery import nursery_of, size_of
+from tests.support.web.site import (
+    asked,
+    captures,
+    config_for,
+    forbidden,
+    index,
+    page_keys,
+    reachable,
+)
+from tests.support.world_thread import in_thread
 from trawlnet.captures.blobs import BlobStore
 from trawlnet.captures.files import LOG
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.web import WebWorld, serve_web
-from web_site import asked, captures, config_for, forbidden, index, page_keys, reachable
-from world_thread import in_thread
 
 KILLS = 100
 MOST_BETWEEN = 5_000  # Bytes of the capture log from a start to its kill: some pages.

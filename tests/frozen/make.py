@@ -1,4 +1,4 @@
-"""Make the frozen copies anew: `python tests/frozen/make.py [NAME …]`.
+"""Make the frozen copies anew: `python -m tests.frozen.make [NAME …]`.
 
 Only to freeze what a new version writes, beside what is here: a copy that is replaced proves
 nothing any more about the code that wrote the old one.
@@ -14,25 +14,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+import yaml
 
-import frozen_ice as ice  # noqa: E402
-import frozen_worlds as worlds  # noqa: E402
-import yaml  # noqa: E402
-from frozen_commands import WEB_CONFIG, ids_range, ids_words, pds_words, repos_words, web_words  # noqa: E402
-
-import fleet_run as fleets  # noqa: E402 - Needs the path set above.
-import web_fleet  # noqa: E402
-from program import started, trawlnet  # noqa: E402
-from repos_run import blocks_written  # noqa: E402
-from servers import postgres_server, rabbitmq_server, redis_server  # noqa: E402
-from trawlnet.archive.format.rca import RcaError  # noqa: E402
-from trawlnet.archive.reader import NoArchive  # noqa: E402
-from trawlnet.captures.files import LOG  # noqa: E402
-from trawlnet.fleet.supervise import begin, supervise  # noqa: E402
-from web_site import captures  # noqa: E402
-from world_thread import in_thread  # noqa: E402
+from tests.frozen import ice, worlds
+from tests.frozen.commands import (
+    WEB_CONFIG,
+    ids_range,
+    ids_words,
+    pds_words,
+    repos_words,
+    web_words,
+)
+from tests.support.fleet import run as fleets
+from tests.support.fleet import web as web_fleet
+from tests.support.program import started, trawlnet
+from tests.support.repos.run import blocks_written
+from tests.support.servers import postgres_server, rabbitmq_server, redis_server
+from tests.support.web.site import captures
+from tests.support.world_thread import in_thread
+from trawlnet.archive.format.rca import RcaError
+from trawlnet.archive.reader import NoArchive
+from trawlnet.captures.files import LOG
+from trawlnet.fleet.supervise import begin, supervise
 
 
 def told(*words: object) -> list[dict[str, Any]]:

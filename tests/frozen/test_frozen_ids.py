@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frozen_commands import ids_range, ids_words
-from frozen_ice import notes, thaw, thaw_redis
-from frozen_story import check_board, check_story, done, said
-from frozen_worlds import ids_world
 
-from program import at_once, trawlnet
-from servers import redis_server
+from tests.frozen.commands import ids_range, ids_words
+from tests.frozen.ice import notes, thaw, thaw_redis
+from tests.frozen.story import check_board, check_story, done, said
+from tests.frozen.worlds import ids_world
+from tests.support.program import at_once, trawlnet
+from tests.support.servers import redis_server
+from tests.support.world_thread import in_thread
 from trawlnet.sim.ids.world import IdsWorld
-from world_thread import in_thread
 
 
 @pytest.fixture

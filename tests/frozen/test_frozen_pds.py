@@ -10,16 +10,16 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from frozen_commands import pds_words
-from frozen_ice import thaw, thaw_postgres
-from frozen_story import check_story, done
-from frozen_worlds import COLLECTIONS, pds_world
 
-from program import at_once
-from servers import postgres_server
+from tests.frozen.commands import pds_words
+from tests.frozen.ice import thaw, thaw_postgres
+from tests.frozen.story import check_story, done
+from tests.frozen.worlds import COLLECTIONS, pds_world
+from tests.support.program import at_once
+from tests.support.servers import postgres_server
+from tests.support.world_thread import in_thread
 from trawlnet.sim.pds import PdsWorld
 from trawlnet.tables.relational.database import Statement, open_relational
-from world_thread import in_thread
 
 TABLES = ("eprints", "reviews", "endorsements", "tags", "records")
 

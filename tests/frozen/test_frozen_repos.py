@@ -9,18 +9,18 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from frozen_commands import repos_words
-from frozen_ice import notes, thaw, thaw_redis
-from frozen_story import check_board, check_story, done, said
-from frozen_worlds import repos_world
 
-from fleet_run import Tasks, crawl_with, dids_in_manifest, fleet_config, job_of
-from program import at_once, trawlnet
-from repos_run import Truth, archived, blocks_written
-from servers import redis_server
+from tests.frozen.commands import repos_words
+from tests.frozen.ice import notes, thaw, thaw_redis
+from tests.frozen.story import check_board, check_story, done, said
+from tests.frozen.worlds import repos_world
+from tests.support.fleet.run import Tasks, crawl_with, dids_in_manifest, fleet_config, job_of
+from tests.support.program import at_once, trawlnet
+from tests.support.repos.run import Truth, archived, blocks_written
+from tests.support.servers import redis_server
+from tests.support.world_thread import in_thread
 from trawlnet.sim.atproto.world import AtprotoWorld
 from trawlnet.stores.redis.fleet.shards import Word
-from world_thread import in_thread
 
 RPS = 500
 

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frozen_commands import web_words
-from frozen_ice import notes, thaw, thaw_redis
-from frozen_story import check_board, check_story, done
-from frozen_worlds import web_world
 
-from fleet_run import Tasks
-from program import at_once
-from servers import redis_server
+from tests.frozen.commands import web_words
+from tests.frozen.ice import notes, thaw, thaw_redis
+from tests.frozen.story import check_board, check_story, done
+from tests.frozen.worlds import web_world
+from tests.support.fleet.run import Tasks
+from tests.support.fleet.web import captured, pages_of, web_crawl_with, web_fleet_config, web_job
+from tests.support.program import at_once
+from tests.support.servers import redis_server
+from tests.support.web.site import KEYS, asked, captures, forbidden, page_keys, reachable
+from tests.support.world_thread import in_thread
 from trawlnet.sim.web import WebWorld
 from trawlnet.stores.redis.fleet.shards import Word
-from web_fleet import captured, pages_of, web_crawl_with, web_fleet_config, web_job
-from web_site import KEYS, asked, captures, forbidden, page_keys, reachable
-from world_thread import in_thread
 
 RPS = 500
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
-from tests.servers import free_port, require
+
+from tests.support.servers import free_port, require
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,9 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from tests.dashboard_browser import (
+
+from tests.interop.test_registry_browser import CONTRAST, PHONE, SMALL, WIDE, show
+from tests.support.pages.dashboard_browser import (
     done,
     enough_to_see,
     follow,
@@ -27,7 +29,7 @@ from tests.dashboard_browser import (
     tile,
     until,
 )
-from tests.dashboard_run import (
+from tests.support.pages.dashboard_run import (
     HOSTILE,
     Dashboard,
     crawl_of,
@@ -36,8 +38,7 @@ from tests.dashboard_run import (
     many_lanes,
     small_web,
 )
-from tests.interop.test_registry_browser import CONTRAST, PHONE, SMALL, WIDE, show
-from tests.program import started, trawlnet
+from tests.support.program import started, trawlnet
 
 
 @pytest.fixture(scope="module")

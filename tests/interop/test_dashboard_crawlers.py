@@ -10,11 +10,18 @@ from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from tests.dashboard_browser import enough_to_see, follow, picture, standing, tile, until
-from tests.dashboard_run import dashboard_of
-from tests.interop.test_registry_browser import CONTRAST, PHONE, WIDE, show
-from tests.program import started
 
+from tests.interop.test_registry_browser import CONTRAST, PHONE, WIDE, show
+from tests.support.pages.dashboard_browser import (
+    enough_to_see,
+    follow,
+    picture,
+    standing,
+    tile,
+    until,
+)
+from tests.support.pages.dashboard_run import dashboard_of
+from tests.support.program import started
 from trawlnet.sim.ids import read_manifest
 
 LONG = 90  # Seconds; only a test that fails waits that long.

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from tests.dashboard_browser import (
+
+from tests.interop.test_registry_browser import PHONE, WIDE, show
+from tests.support.fleet.watched import WatchedFleet, watched_fleet
+from tests.support.pages.dashboard_browser import (
     done,
     enough_to_see,
     follow,
@@ -19,10 +22,7 @@ from tests.dashboard_browser import (
     tile,
     until,
 )
-from tests.dashboard_run import Dashboard, dashboard_of
-from tests.fleet_watched import WatchedFleet, watched_fleet
-from tests.interop.test_registry_browser import PHONE, WIDE, show
-
+from tests.support.pages.dashboard_run import Dashboard, dashboard_of
 from trawlnet.engine.ports import Counts
 from trawlnet.fleet.history import read_fleet_history
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word

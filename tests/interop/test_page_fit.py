@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+
 from tests.interop.test_registry_browser import PHONE, SMALL, WIDE, show
-from tests.page_fit import MISFITS, dashboard_page, report_page, saved
+from tests.support.pages.page_fit import MISFITS, dashboard_page, report_page, saved
 
 NARROW = (760, 900)
 PAGES = 3  # Of each kind; sizes and colours are tried on each.

@@ -19,9 +19,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
-from tests.registry_rows import fill_registry
-from tests.registry_site import Running, serving
 
+from tests.support.pds.registry_rows import fill_registry
+from tests.support.pds.registry_site import Running, serving
 from trawlnet.tables.registry.registry import PdsSource, PdsStatus
 
 WIDE, PHONE, SMALL = (1280, 900), (390, 844), (320, 640)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+
 from tests.cli.test_reports import put_up_ids, put_up_pds, put_up_web
-from tests.made_segments import make_block, write
-from tests.program import at_once
+from tests.support.program import at_once
+from tests.support.repos.made_segments import make_block, write
 
 SIZES = ((1280, 900), (390, 844), (320, 640))
 # How many names below a picture begin before the one beside them has ended.

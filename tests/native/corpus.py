@@ -12,10 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from made_records import LIKE, ODD_JSON, POST, as_entries  # noqa: E402 The path comes first.
-from made_repos import (  # noqa: E402 The path comes first.
+from tests.support.repos.made_records import LIKE, ODD_JSON, POST, as_entries  # noqa: E402 The path comes first.
+from tests.support.repos.made_repos import (  # noqa: E402 The path comes first.
     DID,
     ODD_RECORDS,
     REV,

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.made_reports import entry, report
 
+from tests.support.ids.made_reports import entry, report
 from trawlnet.crawlers.ids.pgcr.processor import (
     Malformed,
     is_raid,

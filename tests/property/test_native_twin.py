@@ -18,8 +18,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extractors import FIXTURES, HAS_NATIVE, needs_fixtures, needs_native, records_of, verdict
-from made_repos import ODD_RECORDS, make_car, make_record
+from tests.support.repos.extractors import (
+    FIXTURES,
+    HAS_NATIVE,
+    needs_fixtures,
+    needs_native,
+    records_of,
+    verdict,
+)
+from tests.support.repos.made_repos import ODD_RECORDS, make_car, make_record
 from trawlnet.archive.format import repoblock, repoblock_plain
 from trawlnet.archive.format.content import ExtractOptions, RepoErrorKind
 from trawlnet.atproto.cid import Cid, cid_of

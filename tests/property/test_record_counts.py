@@ -14,8 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extractors import HAS_NATIVE, needs_native
-from made_records import DEEPEST, LIKE, ODD_JSON, POST, as_entries, mutated, nested
+from tests.support.repos.extractors import HAS_NATIVE, needs_native
+from tests.support.repos.made_records import (
+    DEEPEST,
+    LIKE,
+    ODD_JSON,
+    POST,
+    as_entries,
+    mutated,
+    nested,
+)
 from trawlnet.archive.format.record_counts import RecordCounts, new_counts
 from trawlnet.archive.format.record_counts_plain import PlainRecordCounts
 

@@ -15,9 +15,9 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.registry_rows import fill_registry
-from tests.registry_site import Running, serving
 
+from tests.support.pds.registry_rows import fill_registry
+from tests.support.pds.registry_site import Running, serving
 from trawlnet.tables.registry.registry import Registry
 
 OPERATIONS = (

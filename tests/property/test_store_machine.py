@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.servers import redis_server
 
+from tests.support.servers import redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
 from trawlnet.engine.task import Task

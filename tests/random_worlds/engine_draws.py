@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
-from tests.random_worlds.engine_world import Habit, Host, Spell, World
 
+from tests.random_worlds.engine_world import Habit, Host, Spell, World
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task

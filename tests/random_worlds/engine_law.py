@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.random_worlds.engine_world import Event, Request
-
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.random_worlds.engine_law import Fates, by_word
 
+from tests.random_worlds.engine_law import Fates, by_word
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts

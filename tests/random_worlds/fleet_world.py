@@ -20,8 +20,8 @@ from typing import Any
 
 from redis.exceptions import ConnectionError as RedisGone
 
-from made_segments import make_block
-from servers import RedisServer
+from tests.support.repos.made_segments import make_block
+from tests.support.servers import RedisServer
 from trawlnet.archive.parts import BLOCKS
 from trawlnet.crawlers.share import Opened, Share, ShareSource
 from trawlnet.engine.crawl import Feed, Limits, Parts

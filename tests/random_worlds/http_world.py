@@ -12,7 +12,7 @@ import brotli
 import zstandard
 from hypothesis import strategies as st
 
-from hostile_server import Exchange, HostileServer, hostile
+from tests.support.net.hostile_server import Exchange, HostileServer, hostile
 from trawlnet.net.client.answer import RequestLimits
 
 HONEST = b"honest " * 50

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.random_worlds.repos_world import MALFORMED, Account, Row, World
-
 from trawlnet.archive.lookup import FoundRecord, records
 from trawlnet.archive.reader import open_segment
 from trawlnet.archive.verify import verify_segment

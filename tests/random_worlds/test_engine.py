@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, note
+
 from tests.random_worlds.budget import worlds as budget
 from tests.random_worlds.engine_draws import Config, Run, configs, worlds
 from tests.random_worlds.engine_idle import Idleness
@@ -25,7 +26,6 @@ from tests.random_worlds.engine_world import (
     StageStore,
     World,
 )
-
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate

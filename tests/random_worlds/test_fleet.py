@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.random_worlds.budget import worlds
 from tests.random_worlds.fleet_world import (
     Event,
@@ -22,9 +23,8 @@ from tests.random_worlds.fleet_world import (
     ended_unless_dead,
     run_world,
 )
-
-from fleet_run import dids_in_manifest
-from servers import RedisServer, redis_server
+from tests.support.fleet.run import dids_in_manifest
+from tests.support.servers import RedisServer, redis_server
 from trawlnet.engine.outcome import Reason
 from trawlnet.fleet import shard, supervise
 from trawlnet.stores.redis import scripts

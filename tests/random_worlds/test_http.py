@@ -11,10 +11,10 @@ import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.random_worlds.budget import worlds as drawn
 from tests.random_worlds.http_world import HONEST, Sent, World, limits, served, worlds
-
-from clients import AGENT, CountedTurns
+from tests.support.net.clients import AGENT, CountedTurns
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.clock import SystemClock

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.random_worlds.budget import worlds as fresh
 from tests.random_worlds.ids_world import (
     World,
@@ -19,7 +20,6 @@ from tests.random_worlds.ids_world import (
     worlds,
     wrongly_skipped,
 )
-
 from trawlnet.crawlers.ids.controls import Controls
 
 drawn = worlds().flatmap(lambda world: st.tuples(st.just(world), configs(world.traffic.rate)))

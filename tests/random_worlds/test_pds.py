@@ -16,6 +16,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.random_worlds.budget import worlds
 from tests.random_worlds.pds_world import (
     COLLECTIONS,
@@ -25,7 +26,6 @@ from tests.random_worlds.pds_world import (
     World,
     gaps,
 )
-
 from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.pds.build import Kit, crawl_parts
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners

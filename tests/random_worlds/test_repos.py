@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.random_worlds.budget import worlds
 from tests.random_worlds.repos_laws import (
     archive_of,
@@ -36,7 +37,6 @@ from tests.random_worlds.repos_world import (
     WorldHttp,
     WorldMirror,
 )
-
 from trawlnet.crawlers.repos import build
 from trawlnet.crawlers.repos.config import ReposConfig, limits
 from trawlnet.crawlers.repos.work import did_of

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.random_worlds.budget import worlds
 from tests.random_worlds.web_world import (
     HOSTS,
@@ -26,8 +27,7 @@ from tests.random_worlds.web_world import (
     numbers_of,
     worlds_of_hosts,
 )
-
-from scripted_web import (
+from tests.support.web.scripted import (
     EPOCH,
     Answer,
     Asked,
@@ -39,9 +39,9 @@ from scripted_web import (
     page,
     scripted_web,
 )
+from tests.support.web.site import captures
 from trawlnet.captures.line import CaptureLine
 from trawlnet.engine.control import Ending
-from web_site import captures
 
 INSTANT = 1e-3  # Seconds.
 DAY = 86_400.0

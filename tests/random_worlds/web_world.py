@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scripted_web import Answer
+from tests.support.web.scripted import Answer
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 AGENT = "trawlnet"

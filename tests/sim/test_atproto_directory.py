@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import aiohttp
 import pytest
-from tests.atproto_visitor import visit
 
+from tests.support.atproto.visitor import visit
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.plc import check_log, fold_log, parse_log_line
 from trawlnet.atproto.repo import verify_repo

@@ -5,8 +5,8 @@ import json
 from collections import Counter
 
 import pytest
-from tests.atproto_visitor import XRPC, visit
 
+from tests.support.atproto.visitor import XRPC, visit
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.repo import verify_repo
 from trawlnet.malformed import Malformed

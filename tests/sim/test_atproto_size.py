@@ -9,8 +9,8 @@ from collections import Counter
 
 import aiohttp
 import pytest
-from tests.atproto_visitor import XRPC, open_world, visit
 
+from tests.support.atproto.visitor import XRPC, open_world, visit
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.repo import verify_repo
 from trawlnet.sim.atproto import serve_atproto

@@ -4,8 +4,8 @@ from collections import Counter
 
 import libipld
 import pytest
-from tests.atproto_visitor import visit
 
+from tests.support.atproto.visitor import visit
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.car import read_frames, read_header
 from trawlnet.atproto.cid import cid_of, parse_cid

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 
+from tests.support.worlds import DictSink
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -15,7 +16,6 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.memory import MemoryStore
-from worlds import DictSink
 
 PAGE = 100
 

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from tests.support.worlds import DictSink, ListSource, Setup, World, numbered_pages
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -19,7 +20,6 @@ from trawlnet.engine.schedule import Schedule
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.memory import MemoryStore
-from worlds import DictSink, ListSource, Setup, World, numbered_pages
 
 
 def test_everything_is_settled_and_every_lane_is_treated_politely():

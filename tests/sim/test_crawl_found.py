@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.worlds import Setup
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Limits, Parts, crawl
 from trawlnet.engine.gate import LaneParked
@@ -17,7 +18,6 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import run_sim
 from trawlnet.stores.memory import MemoryStore
-from worlds import Setup
 
 
 class DistantStore(MemoryStore):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet_run import Tasks, crawl_with, dids_in_manifest, fleet_config, job_of
-from repos_run import Truth
-from servers import redis_server
+from tests.support.fleet.run import Tasks, crawl_with, dids_in_manifest, fleet_config, job_of
+from tests.support.repos.run import Truth
+from tests.support.servers import redis_server
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.shared import open_shard
 from trawlnet.crawlers.share import Opened, Share

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet_run import Tasks, dids_in_manifest, fleet_config, job_of
-from repos_run import Truth
-from servers import redis_server
+from tests.support.fleet.run import Tasks, dids_in_manifest, fleet_config, job_of
+from tests.support.repos.run import Truth
+from tests.support.servers import redis_server
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.fleet.command import crawl_with_shards
 from trawlnet.cli.repos.fleet import shards_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from servers import free_port
+from tests.support.servers import free_port
 from trawlnet.captures.blobs import BlobStore
 from trawlnet.captures.records import RecordSink, latest
 from trawlnet.engine.control import Control, Ending

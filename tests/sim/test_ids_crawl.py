@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ids_world import FIRST, busiest_second, config, marks, published
-from program import at_once
+from tests.support.ids.world import FIRST, busiest_second, config, marks, published
+from tests.support.program import at_once
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig, limits
 from trawlnet.crawlers.ids.ledger.askers import PendingRequest

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.program import Ran, at_once, trawlnet
 
+from tests.support.program import Ran, at_once, trawlnet
 from trawlnet.cli.ids.trials import TrialPlan, lost, run_plan
 from trawlnet.cli.ids.worlds import SimulatedApi, Trial, trial
 from trawlnet.crawlers.ids.controls import Controls

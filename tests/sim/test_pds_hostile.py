@@ -8,7 +8,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from tests.pds_scan import (
+
+from tests.support.pds.scan import (
     COMMENT,
     EPRINT,
     LIKE,
@@ -17,7 +18,6 @@ from tests.pds_scan import (
     rkey,
     write,
 )
-
 from trawlnet.crawlers.pds.scanning.pages import read_repos
 from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
-from tests.pds_scan import (
+
+from tests.support.pds.scan import (
     COMMENT,
     ENDORSEMENT,
     EPRINT,
@@ -25,7 +26,6 @@ from tests.pds_scan import (
     rkey,
     write,
 )
-
 from trawlnet.crawlers.pds.scanning.claimed import before_next, joined
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason

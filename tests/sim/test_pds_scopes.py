@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.pds_scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench, pdses_on, rkey, write
-
+from tests.support.pds.scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench, pdses_on, rkey, write
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
 from trawlnet.crawlers.pds.discovery.finding import Finder

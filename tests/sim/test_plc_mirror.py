@@ -7,10 +7,10 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.atproto_visitor import open_world
-from tests.odd_directory import OddDirectory, serving
-from tests.plc_truth import OPERATIONS, check_whole, lines_of
 
+from tests.support.atproto.odd_directory import OddDirectory, serving
+from tests.support.atproto.plc_truth import OPERATIONS, check_whole, lines_of
+from tests.support.atproto.visitor import open_world
 from trawlnet.crawlers.atproto import mirror as mirror_module
 from trawlnet.crawlers.atproto.identity import Identity, resolve
 from trawlnet.crawlers.atproto.mirror import PlcMirror

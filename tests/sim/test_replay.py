@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive_rows import NOW, blocks_of, entries_of, made_repos, rows_of, write_segment
+from tests.support.repos.archive_rows import (
+    NOW,
+    blocks_of,
+    entries_of,
+    made_repos,
+    rows_of,
+    write_segment,
+)
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import NoArchive
 from trawlnet.archive.tombstones import Tombstone, append_tombstones

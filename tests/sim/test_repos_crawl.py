@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from repos_run import Crawled, Truth, archived, blocks_written, put_up_mirror, run, run_relay
+from tests.support.repos.run import (
+    Crawled,
+    Truth,
+    archived,
+    blocks_written,
+    put_up_mirror,
+    run,
+    run_relay,
+)
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.work import did_of
 from trawlnet.engine.control import Ending

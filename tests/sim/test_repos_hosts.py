@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repos_run import Crawled, Truth, archived, put_up_mirror, run
+from tests.support.repos.run import Crawled, Truth, archived, put_up_mirror, run
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.sim.habits import Habit

@@ -9,8 +9,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from hostile_server import Exchange, hostile
-from repos_run import FAST, Crawled, archived, run_config
+from tests.support.net.hostile_server import Exchange, hostile
+from tests.support.repos.run import FAST, Crawled, archived, run_config
 from trawlnet.archive.lookup import look_up, records
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey

@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from repos_run import run_relay
+from tests.support.repos.run import run_relay
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 
 SLOW, QUICK = 40.0, 1000.0  # Requests per second.

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from program import trawlnet
-from repos_run import Crawled, Truth, archived, blocks_written, run_relay
-from servers import redis_server, require_package
+from tests.support.program import trawlnet
+from tests.support.repos.run import Crawled, Truth, archived, blocks_written, run_relay
+from tests.support.servers import redis_server, require_package
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.engine.control import Ending
 from trawlnet.sim.atproto.world import serve_atproto

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from repos_run import (
+from tests.support.repos.run import (
     Crawled,
     SimMirror,
     Truth,

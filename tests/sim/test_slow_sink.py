@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.support.worlds import DictSink, ListSource, numbered_pages
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
@@ -16,7 +17,6 @@ from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.memory import MemoryStore
-from worlds import DictSink, ListSource, numbered_pages
 
 GATHERS = 30.0  # Seconds.
 

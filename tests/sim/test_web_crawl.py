@@ -15,16 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from aiohttp import web
 
-from trawlnet.crawlers.web.build import open_ledger
-from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile, read_unscraped
-from trawlnet.engine.control import Ending
-from trawlnet.engine.outcome import Reason
-from trawlnet.net.clock import SystemClock
-from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.web import WebWorld, serve_web
-from trawlnet.sim.web.robots import Shape, shape
-from web_site import (
+from tests.support.web.site import (
     Crawled,
     asked,
     captures,
@@ -40,6 +31,15 @@ from web_site import (
     requests,
     scraped,
 )
+from trawlnet.crawlers.web.build import open_ledger
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile, read_unscraped
+from trawlnet.engine.control import Ending
+from trawlnet.engine.outcome import Reason
+from trawlnet.net.clock import SystemClock
+from trawlnet.sim.habits import Habit, Temper
+from trawlnet.sim.web import WebWorld, serve_web
+from trawlnet.sim.web.robots import Shape, shape
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scripted_web import (
+from tests.support.web.scripted import (
     Answer,
     Answers,
     Crawled,
@@ -22,6 +22,7 @@ from scripted_web import (
     reasons,
     scripted_web,
 )
+from tests.support.web.site import captures
 from trawlnet.crawlers.web.admission.left_out import read_left_out, worth_telling
 from trawlnet.crawlers.web.build import RunRequest, open_crawl
 from trawlnet.crawlers.web.plan import engine_limits
@@ -29,7 +30,6 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from web_site import captures
 
 HOST = "127.0.0.2"
 

@@ -9,17 +9,8 @@ from typing import Any
 
 import pytest
 
-from fleet_run import Tasks
-from servers import redis_server
-from trawlnet.crawlers.errors import NotReady
-from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.shared import check_shareable
-from trawlnet.fleet.compose_captures import CaptureComposer
-from trawlnet.fleet.supervise import Seen, begin
-from trawlnet.sim.web import WebWorld
-from trawlnet.storage.objects import FolderObjects
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
-from web_fleet import (
+from tests.support.fleet.run import Tasks
+from tests.support.fleet.web import (
     captured,
     check_captured,
     least_gap,
@@ -30,7 +21,16 @@ from web_fleet import (
     web_fleet_config,
     web_job,
 )
-from web_site import reachable
+from tests.support.servers import redis_server
+from tests.support.web.site import reachable
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.shared import check_shareable
+from trawlnet.fleet.compose_captures import CaptureComposer
+from trawlnet.fleet.supervise import Seen, begin
+from trawlnet.sim.web import WebWorld
+from trawlnet.storage.objects import FolderObjects
+from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 RATE = 50.0  # Requests per second to one host.

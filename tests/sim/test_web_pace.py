@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from itertools import pairwise
 
+from tests.support.worlds import DictSink, ListSource
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import engine_limits, manners_of
 from trawlnet.engine.control import Control, Ending
@@ -19,7 +20,6 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.memory import MemoryStore
-from worlds import DictSink, ListSource
 
 HOSTS, PAGES = 200, 20
 DELAY, LATENCY = 1.0, 0.05  # Seconds.

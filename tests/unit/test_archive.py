@@ -17,7 +17,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_segments import dids_in, make_block, pack, write
+from tests.support.repos.made_segments import dids_in, make_block, pack, write
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.format import rca

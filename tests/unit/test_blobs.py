@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from full_disk import FullDisk
+from tests.support.full_disk import FullDisk
 from trawlnet.captures import blobs
 from trawlnet.captures.blobs import BlobStore, read_blob
 from trawlnet.captures.records import RecordSink, latest, read_index

@@ -6,8 +6,8 @@ import threading
 from random import Random
 
 import pytest
-from tests.extractors import needs_native
 
+from tests.support.repos.extractors import needs_native
 from trawlnet.archive.format import rca, repoblock, repoblock_plain
 from trawlnet.archive.format.content import CollectionContent, RepoContent
 from trawlnet.native import loader

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.program import PATIENCE
-from tests.servers import require
 
+from tests.support.program import PATIENCE
+from tests.support.servers import require
 from trawlnet.observe.alerts.rules import BEGAN, ENDED, FAILED, HOSTS_BLOCKED, AlertKind
 from trawlnet.observe.metrics.catalogue import CATALOGUE, Owner, SeriesKind
 

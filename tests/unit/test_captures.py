@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.support import child
 from trawlnet.captures import derived
 from trawlnet.captures import files as capture_files
 from trawlnet.captures.capture import Capture, CapturedLink
@@ -544,7 +545,7 @@ def test_the_index_counts_each_page_once_in_its_scopes_and_anew_under_other_rule
 OTHER = """
 import sys
 from pathlib import Path
-from test_captures import PAGE, BY_HOST, numbered, put
+from tests.unit.test_captures import PAGE, BY_HOST, numbered, put
 put(Path(sys.argv[1]), numbered(1), PAGE, run="two", producer="scrape", scopes=BY_HOST)
 """
 BY_HOST = Scopes("by host", lambda url, page_type: [b"site"])
@@ -555,8 +556,8 @@ def test_a_crawl_and_a_scrape_at_once_share_an_index(tmp_path: Path) -> None:
     late = replace(numbered(1), timestamp=2e9)
     files.write([(Task(one.url, "l"), one) for one in (late, numbered(2))])
     assert files.pages.get(URL) is None
-    here = Path(__file__).parent
-    subprocess.run([sys.executable, "-c", OTHER, str(tmp_path)], cwd=here, check=True)
+    command = [sys.executable, "-c", OTHER, str(tmp_path)]
+    subprocess.run(command, env=child.environment(), check=True)
     assert files.pages.get(URL) is not None, "what the other has committed is seen"
     files.close()
     index = PageIndex(tmp_path / INDEX, readonly=True)

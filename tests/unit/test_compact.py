@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from made_segments import NOW, dids_in, make_block, write, writer_of
+from tests.support.repos.made_segments import NOW, dids_in, make_block, write, writer_of
 from trawlnet.archive.compact import Compaction, compact, plan_compaction
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.reader import NoArchive, find_segments

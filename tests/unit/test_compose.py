@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fleet_run import dids_in_manifest
-from made_segments import make_block
+from tests.support.fleet.run import dids_in_manifest
+from tests.support.repos.made_segments import make_block
 from trawlnet.archive.parts import part_bytes, path_of
 from trawlnet.archive.segment_file import check
 from trawlnet.fleet.compose import Composer

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from markupsafe import Markup
-from tests.dashboard_run import HOSTILE, made_workspace, many_lanes, table_of
 
+from tests.support.pages.dashboard_run import HOSTILE, made_workspace, many_lanes, table_of
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.dashboard import charts, parts
 from trawlnet.observe.dashboard.door import DoorKeys, is_own_page

@@ -6,8 +6,8 @@ import json
 
 import pytest
 import zstandard
-from tests.dashboard_run import lane, table_of
 
+from tests.support.pages.dashboard_run import lane, table_of
 from trawlnet.cli.dashboard.fleet import merged, shard_row, speed_and_eta, standing_of, state_of
 from trawlnet.engine.control import Control
 from trawlnet.engine.outcome import Reason

@@ -14,8 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from program import wait_until
-from servers import free_port
+from tests.support.program import wait_until
+from tests.support.servers import free_port
 from trawlnet.cli.commands import TRAWLNET
 from trawlnet.cli.lazy import Group
 

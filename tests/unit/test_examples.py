@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.program import PATIENCE
+
+from tests.support.program import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from program import at_once, trawlnet
+from tests.support.program import at_once, trawlnet
 from trawlnet.fleet.plan import Assumptions, HostSize, forecast, read_hosts, slowest
 from trawlnet.tables.registry.registry import PdsSource, Terms, open_registry
 

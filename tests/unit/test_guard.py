@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from clients import Visit, visit
-from hostile_server import Exchange
+from tests.support.net.clients import Visit, visit
+from tests.support.net.hostile_server import Exchange
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.dial import GuardedResolver, Pools, permitted
 from trawlnet.net.guard import AddressRefused, Guard, address_verdict

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from certificates import self_signed
-from clients import AGENT, CountedTurns, Visit, visit
-from hostile_server import Exchange, hostile
+from tests.support.net.certificates import self_signed
+from tests.support.net.clients import AGENT, CountedTurns, Visit, visit
+from tests.support.net.hostile_server import Exchange, hostile
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.client.dial import GuardedResolver, Pools

@@ -18,9 +18,9 @@ import pytest
 import uvloop
 import zstandard
 
-from certificates import self_signed
-from clients import AGENT, CountedTurns, Visit, visit
-from hostile_server import Exchange, Script
+from tests.support.net.certificates import self_signed
+from tests.support.net.clients import AGENT, CountedTurns, Visit, visit
+from tests.support.net.hostile_server import Exchange, Script
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
 from trawlnet.net.clock import SystemClock

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from certificates import self_signed
-from clients import AGENT, CountedTurns
-from hostile_positions import HONEST, POSITIONS, positions_served
+from tests.support.net.certificates import self_signed
+from tests.support.net.clients import AGENT, CountedTurns
+from tests.support.net.hostile_positions import HONEST, POSITIONS, positions_served
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client import framing
 from trawlnet.net.client.answer import RequestLimits, Response

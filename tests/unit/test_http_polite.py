@@ -12,8 +12,8 @@ import brotli
 import pytest
 import zstandard
 
-from clients import AGENT, CountedTurns, Visit, visit
-from hostile_server import Exchange, hostile
+from tests.support.net.clients import AGENT, CountedTurns, Visit, visit
+from tests.support.net.hostile_server import Exchange, hostile
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from clients import AGENT, CountedTurns, Visit, visit
-from hostile_server import Exchange, Script, hostile
+from tests.support.net.clients import AGENT, CountedTurns, Visit, visit
+from tests.support.net.hostile_server import Exchange, Script, hostile
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.clock import SystemClock

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from clients import Visit, visit
-from hostile_server import Exchange
+from tests.support.net.clients import Visit, visit
+from tests.support.net.hostile_server import Exchange
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.client.connection import Connection

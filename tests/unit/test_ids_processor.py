@@ -9,8 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.made_reports import CHARACTER, MEMBER, entry, flat, report, value, weapon, wrapped
 
+from tests.support.ids.made_reports import (
+    CHARACTER,
+    MEMBER,
+    entry,
+    flat,
+    report,
+    value,
+    weapon,
+    wrapped,
+)
 from trawlnet.crawlers.ids.pgcr import eras
 from trawlnet.crawlers.ids.pgcr.processor import Malformed, is_raid, process, store_message
 from trawlnet.tables.instances.instance import Instance, from_message

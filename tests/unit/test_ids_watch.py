@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.program import PATIENCE
-from tests.servers import free_port, require
 
+from tests.support.program import PATIENCE
+from tests.support.servers import free_port, require
 from trawlnet.crawlers.ids.alerts import StatusFigures, Watchman
 from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading
 from trawlnet.crawlers.ids.classic.prometheus import PrometheusReader, points_of, queries, weighted

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers import require_package
+from tests.support.servers import require_package
 from trawlnet.atproto.identity import k256
 from trawlnet.atproto.identity.keys import ORDER, Curve, PrivateKey, PublicKey, public_key
 from trawlnet.malformed import Malformed

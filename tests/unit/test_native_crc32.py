@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from extractors import HAS_NATIVE, needs_native
+from tests.support.repos.extractors import HAS_NATIVE, needs_native
 
 if HAS_NATIVE:
     from trawlnet.native import _repo

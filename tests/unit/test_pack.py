@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.extractors import HAS_NATIVE, needs_native
-from tests.made_repos import DID, REV, make_car, make_record
 
+from tests.support.repos.extractors import HAS_NATIVE, needs_native
+from tests.support.repos.made_repos import DID, REV, make_car, make_record
 from trawlnet.archive.format import rca, repoblock, repoblock_plain
 from trawlnet.archive.format.content import (
     ExtractOptions,

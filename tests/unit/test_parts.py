@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from made_segments import dids_in, make_block
+from tests.support.repos.made_segments import dids_in, make_block
 from trawlnet.archive.parts import BLOCKS, kept_of, segment_pieces
 from trawlnet.archive.verify import verify_segment
 from trawlnet.engine.task import Task

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from extractors import BACKENDS, Extract, records_of
-from made_repos import field, make_car, text
+from tests.support.repos.extractors import BACKENDS, Extract, records_of
+from tests.support.repos.made_repos import field, make_car, text
 from trawlnet.archive.format.content import DropReason, ExtractOptions
 
 # Each is the first or last of its kind: of leads by length, and of what may follow which lead.

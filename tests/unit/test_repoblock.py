@@ -10,8 +10,16 @@ from random import Random
 
 import pytest
 
-from extractors import BACKENDS, FIXTURES, Extract, needs_fixtures, records_of
-from made_repos import DID, ODD_RECORDS, REV, SOME_CID, field, make_car, make_record
+from tests.support.repos.extractors import BACKENDS, FIXTURES, Extract, needs_fixtures, records_of
+from tests.support.repos.made_repos import (
+    DID,
+    ODD_RECORDS,
+    REV,
+    SOME_CID,
+    field,
+    make_car,
+    make_record,
+)
 from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.format.content import DROP_REASONS, ERROR_KINDS, DropReason, ExtractOptions
 from trawlnet.atproto.dagcbor import encode, head

@@ -6,8 +6,16 @@ import time
 
 import pytest
 
-from extractors import BACKENDS, FIXTURES, UNVERIFIED, Extract, needs_fixtures, records_of, refusal
-from made_repos import DID, REV, SOME_CID, NoKey, field, make_car
+from tests.support.repos.extractors import (
+    BACKENDS,
+    FIXTURES,
+    UNVERIFIED,
+    Extract,
+    needs_fixtures,
+    records_of,
+    refusal,
+)
+from tests.support.repos.made_repos import DID, REV, SOME_CID, NoKey, field, make_car
 from trawlnet.archive.format import repoblock_plain
 from trawlnet.archive.format.content import DropReason, ExtractOptions, RepoError, RepoErrorKind
 from trawlnet.atproto.car import CarBlock, car_frame, car_header, write_car

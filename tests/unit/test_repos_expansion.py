@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from made_repos import DID, make_car
+from tests.support.repos.made_repos import DID, make_car
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.visiting import packing, visit

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from made_repos import DID, REV
+from tests.support.repos.made_repos import DID, REV
 from trawlnet.atproto.car import write_car
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey

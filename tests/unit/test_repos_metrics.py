@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from repos_run import Crawled, run_relay
+from tests.support.repos.run import Crawled, run_relay
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.sim.habits import Habit
 

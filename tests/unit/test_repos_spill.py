@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from clients import Visit, visit
-from hostile_server import Exchange, Script
-from made_repos import DID, make_car
+from tests.support.net.clients import Visit, visit
+from tests.support.net.hostile_server import Exchange, Script
+from tests.support.repos.made_repos import DID, make_car
 from trawlnet.archive.format import repoblock_plain
 from trawlnet.archive.format.repoblock import Buffer, extract
 from trawlnet.atproto.dagcbor import encode

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from made_segments import make_block
+from tests.support.repos.made_segments import make_block
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.crawlers.atproto.identity import resolve
 from trawlnet.crawlers.errors import NotReady

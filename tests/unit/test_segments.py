@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from full_disk import FullDisk
-from made_segments import NOW, dids_in, make_block, write, writer_of
+from tests.support.full_disk import FullDisk
+from tests.support.repos.made_segments import NOW, dids_in, make_block, write, writer_of
 from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import index as rcaindex
 from trawlnet.archive.format import rca

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.registry_site import METHOD, SERVICE, Account, account
 
+from tests.support.pds.registry_site import METHOD, SERVICE, Account, account
 from trawlnet.atproto.identity.keys import ORDER, Curve, PrivateKey
 from trawlnet.crawlers.atproto import serviceauth
 from trawlnet.crawlers.atproto.identities import Identities

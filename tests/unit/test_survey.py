@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.made_records import as_entries
-from tests.made_segments import PDS, make_block, write
-from tests.program import at_once
 
+from tests.support.program import at_once
+from tests.support.repos.made_records import as_entries
+from tests.support.repos.made_segments import PDS, make_block, write
 from trawlnet.archive.survey import OTHERS, UNDATED, survey
 from trawlnet.archive.tally import tally
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.worlds import DictSink, ListSource, World, numbered_pages
 
+from tests.support.worlds import DictSink, ListSource, World, numbered_pages
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate

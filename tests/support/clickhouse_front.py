@@ -2,7 +2,8 @@
 
 There is no ClickHouse server among the packages that tests can install, so this stands in for one:
 the client, the HTTP and the engine that runs the SQL are real, only the piece between the last two
-is ours. Run as `python clickhouse_front.py FOLDER PASSWORD`; prints its port when it is ready.
+is ours. Run as `python -m tests.support.clickhouse_front FOLDER PASSWORD`; prints its port when it
+is ready.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.support import child
 
 PASSED_ON = ("final", "output_format_json_quote_64bit_integers")  # Settings.
 READERS = ("reader", "strict")  # Accounts that may only read; the second has readonly = 1.
@@ -142,7 +145,10 @@ class ClickHouse:
 @contextmanager
 def clickhouse_front(folder: Path, password: str = "open sesame") -> Iterator[ClickHouse]:
     process = subprocess.Popen(
-        [sys.executable, __file__, str(folder), password], stdout=subprocess.PIPE, text=True
+        child.module("support.clickhouse_front", folder, password),
+        env=child.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         port = process.stdout.readline().strip()

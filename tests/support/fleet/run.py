@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -15,8 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from program import PATIENCE, environment
-from repos_run import FAST
+from tests.support import child
+from tests.support.program import PATIENCE, environment
+from tests.support.repos.run import FAST
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.reader import Place, find_segments, open_segment
 from trawlnet.archive.verify import verify_segment
@@ -127,10 +127,9 @@ def dids_in_manifest(place: Place) -> Counter[str]:
 @contextmanager
 def world_process(seed: int, accounts: int, hosts: int, log: Path, latency: float = 0.02):
     """A simulated network that nobody's work here keeps waiting; gives what it says of itself."""
-    arguments = [str(one) for one in (seed, accounts, hosts, latency, log)]
     process = subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("fleet_world.py"), *arguments],
-        env=environment(),
+        child.module("support.fleet.world", seed, accounts, hosts, latency, log),
+        env=environment(PYTHONPATH=child.PATH),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -177,7 +176,7 @@ class Processes:
         self.started += 1
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, ROLE, self._file, str(shard)],
+                child.module("support.fleet.role", self._file, shard),
                 env=environment(),
                 stdout=log,
                 stderr=log,
@@ -206,6 +205,3 @@ class Processes:
         for process in self.running.values():
             process.kill()
             process.wait()
-
-
-ROLE = Path(__file__).with_name("fleet_role.py")

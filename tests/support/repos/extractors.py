@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from tests.support.child import ROOT
 from trawlnet.archive.format import rca, repoblock, repoblock_plain
 from trawlnet.archive.format.content import ExtractOptions, RepoContent, RepoError, RepoErrorKind
 
@@ -18,7 +18,7 @@ if HAS_NATIVE:
     BACKENDS.append(pytest.param(repoblock.extract, id="native"))
 UNVERIFIED = ExtractOptions(verify_hashes=False)
 
-FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures"
+FIXTURES = ROOT.parent / "shared" / "fixtures"
 needs_fixtures = pytest.mark.skipif(not FIXTURES.exists(), reason="no ../shared/fixtures")
 needs_native = pytest.mark.skipif(not HAS_NATIVE, reason="the C extension is not built")
 

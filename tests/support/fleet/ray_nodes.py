@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from program import wait_until
+from tests.support.program import wait_until
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.program import PATIENCE, Started, started
-
+from tests.support.program import PATIENCE, Started, started
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.history import History
 from trawlnet.observe.lane_table import LaneRow

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from frozen_worlds import COLLECTIONS
-
+from tests.frozen.worlds import COLLECTIONS
 from trawlnet.sim.atproto.world import AtprotoWorld
 from trawlnet.sim.ids import Traffic
 from trawlnet.sim.ids.world import IdsWorld as IdsWorld

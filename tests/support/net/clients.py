@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hostile_server import HostileServer, Script, hostile
+from tests.support.net.hostile_server import HostileServer, Script, hostile
 from trawlnet.net.agent import user_agent
 from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.clock import SystemClock

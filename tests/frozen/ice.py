@@ -11,7 +11,7 @@ from typing import Any
 
 import lmdb
 
-from servers import require_package
+from tests.support.servers import require_package
 
 HERE = Path(__file__).parent
 

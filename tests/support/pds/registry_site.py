@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
-from tests.program import PATIENCE
 
+from tests.support.program import PATIENCE
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
 from trawlnet.crawlers.pds.build import open_kit, scan_parts

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from servers import free_port
+from tests.support.servers import free_port
+from tests.support.web.site import KEYS, asked, config_for, forbidden, reachable, requests
 from trawlnet.captures.line import CaptureLine
 from trawlnet.captures.shared_archive import archived_lines, body_damage, manifest_of
 from trawlnet.cli.web.fleet import limits_of
@@ -24,7 +25,6 @@ from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.storage.objects import open_objects
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from trawlnet.stores.redis.work.store import RedisStore
-from web_site import KEYS, asked, config_for, forbidden, reachable, requests
 
 STANDS = 1.5  # Seconds.
 

@@ -1,4 +1,4 @@
-"""One shard as a process of its own: `python fleet_role.py JOB.json SHARD`."""
+"""One shard as a process of its own: `python -m tests.support.fleet.role JOB.json SHARD`."""
 
 from __future__ import annotations
 

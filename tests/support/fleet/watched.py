@@ -11,9 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fleet_run import Processes, crawl_with, fleet_config, job_of, world_process
-from tests.servers import RedisServer, redis_server
-
+from tests.support.fleet.run import Processes, crawl_with, fleet_config, job_of, world_process
+from tests.support.servers import RedisServer, redis_server
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 

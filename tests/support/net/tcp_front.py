@@ -1,7 +1,7 @@
 """Passes bytes on between a port and another; killed, it takes every connection with it.
 
-Run as `python tcp_front.py PORT TO`. It stands for a server that dies: moto's own would take its
-objects along, which no object store does.
+Run as `python -m tests.support.net.tcp_front PORT TO`. It stands for a server that dies: moto's own
+would take its objects along, which no object store does.
 """
 
 from __future__ import annotations

@@ -68,17 +68,16 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _ports_of_this_module() -> Iterator[int]:
+def _ports_of_this_process() -> Iterator[int]:
     """Below those that the system gives to connections, and below those of simulated networks."""
-    lowest, each = 10_000, 300
+    lowest, each = 10_000, 600
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16
-    # Some tests import this as `servers` and some as `tests.servers`: that makes two of it.
-    first = lowest + (2 * worker + (__name__ == "servers")) * each
+    first = lowest + worker * each
     begin = os.getpid() % each  # Another run on this machine begins elsewhere.
     return itertools.cycle([*range(first + begin, first + each), *range(first, first + begin)])
 
 
-_PORTS = _ports_of_this_module()
+_PORTS = _ports_of_this_process()
 
 
 @dataclass

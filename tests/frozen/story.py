@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from frozen_ice import notes
-
-from program import Ran, at_once
+from tests.frozen.ice import notes
+from tests.support.program import Ran, at_once
 from trawlnet.observe.dashboard.workspace import read_files
 from trawlnet.observe.history import read_history
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import psycopg
 
-from clickhouse_front import ClickHouse, clickhouse_front
-from made_reports import KINGS_FALL, entry, report
-from servers import PostgresServer, RabbitServer, postgres_server, rabbitmq_server
+from tests.support.clickhouse_front import ClickHouse, clickhouse_front
+from tests.support.ids.made_reports import KINGS_FALL, entry, report
+from tests.support.servers import PostgresServer, RabbitServer, postgres_server, rabbitmq_server
 from trawlnet.crawlers.ids.pgcr.processor import process, store_message
 from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts
 from trawlnet.net.clock import SystemClock

@@ -1,4 +1,7 @@
-"""A simulated network as a process: `python fleet_world.py SEED ACCOUNTS HOSTS LATENCY LOG`."""
+"""A simulated network as a process of its own.
+
+Run as `python -m tests.support.fleet.world SEED ACCOUNTS HOSTS LATENCY LOG`.
+"""
 
 from __future__ import annotations
 

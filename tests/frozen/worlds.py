@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from pds_scan import COMMENT, ENDORSEMENT, EPRINT, LIKE, TAG, pdses_on, rkey, write
+from tests.support.pds.scan import COMMENT, ENDORSEMENT, EPRINT, LIKE, TAG, pdses_on, rkey, write
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.ids.world import IdsWorld as IdsWorld

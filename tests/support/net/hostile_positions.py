@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
-from pathlib import Path
 from typing import NamedTuple
+
+from tests.support import child
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -99,8 +100,10 @@ def _answer(connection: socket.socket, path: str) -> None:
 @contextmanager
 def positions_served() -> Iterator[int]:
     """The port of a process that answers `/habit/position`."""
-    command = [sys.executable, str(Path(__file__))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    command = child.module("support.net.hostile_positions")
+    with subprocess.Popen(
+        command, env=child.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline())

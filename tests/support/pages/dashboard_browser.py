@@ -12,6 +12,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
+
 from tests.interop.test_registry_browser import WIDE, show
 
 PATIENCE = 120  # Seconds; only a test that fails waits that long.

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.child import ROOT
 from trawlnet.cli.main import run
 
-SOURCE = Path(__file__).parents[1] / "src"
+SOURCE = ROOT / "src"
 PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
 
 

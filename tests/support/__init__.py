@@ -1,0 +1,1 @@
+"""What tests share: worlds, servers, processes, and looks at what a crawl leaves behind."""

@@ -1,0 +1,1 @@
+"""Clients of simulated directories and networks, and the truth about those."""

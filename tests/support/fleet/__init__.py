@@ -1,0 +1,1 @@
+"""Fleets over simulated networks, their shards as processes or under Ray."""

@@ -1,0 +1,1 @@
+"""A simulated API of reports, and what its reports are stored in."""

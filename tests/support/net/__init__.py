@@ -1,0 +1,1 @@
+"""Loopback clients and servers, and what stands between them."""

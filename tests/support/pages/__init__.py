@@ -1,0 +1,1 @@
+"""Browsers, and the pages that they look at."""

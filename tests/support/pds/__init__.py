@@ -1,0 +1,1 @@
+"""Scans of simulated PDSes, and registries with a past."""

@@ -1,0 +1,1 @@
+"""Repositories and segments made by hand, and runs of the repos crawler."""

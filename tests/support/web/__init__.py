@@ -1,0 +1,1 @@
+"""Small webs to crawl, and what a crawl of one leaves behind."""
