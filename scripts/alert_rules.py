@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
         "10m",
         'up{job=~"trawlnet.*"} == 0',
         "A crawl cannot be scraped.",
-        "It has ended, was killed, or its machine is away. Started again, it goes on where it was.",
+        "It ended, was killed, or its machine is down. The same command continues it.",
     ),
     Rule(
         "TrawlnetStalled",
@@ -75,7 +75,7 @@ RULES: tuple[Rule, ...] = (
         f"(sum without (reason) (increase({_TRIES}[15m])) == 0)"
         f" and {_SAME_CRAWL} ({names.OPEN_TASKS} - {names.BLOCKED_TASKS} > 0)"
         f" unless {_SAME_CRAWL} ({names.PAUSED} == 1)",
-        "A crawl has open tasks and no try has ended for half an hour.",
+        "A crawl has open tasks, and no attempt has ended for half an hour.",
         "Every host may be waiting: look at the lanes. Else look at the network and the disk.",
     ),
     Rule(
@@ -85,7 +85,7 @@ RULES: tuple[Rule, ...] = (
         "5m",
         f"trawlnet:failures:share5m > {RUNAWAY_SHARE:g}"
         f" and {_SAME_CRAWL} trawlnet:tries:rate5m >= {_MANY}",
-        "More than half of the tries of a crawl fail.",
+        "More than half of a crawl's attempts fail.",
         "So many hosts are rarely at fault: look at the reasons, and at this machine's network.",
     ),
     Rule(
@@ -94,8 +94,8 @@ RULES: tuple[Rule, ...] = (
         "warning",
         "5m",
         f'increase({_TRIES}{{reason="unknown"}}[15m]) > 0',
-        "Tries end in trouble of our own.",
-        "A bug, or this machine: the log has a traceback for each.",
+        "Attempts fail with the reason unknown, which is not the hosts' fault.",
+        "It is a bug, or this machine; the log has a traceback for each attempt.",
     ),
     Rule(
         "TrawlnetHostsBlocked",
@@ -103,8 +103,8 @@ RULES: tuple[Rule, ...] = (
         "warning",
         "0m",
         f'delta({names.LANES}{{state="blocked"}}[15m]) > 0',
-        "Hosts failed so often that they are left alone.",
-        "Their tasks wait; when a host is back, put them back with the verb retry.",
+        "Hosts were blocked because they failed too often.",
+        "Their tasks stay open; when a host is back, reopen them with the command retry.",
     ),
     Rule(
         "TrawlnetThrottled",
@@ -113,8 +113,8 @@ RULES: tuple[Rule, ...] = (
         "15m",
         f'sum without (reason) (rate({_TRIES}{{reason="rate_limited"}}[15m]))'
         f" > 0.2 * sum without (reason) (rate({_TRIES}[15m]))",
-        "Hosts ask a crawl to slow down for a fifth of its tries.",
-        "The crawl waits as told. Lower its rate, so that it is asked less.",
+        "A fifth of a crawl's attempts are rate limited.",
+        "The crawl waits as the hosts ask. Lower its request rate.",
     ),
     Rule(
         "TrawlnetDiskNearlyFull",
@@ -124,7 +124,7 @@ RULES: tuple[Rule, ...] = (
         f'{_DISK}{{kind="free"}} < ignoring (kind) clamp_min(clamp_max('
         f'{DISK_SHARE:g} * {_DISK}{{kind="size"}}, {DISK_PLENTY}), {DISK_LEAST})',
         "The disk of a workspace is nearly full.",
-        "Make room. A full disk stops the crawl; it goes on where it was when there is room.",
+        "Free some space. A full disk stops the crawl; the same command continues it.",
     ),
     Rule(
         "TrawlnetDiskFullSoon",
@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
         "30m",
         f'predict_linear({_DISK}{{kind="free"}}[1h], 6 * 3600) < 0',
         "The disk of a workspace will be full within six hours.",
-        "Make room, or move what is finished elsewhere.",
+        "Free some space, or move finished files elsewhere.",
     ),
     Rule(
         "TrawlnetFilesNearlyOut",
@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         "warning",
         "10m",
         f"process_open_fds / process_max_fds > 0.9 and {_SAME_TARGET} {names.WORKERS}",
-        "A crawl uses nearly all the file descriptors that it may.",
+        "A crawl uses more than 90 % of its file descriptors.",
         "Raise the limit (ulimit -n, LimitNOFILE), or lower the number of workers.",
     ),
     Rule(
@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
         "10m",
         f'rate({names.REPOS_PROCESSED}_total{{result="ok"}}[15m]) > 0'
         f" and {_SAME_TARGET} (rate({names.BYTES_WRITTEN}_total[15m]) == 0)",
-        "Repos are read, and nothing reaches the archive.",
+        "Repositories are fetched, and none is written to the archive.",
         "Look at the log and at the disk of the workspace.",
     ),
     Rule(
@@ -161,8 +161,8 @@ RULES: tuple[Rule, ...] = (
         "15m",
         f"sum without (reason) (rate({names.RECORDS_DROPPED}_total[30m]))"
         f" > 0.01 * rate({names.REPO_RECORDS}_sum[30m])",
-        "More than one record in a hundred is left out.",
-        "The reasons are on the board; those of limits can be raised in the config.",
+        "More than 1 % of the records are left out of the archive.",
+        "The board shows the reasons; limits can be raised in the config.",
     ),
     Rule(
         "TrawlnetPdsScansFail",
@@ -182,7 +182,7 @@ RULES: tuple[Rule, ...] = (
         f"sum without (collection, status)"
         f' (rate({names.PDS_RECORDS_INDEXED}_total{{status="error"}}[30m]))'
         f" > 0.1 * sum without (collection, status) (rate({names.PDS_RECORDS_INDEXED}_total[30m]))",
-        "More than one record in ten cannot be indexed.",
+        "More than 10 % of the records cannot be indexed.",
         "Their schema may have changed: look at the log.",
     ),
     Rule(

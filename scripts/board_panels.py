@@ -115,7 +115,7 @@ def _panel(one: Series, crawler: Owner | None) -> Panel:
         expr = f"{_over(one, labels)} ({series})"
         return Panel(title, source, _UNITS[one.unit], (Query(expr, legend),))
     expr = f"{_over(one, labels)} (rate({series}{RATE}))"
-    return Panel(f"{title}, a second", source, _RATES[one.unit], (Query(expr, legend),))
+    return Panel(f"{title}, per second", source, _RATES[one.unit], (Query(expr, legend),))
 
 
 def _over(one: Series, labels: list[str]) -> str:
@@ -168,7 +168,7 @@ def _numbered(*words: str) -> str:
 _GLANCES: dict[Owner, list[Panel]] = {
     Owner.REPOS: [
         Panel(
-            "Records archived, a second",
+            "Records archived, per second",
             "Records of the repos that were read.",
             "cps",
             (Query(f"sum (rate({names.REPO_RECORDS}_sum{chosen()}{RATE}))", "records"),),
@@ -206,7 +206,7 @@ _GLANCES: dict[Owner, list[Panel]] = {
     ],
     Owner.IDS: [
         Panel(
-            "Ids found, a second",
+            "Ids found, per second",
             "Answers with an instance in them, wanted or not.",
             "cps",
             (Query(f"sum (rate({_numbered('stored', 'filtered')}{RATE}))", "ids"),),

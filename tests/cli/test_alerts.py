@@ -111,7 +111,7 @@ def test_a_host_that_is_given_up_on_is_named(tmp_path: Path) -> None:
         ran = trawlnet(*words, TRAWLNET_WEBHOOK=receiver.url)
     assert ran.code == 3, ran.err
     told = {alert["title"]: alert for alert in receiver.alerts}
-    assert told["hosts blocked"]["text"] == "failed too often: 127.0.0.1:1"
+    assert told["hosts blocked"]["text"] == "blocked after too many failures: 127.0.0.1:1"
     assert told["hosts blocked"]["fields"] == {"blocked hosts": "1", "their tasks": "14"}
     assert told["crawl ended"]["level"] == "warning"
     assert told["crawl ended"]["fields"] == {"given up on": "14"}

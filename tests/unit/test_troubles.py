@@ -75,7 +75,7 @@ def test_answers_and_waits_are_no_failures() -> None:
 
 def test_a_runaway_names_its_reasons_most_frequent_first() -> None:
     (alert,) = what_to_tell(CALM, judged(tried(10, timeout=30, dns_error=60), frozenset()))
-    assert alert.text == "90 % of the last 100 tries failed"
+    assert alert.text == "90 % of the last 100 attempts failed"
     assert list(alert.fields.items()) == [("dns_error", "60"), ("timeout", "30")]
 
 

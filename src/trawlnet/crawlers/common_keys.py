@@ -9,27 +9,47 @@ from pydantic import Field
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.observe.alerts.shapes import WebhookShape
 
-ClickhouseUser = Annotated[str, Field(description="User of the ClickHouse server.")]
-ClickhousePassword = Annotated[str, Field(description="Password of that user.")]
+ClickhouseUser = Annotated[str, Field(description="User name on the ClickHouse server.")]
+ClickhousePassword = Annotated[str, Field(description="Password of the ClickHouse user.")]
 ClickhouseDatabase = Annotated[str, Field(description="Database on the ClickHouse server.")]
 
 AlertUrl = Annotated[
-    str, Field(description="URL that alerts are posted to, a secret; else they are logged.")
+    str,
+    Field(
+        description="Post alerts to this URL, which is kept secret; without one, alerts are "
+        "only logged."
+    ),
 ]
 AlertShape = Annotated[
-    WebhookShape, Field(description="How alerts are written: discord, slack, json, or by URL.")
+    WebhookShape,
+    Field(description="Format of alerts: discord, slack or json; auto goes by the URL."),
 ]
 
-Shards = Annotated[int, Field(ge=1, le=512, description="How many processes share the crawl.")]
+Shards = Annotated[
+    int, Field(ge=1, le=512, description="Number of processes that share the crawl.")
+]
 ArchivePlace = Annotated[
-    str, Field(description="Where a fleet archives: s3://BUCKET/FOLDER, or a shared folder.")
+    str,
+    Field(
+        description="Archive of a fleet: s3://BUCKET/FOLDER, or a folder that all machines share."
+    ),
 ]
 PartSize = Annotated[
-    Size, Field(ge=1 << 10, le=256 << 20, description="A fleet puts a part of this size,")
+    Size,
+    Field(
+        ge=1 << 10, le=256 << 20, description="A fleet uploads a part when it reaches this size,"
+    ),
 ]
 PartSeconds = Annotated[
-    Seconds, Field(gt=0, description="or of this age: nothing is settled before it is put.")
+    Seconds,
+    Field(
+        gt=0, description="or this age, whichever comes first; its tasks stay unsettled until then."
+    ),
 ]
 ShardTimeout = Annotated[
-    Seconds, Field(ge=1, description="A shard silent for so long loses its lanes to another.")
+    Seconds,
+    Field(
+        ge=1,
+        description="Give a shard's lanes to another shard when it has not reported for this long.",
+    ),
 ]

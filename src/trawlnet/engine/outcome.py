@@ -100,16 +100,14 @@ MEANING: dict[Reason, Meaning] = {
     Reason.SUSPENDED: Meaning(Blame.TASK, Again.NEVER, True, "suspended by its host"),
     Reason.REFUSED: Meaning(Blame.TASK, Again.NEVER, True, "our own policy forbids the request"),
     Reason.TOO_LARGE: Meaning(
-        Blame.TASK, Again.NEVER, False, "over a size limit, on the wire or inflated"
+        Blame.TASK, Again.NEVER, False, "over a size limit, on the wire or decompressed"
     ),
     Reason.PARSE_ERROR: Meaning(
         Blame.TASK, Again.NEVER, False, "the body is not what it claims to be"
     ),
-    Reason.LOOP: Meaning(
-        Blame.TASK, Again.NEVER, False, "led in circles: redirects or cursors without end"
-    ),
+    Reason.LOOP: Meaning(Blame.TASK, Again.NEVER, False, "redirects or cursors lead in circles"),
     Reason.HTTP_ERROR: Meaning(
-        Blame.TASK, Again.NEVER, False, "a status code we have no other word for"
+        Blame.TASK, Again.NEVER, False, "a status code that no other reason covers"
     ),
     Reason.NOT_YET: Meaning(Blame.TASK, Again.PATIENT, False, "not published yet"),
     Reason.EMBARGOED: Meaning(Blame.TASK, Again.PATIENT, False, "withheld for now by the server"),
@@ -117,7 +115,7 @@ MEANING: dict[Reason, Meaning] = {
         Blame.LANE, Again.PATIENT, False, "the host asked us to slow down"
     ),
     Reason.PARKED: Meaning(
-        Blame.NOBODY, Again.PATIENT, False, "its lane was parked before the request could go"
+        Blame.NOBODY, Again.PATIENT, False, "its lane was parked before the request was sent"
     ),
     Reason.UNAVAILABLE: Meaning(
         Blame.LANE, Again.COUNTED, False, "the host answered with a server error"
@@ -129,13 +127,11 @@ MEANING: dict[Reason, Meaning] = {
     Reason.TIMEOUT: Meaning(Blame.LANE, Again.COUNTED, False, "a deadline passed"),
     Reason.TRUNCATED: Meaning(Blame.TASK, Again.COUNTED, False, "the body ended early"),
     Reason.BLOCKED: Meaning(
-        Blame.LANE, Again.NEVER, False, "its host failed too often; waits for a retry"
+        Blame.LANE, Again.NEVER, False, "its host failed too often; reopen it with retry"
     ),
-    Reason.NO_SPACE: Meaning(
-        Blame.US, Again.COUNTED, False, "no room for it on this machine's disk"
-    ),
+    Reason.NO_SPACE: Meaning(Blame.US, Again.COUNTED, False, "the disk of this machine is full"),
     Reason.UNKNOWN: Meaning(
-        Blame.US, Again.COUNTED, False, "a bug or trouble on this machine; see the log"
+        Blame.US, Again.COUNTED, False, "a bug, or a fault of this machine; see the log"
     ),
 }
 

@@ -13,34 +13,48 @@ class WebFlags(BaseModel):
     # Nobody validates it: the keys behind the flags are validated.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    user_agent: str = Field("", description="Who we say we are: 'Bot/1.0 (+https://...)'.")
-    allowed_host: tuple[str, ...] = Field((), description="Host to stay on, without its port.")
-    max_depth: int | None = Field(None, description="Links away from a seed.")
-    max_pages: int | None = Field(None, description="Stop after so many pages.")
-    max_bytes: str = Field("", description="Stop after so much was received, like 2GB.")
-    max_seconds: str = Field("", description="Stop after so long, like 30m.")
-    req_per_sec: float | None = Field(None, description="Requests per second to one host; 0: any.")
-    concurrency: int | None = Field(None, description="Requests in flight, all hosts together.")
-    warc: bool = Field(False, description="Write WARC files and their index, too.")
-    preset: str = Field("", description="Settings made for one site: github.")
+    user_agent: str = Field("", description="User-Agent with a contact: 'Bot/1.0 (+https://...)'.")
+    allowed_host: tuple[str, ...] = Field((), description="Stay on this host (without its port).")
+    max_depth: int | None = Field(
+        None, description="Follow links at most this many steps from a seed."
+    )
+    max_pages: int | None = Field(None, description="Stop after this many pages.")
+    max_bytes: str = Field("", description="Stop after receiving this many bytes, such as 2GB.")
+    max_seconds: str = Field("", description="Stop after this long, such as 30m.")
+    req_per_sec: float | None = Field(
+        None, description="Requests per second to one host; 0 means no limit."
+    )
+    concurrency: int | None = Field(None, description="Concurrent requests, all hosts together.")
+    warc: bool = Field(False, description="Write WARC files and their index as well.")
+    preset: str = Field("", description="Built-in settings for one site: github.")
     allow_private_hosts: bool = Field(
-        False, description="Open loopback and private addresses, any port, plain http."
+        False, description="Allow loopback and private addresses, any port, and plain http."
     )
     redis_address: str = Field("", description="Keep the crawl's state in Redis: HOST:PORT.")
-    store: str = Field("", description="The same as --redis-address.")
-    fleet: str = Field("", description="Crawl with many processes: local, or ray://HOST:10001.")
-    shards: int | None = Field(None, description="How many processes share the crawl.")
-    archive: str = Field("", description="Where a fleet archives: s3://BUCKET/FOLDER, or a folder.")
-    part_seconds: str = Field("", description="How long a fleet's results gather, like 30s.")
+    store: str = Field("", description="Alias of --redis-address.")
+    fleet: str = Field(
+        "", description="Run the crawl as many processes: local, or ray://HOST:10001."
+    )
+    shards: int | None = Field(None, description="Number of processes that share the crawl.")
+    archive: str = Field(
+        "", description="Archive of a fleet: s3://BUCKET/FOLDER, or a shared folder."
+    )
+    part_seconds: str = Field(
+        "", description="A fleet uploads its results at this age, such as 30s."
+    )
     shard_timeout: str = Field(
-        "", description="A shard silent for so long loses its lanes, like 15s."
+        "",
+        description="Give a shard's lanes to another when it has not reported for this long, "
+        "such as 15s.",
     )
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
-    webhook: str = Field("", description="URL that alerts are posted to; else they are logged.")
-    webhook_shape: str = Field(
-        "", description="How alerts are written: discord, slack, json, or by URL."
+    webhook: str = Field(
+        "", description="Post alerts to this URL; without one, alerts are only logged."
     )
-    set: tuple[str, ...] = Field((), description="Any key, like limits.max_retries=5.")
+    webhook_shape: str = Field(
+        "", description="Format of alerts: discord, slack or json; auto goes by the URL."
+    )
+    set: tuple[str, ...] = Field((), description="Set any key, such as limits.max_retries=5.")
 
 
 PLACES = {

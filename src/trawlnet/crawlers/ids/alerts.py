@@ -86,14 +86,14 @@ class Watchman:
         alerts = self._age(now, figures)
         wild = figures.requests >= _RUNAWAY_LEAST and figures.error_fraction > _RUNAWAY_SHARE
         if wild and not self._runaway:
-            text = f"{100 * figures.error_fraction:.0f} % of the requests of the last minute fail"
+            text = f"{100 * figures.error_fraction:.0f} % of the requests of the last minute failed"
             fields = figures.fields()
             alerts.append(Alert(CRAWLER, AlertKind.RUNAWAY, text, now, Level.ERROR, fields))
         self._runaway = wild
         if now >= self._next_status:
             self._next_status = now + self._status_every
             fields = figures.fields()
-            alerts.append(Alert(CRAWLER, "status", "the crawl goes on", now, fields=fields))
+            alerts.append(Alert(CRAWLER, "status", "the crawl is running", now, fields=fields))
         return alerts
 
     def _leapt(self, now: float, i: int) -> list[Alert]:
@@ -101,14 +101,14 @@ class Watchman:
         before, self._highest = self._highest, max(i, self._highest or i)
         if before is None or i - before <= _LARGE_GAP:
             return []
-        text = f"probes behind {before} found nothing before {i}; the crawl goes on there"
+        text = f"probes found no id between {before} and {i}; the crawl continues at {i}"
         return [Alert(CRAWLER, GAP_FOUND, text, now, Level.WARNING)]
 
     def _key(self, now: float, verdict: AnswerVerdict, refused: bool) -> list[Alert]:
         if refused and not self.key_refused:
             self.key_refused = True
             where = f" in {self._key_variable}" if self._key_variable else ""
-            text = f"the API refuses the key{where}: replace it, and start the crawl again"
+            text = f"the API refuses the key{where}: replace the key and restart the crawl"
             return [Alert(CRAWLER, KEY_REFUSED, text, now, Level.ERROR)]
         if self.key_refused and _tells(verdict):
             self.key_refused = False
@@ -121,7 +121,7 @@ class Watchman:
             if self._outage_since is None:
                 return []
             lasted, self._outage_since = now - self._outage_since, None
-            return [Alert(CRAWLER, OUTAGE_OVER, f"it lasted {lasted:.0f} s", now)]
+            return [Alert(CRAWLER, OUTAGE_OVER, f"the outage lasted {lasted:.0f} s", now)]
         if self._silent == 0:
             self._silent_since = now
         self._silent += 1
@@ -132,9 +132,9 @@ class Watchman:
         off = (
             "the API is switched off"
             if verdict is AnswerVerdict.DISABLED
-            else "no answer is of use"
+            else "the API gives no usable answer"
         )
-        text = f"{off}; one request now and then sees when it is back"
+        text = f"{off}; the crawl probes now and then until it is back"
         return [Alert(CRAWLER, OUTAGE, text, now, Level.WARNING)]
 
     def _age(self, now: float, figures: StatusFigures) -> list[Alert]:
@@ -146,24 +146,24 @@ class Watchman:
         looked_at, before = self._age_before
         if self._old and age < _OLD_OVER:
             self._old = False
-            return [Alert(CRAWLER, NEWEST_OLD + OVER, f"it is {age:.0f} s old", now)]
+            return [Alert(CRAWLER, NEWEST_OLD + OVER, f"the newest id is {age:.0f} s old", now)]
         grown = now >= looked_at + _OLD_LOOK and age >= before
         if self._old or age < _OLD or not (grown or before < _OLD):
             return []
         self._old = True
-        text = f"it is {age / 60:.0f} minutes old: ids have stopped coming, or cannot be fetched"
+        text = f"it is {age / 60:.0f} minutes old: no new ids appear, or they cannot be fetched"
         return [Alert(CRAWLER, NEWEST_OLD, text, now, Level.WARNING, figures.fields())]
 
 
 def _entered(now: float, entry: LedgerEntry) -> list[Alert]:
     size = entry.end - entry.start
     if entry.mark is LedgerMark.PENDING:
-        text = f"there are ids inside a gap, between {entry.start} and {entry.end}"
+        text = f"ids exist inside a gap, between {entry.start} and {entry.end}"
         return [Alert(CRAWLER, ISLAND_FOUND, text, now)]
     crossed = entry.mark is LedgerMark.UNSURVEYED and not entry.reason
     if not crossed or size < _LARGE_GAP:
         return []
-    text = f"{entry.start} to {entry.end}: {size:,} ids look skipped, and are surveyed for islands"
+    text = f"{entry.start} to {entry.end}: {size:,} ids look skipped; a survey looks for ids inside"
     return [Alert(CRAWLER, GAP_CROSSED, text, now)]
 
 

@@ -36,86 +36,109 @@ class IdsConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    base_url: str = Field("", description="The API's server, like https://www.bungie.net.")
-    preset: PresetName = Field(
-        PresetName.PGCR, description="What kind of API it is: pgcr or json; the keys below refine."
+    base_url: str = Field(
+        "", description="URL of the API's server, such as https://www.bungie.net."
     )
-    path: str = Field("", description="Path of one id, with {id} in it; else the preset's.")
+    preset: PresetName = Field(
+        PresetName.PGCR,
+        description="Kind of API: pgcr or json; the keys below override what the preset says.",
+    )
+    path: str = Field("", description="Path of one id, with {id} in it; default: the preset's.")
     anchor: str = Field(
-        "", description="Path that answers with the newest id; `none` to ask nobody."
+        "", description="Path that returns the newest id, or `none`; default: the preset's."
     )
     key_variable: str = Field(
         "",
-        description="Environment variable with the API key; else the preset's; or `none`. Sent as "
-        "X-API-Key for Destiny 2, and as it stands in Authorization for a plain API.",
+        description="Environment variable that holds the API key, or `none`; default: the "
+        "preset's. The key is sent as X-API-Key to Destiny 2, and unchanged as "
+        "Authorization to a plain API.",
     )
     time_key: str = Field(
-        "", description="json: key with the Unix time of an item, for the lag [time]."
+        "",
+        description="json: field with the Unix time of an item, from which the lag is computed "
+        "[time].",
     )
     wanted: tuple[str, ...] = Field(
-        (), description="json: keep only items like type=story (any of them)."
+        (), description="json: keep only items with one of these values, such as type=story."
     )
     target: int | None = Field(
-        None, ge=1, description="Newest id known; a first crawl starts --buffer below it."
+        None, ge=1, description="Newest known id; a first crawl starts --buffer ids below it."
     )
     buffer: int | None = Field(
-        None, ge=0, description="Ids to start below the target or the latest stored [10000]."
+        None,
+        ge=0,
+        description="Start this many ids below the target or the latest stored id [10000].",
     )
     until: int | None = Field(
-        None, ge=1, description="Stop when everything below this id is settled."
+        None, ge=1, description="Stop when every id below this one is settled."
     )
-    workers: int = Field(25, ge=1, le=10_000, description="Requests in flight to begin with.")
-    min_workers: int = Field(5, ge=1, le=10_000, description="Never fewer than this.")
+    workers: int = Field(25, ge=1, le=10_000, description="Concurrent requests at the start.")
+    min_workers: int = Field(
+        5, ge=1, le=10_000, description="Lowest number of concurrent requests."
+    )
     max_workers: int | None = Field(
-        None, ge=1, le=10_000, description="Never more than this [250]."
+        None, ge=1, le=10_000, description="Highest number of concurrent requests [250]."
     )
     max_rps: float = Field(
-        25.0, gt=0, le=100_000, description="Requests per second, all kinds together; a hard bound."
+        25.0, gt=0, le=100_000, description="Hard limit on requests per second, all kinds together."
     )
     scaling: Scaling = Field(
-        Scaling.ADAPTIVE, description="Who sets pace and workers: adaptive or classic."
+        Scaling.ADAPTIVE,
+        description="Law that sets the rate and the concurrency: adaptive or classic.",
     )
     freshness: float = Field(
         0.02,
         gt=0,
         lt=1,
-        description="adaptive: share of first requests that may come too early; more is fresher. "
-        "One every other second is always allowed.",
+        description="adaptive: share of first requests that may come before their id is "
+        "published; a larger share finds ids sooner. One every other second is "
+        "always allowed.",
     )
     patience: Seconds = Field(
         1500.0,
         gt=0,
-        description="adaptive: seconds, about, that an id may be late; then it is a hole.",
+        description="adaptive: about how late an id may appear, in seconds, before it is "
+        "recorded as a hole.",
     )
     metrics_from: str = Field(
-        "", description="classic: Prometheus to read its figures from (URL); else its own counters."
+        "",
+        description="classic: URL of a Prometheus server to read figures from; default: the "
+        "crawl's own counters.",
     )
-    dev: bool = Field(False, description="Try it out: few workers, a short buffer, most ids left.")
-    dev_skip: int = Field(4, ge=0, le=10_000, description="With --dev, ids left out between two.")
+    dev: bool = Field(
+        False, description="Development mode: few workers, a small buffer, and most ids skipped."
+    )
+    dev_skip: int = Field(
+        4, ge=0, le=10_000, description="With --dev, skip this many ids after each one."
+    )
     queue: str = Field(
-        "", description="RabbitMQ between crawl and store (amqp://…); else the spool."
+        "", description="RabbitMQ server between crawl and store (amqp://…); default: spool files."
     )
     max_spool: Size = Field(
-        20 << 30, ge=1024, description="Bytes published and not stored; then the crawl waits."
+        20 << 30,
+        ge=1024,
+        description="Pause the crawl while more bytes than this are published and not stored.",
     )
     redis_address: RedisAddress = Field(
         "", description="Keep the ledger in Redis, so that another process can take over."
     )
     store: str = Field(
         "",
-        description="PostgreSQL for stored instances (postgresql://…), else SQLite; or the same "
-        "as --redis-address (redis://…).",
+        description="PostgreSQL server for stored instances (postgresql://…); default: SQLite. "
+        "A redis:// URL is an alias of --redis-address.",
     )
     fleet: str = Field(
         "",
-        description="Keep one process active and one on standby: on this machine (local), or on a "
-        "Ray cluster (ray://HOST:10001, or HOST:6379 on one of its nodes).",
+        description="Run one active and one standby process: local, or the address of a Ray "
+        "cluster (ray://HOST:10001, or HOST:6379 on one of its nodes).",
     )
     shard_timeout: Seconds = Field(
-        15.0, ge=1, description="An active process that is silent for so long is replaced."
+        15.0, ge=1, description="Replace the active process when it has not reported for this long."
     )
     clickhouse_address: str = Field(
-        "", description="ClickHouse server for raw reports (HOST:PORT or URL); else embedded."
+        "",
+        description="ClickHouse server for raw reports (HOST:PORT or URL); without one, "
+        "ClickHouse runs embedded.",
     )
     clickhouse_username: ClickhouseUser = "default"
     clickhouse_password: ClickhousePassword = ""
@@ -123,20 +146,28 @@ class IdsConfig(BaseModel):
     webhook: AlertUrl = ""
     webhook_shape: AlertShape = WebhookShape.AUTO
     status_every: Seconds = Field(
-        3600.0, gt=0, description="Seconds between two status updates to the webhook."
+        3600.0, gt=0, description="Send a status update to the webhook this often, in seconds."
     )
-    request_timeout: Seconds = Field(30.0, gt=0, description="Seconds for one whole request.")
-    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to get a connection.")
-    max_body: Size = Field(16 << 20, ge=1024, description="Largest answer to read (bytes, or 1MB).")
+    request_timeout: Seconds = Field(
+        30.0, gt=0, description="Timeout of one whole request, in seconds."
+    )
+    connect_timeout: Seconds = Field(
+        10.0, gt=0, description="Timeout for opening a connection, in seconds."
+    )
+    max_body: Size = Field(
+        16 << 20, ge=1024, description="Refuse answers larger than this (bytes, or 1MB)."
+    )
     allow_private_hosts: bool = Field(
-        False, description="Open loopback and private addresses, any port, plain http."
+        False, description="Allow loopback and private addresses, any port, and plain http."
     )
-    contact: str = Field("", description="Mail address or URL that the User-Agent names.")
+    contact: str = Field(
+        "", description="Mail address or URL in the User-Agent, so that hosts can reach you."
+    )
     metrics_address: str = Field(
-        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port)."
     )
-    max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many requests.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many requests.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
 
     @model_validator(mode="after")
     def _redis_is_for_the_ledger(self) -> Self:

@@ -54,7 +54,7 @@ def _figures(facts: IdsFacts) -> list[Markup]:
         columns(f"Results published by the {word}", stored, _IDS, first=word,
                 note="Ids that exist and are wanted, as far as the history goes."),
         lines("Lag", at, {"lag, 20th percentile": _line(history, "lag_p20_s")}, "s",
-              note="Seconds from the end of an activity to its answer."),
+              note="Lag: seconds from the end of an activity to the answer about it."),
         *_decided(facts.decisions),
         lines("Requests that may be in flight", at, {"workers": _line(history, "workers")},
               "requests"),

@@ -29,80 +29,92 @@ class PdsConfig(BaseModel):
 
     registry: str = Field(
         "",
-        description="The registry: a file, or postgresql://USER:PASSWORD@HOST/NAME; without it, "
-        "state/pds/registry.db.",
+        description="Registry: a file, or postgresql://USER:PASSWORD@HOST/NAME; default: "
+        "state/pds/registry.db in the workspace.",
     )
     plc: bool = Field(
-        False, description="Look for PDSes in the PLC directory: in its mirror, else its export."
+        False,
+        description="Discover PDSes in the PLC directory: in its mirror if there is one, else "
+        "in its export.",
     )
     plc_url: str = Field(
-        "", description=f"The PLC directory, also to look for PDSes [{PLC_DIRECTORY}]."
+        "", description=f"URL of the PLC directory; setting it implies --plc [{PLC_DIRECTORY}]."
     )
     plc_rps: float = Field(
         5.0, gt=0, le=1000, description="Requests per second to the PLC directory."
     )
-    relay: tuple[str, ...] = Field((), description="Relays to ask for PDSes (wss:// or https://).")
-    dids: str = Field("", description="File with one DID per line, to look for their PDSes.")
+    relay: tuple[str, ...] = Field(
+        (), description="Discover PDSes by asking these relays (wss:// or https://)."
+    )
+    dids: str = Field("", description="Discover the PDSes of the DIDs in this file, one per line.")
     mentions: bool = Field(
-        False, description="Look for the PDSes of accounts that indexed records name."
+        False, description="Discover the PDSes of accounts that indexed records mention."
     )
     discovery_interval: Seconds = Field(
-        86_400.0, gt=0, description="Look for PDSes again after so long, while crawling."
+        86_400.0, gt=0, description="Repeat discovery this often while crawling."
     )
     domain_budget: int = Field(
-        100, ge=1, description="PDSes below one domain that may wait for their first whole scan."
+        100,
+        ge=1,
+        description="Most PDSes under one domain that may wait for their first complete scan.",
     )
     collections: tuple[str, ...] = Field(
-        ("pub.chive.*",), description="Collections to look for (globs such as pub.chive.*)."
+        ("pub.chive.*",), description="Scan for these collections (globs such as pub.chive.*)."
     )
-    index_tags: bool = Field(False, description="Index tags, too, instead of only keeping them.")
-    scan_interval: Seconds = Field(900.0, gt=0, description="Scan a batch of PDSes so often.")
-    batch: int = Field(5, ge=1, le=10_000, description="PDSes in one batch.")
+    index_tags: bool = Field(False, description="Index tags as well, instead of only storing them.")
+    scan_interval: Seconds = Field(900.0, gt=0, description="Start a batch of scans this often.")
+    batch: int = Field(5, ge=1, le=10_000, description="PDSes scanned in one batch.")
     concurrency: int = Field(2, ge=1, le=1000, description="PDSes scanned at the same time.")
     requests_per_minute: float = Field(
-        10.0, gt=0, le=60_000, description="Requests to one PDS, whoever asks."
+        10.0,
+        gt=0,
+        le=60_000,
+        description="Requests per minute to one PDS, whichever process sends them.",
     )
     scan_timeout: Seconds = Field(
-        60.0, gt=0, description="Seconds for one scan; the next one goes on."
+        60.0, gt=0, description="Time limit of one scan, in seconds; the next scan continues it."
     )
     claim_timeout: Seconds = Field(
         120.0,
         ge=1,
-        description="Seconds after which others take over from a process that died; at least twice "
-        "--scan-timeout.",
+        description="Let other processes take over a PDS this many seconds after its scanner "
+        "died; at least twice --scan-timeout.",
     )
     max_records_per_pds: int = Field(
-        1000, ge=1, description="Records read in one scan; the next one goes on."
+        1000, ge=1, description="Most records read in one scan; the next scan continues it."
     )
     skip_relay_connected: bool = Field(
-        False, description="Do not scan PDSes that a relay reads from anyway."
+        False, description="Skip PDSes that a relay already reads from."
     )
     once: bool = Field(
-        False, description="Look for PDSes, scan all that are due without pauses, and end."
+        False, description="Discover once, scan every PDS that is due without pauses, and exit."
     )
     fleet: str = Field(
         "",
-        description="Crawl with many processes on one PostgreSQL registry: local, or the address "
-        "of a Ray cluster (ray://HOST:10001, or HOST:6379 on one of its nodes).",
+        description="Run the crawl as many processes on one PostgreSQL registry: local, or the "
+        "address of a Ray cluster (ray://HOST:10001, or HOST:6379 on one of its "
+        "nodes).",
     )
-    shards: int = Field(2, ge=1, le=512, description="How many processes a fleet has.")
+    shards: int = Field(2, ge=1, le=512, description="Number of processes of a fleet.")
     clickhouse_address: str = Field(
-        "", description="ClickHouse server with a mirror of the directory (HOST:PORT or URL)."
+        "", description="ClickHouse server that holds the PLC mirror (HOST:PORT or URL)."
     )
     clickhouse_username: ClickhouseUser = "default"
     clickhouse_password: ClickhousePassword = ""
     clickhouse_database: ClickhouseDatabase = "default"
     allow_private_hosts: bool = Field(
-        False, description="Open loopback and private addresses, any port, plain http."
+        False, description="Allow loopback and private addresses, any port, and plain http."
     )
-    contact: str = Field("", description="Mail address or URL that the User-Agent names.")
+    contact: str = Field(
+        "", description="Mail address or URL in the User-Agent, so that hosts can reach you."
+    )
     metrics_address: str = Field(
-        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port)."
     )
     webhook: AlertUrl = ""
     webhook_shape: AlertShape = WebhookShape.AUTO
-    max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many scans.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many scans.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
 
     @field_validator("relay", "collections", mode="before")
     @classmethod

@@ -43,87 +43,102 @@ class ReposConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     relay: tuple[str, ...] = Field(
-        (), description="Relays to ask for PDS hosts (URLs, asked in this order)."
+        (), description="Ask these relays for PDS hosts (URLs, in this order)."
     )
     source: SourceKind | None = Field(
         None,
-        description="Where DIDs come from: plc, relay or file; without it, whichever of --dids "
-        "and --relay is given, else plc.",
+        description="Where DIDs come from: plc, relay or file; default: file with --dids, "
+        "relay with --relay, else plc.",
     )
-    dids: str = Field("", description="File with one DID per line to crawl.")
-    plc_url: str = Field("https://plc.directory", description="The PLC directory.")
+    dids: str = Field("", description="Crawl the DIDs in this file, one per line.")
+    plc_url: str = Field("https://plc.directory", description="URL of the PLC directory.")
     plc_rps: float = Field(
         20.0, gt=0, le=1000, description="Requests per second to the PLC directory."
     )
     page_size: int = Field(
-        50_000, ge=1, le=1_000_000, description="DIDs in one page of the PLC source."
+        50_000, ge=1, le=1_000_000, description="DIDs that the PLC source adds at a time."
     )
-    skip_pds: tuple[str, ...] = Field((), description="PDS hosts to leave alone (host or URL).")
+    skip_pds: tuple[str, ...] = Field((), description="Never ask these PDS hosts (host or URL).")
     collections: tuple[str, ...] = Field(
-        (), description="Keep only these collections (globs such as app.bsky.graph.*)."
+        (), description="Archive only these collections (globs such as app.bsky.graph.*)."
     )
     update: bool = Field(
         False, description="Also visit archived repositories, and fetch those that changed."
     )
-    resume: bool = Field(False, description="Accepted, and does nothing: a crawl always resumes.")
+    resume: bool = Field(False, description="Accepted for compatibility: a crawl always resumes.")
     recheck_inactive: Seconds = Field(
-        86_400.0, ge=0, description="Ask inactive accounts again when a crawl begins so much later."
+        86_400.0,
+        ge=0,
+        description="Re-check inactive accounts whose last answer is older than this.",
     )
-    verify: Verify = Field(Verify.FULL, description="What is verified: full, hashes or off.")
-    keep_cids: bool = Field(False, description="Keep the cid of strong references in records.")
+    verify: Verify = Field(
+        Verify.FULL,
+        description="Verification of repositories: full, hashes (all but the signature) or off.",
+    )
+    keep_cids: bool = Field(
+        False, description="Keep the cid field of strong references in records."
+    )
     segment_size: Size = Field(
-        2 << 30, ge=1024, description="Begin a new segment file at this size."
+        2 << 30, ge=1024, description="Start a new segment file at this size."
     )
-    zstd_level: int = Field(3, ge=1, le=19, description="Compression level of zstd.")
-    workers: int = Field(50, ge=1, le=10_000, description="Tasks worked on at the same time.")
+    zstd_level: int = Field(3, ge=1, le=19, description="Compression level for zstd.")
+    workers: int = Field(50, ge=1, le=10_000, description="Tasks processed at the same time.")
     default_pds_rps: float = Field(
         5.0, gt=0, le=1000, description="Requests per second to a PDS of 100 to 999 accounts."
     )
     small_pds_rps: float = Field(
-        2.0, gt=0, le=1000, description="The same for a PDS of fewer than 100 accounts."
+        2.0, gt=0, le=1000, description="Requests per second to a PDS of fewer than 100 accounts."
     )
     large_pds_rps: float = Field(
-        10.0, gt=0, le=1000, description="The same for a PDS of 1000 accounts or more."
+        10.0, gt=0, le=1000, description="Requests per second to a PDS of 1000 accounts or more."
     )
-    pds_concurrency: int = Field(
-        4, ge=1, le=100, description="Requests in flight to one PDS, whatever its rate."
-    )
+    pds_concurrency: int = Field(4, ge=1, le=100, description="Concurrent requests to one PDS.")
     halve_after: int = Field(
-        5, ge=1, description="Failures in a row after which a PDS is asked half as often."
+        5, ge=1, description="Halve the request rate of a PDS after this many consecutive failures."
     )
-    min_pds_rps: float = Field(0.5, gt=0, description="Halving never goes below this rate.")
+    min_pds_rps: float = Field(
+        0.5, gt=0, description="Never halve below this many requests per second."
+    )
     block_after: int = Field(
-        10, ge=1, description="Failures in a row after which a PDS is left alone for this run."
+        10, ge=1, description="Block a PDS for this run after this many consecutive failures."
     )
-    attempts: int = Field(5, ge=1, le=100, description="Tries per repository, the first included.")
+    attempts: int = Field(
+        5, ge=1, le=100, description="Attempts per repository, including the first."
+    )
     retry_base: Seconds = Field(
-        2.0, gt=0, description="Seconds before the first retry; each further one doubles."
+        2.0,
+        gt=0,
+        description="Wait before the first retry, in seconds; it doubles with each further retry.",
     )
-    retry_cap: float = Field(
-        3600.0, gt=0, description="Seconds that a retry waits at most, however many went before."
-    )
+    retry_cap: float = Field(3600.0, gt=0, description="Longest wait before a retry, in seconds.")
     max_repo_size: Size = Field(
-        100 << 20, ge=1, description="Largest repository to keep (bytes, or 100MB)."
+        100 << 20, ge=1, description="Refuse repositories larger than this (bytes, or 100MB)."
     )
     max_expansion: float = Field(
         16.0,
         ge=1,
         le=10_000,
-        description="Largest JSON of a repository, as a multiple of its size; 4 MB are allowed "
-        "whatever the size.",
+        description="Refuse a repository whose JSON is more than this many times its size; 4 "
+        "MB are always allowed.",
     )
     memory_limit: Size = Field(
-        1 << 30, ge=1 << 20, description="Memory for repositories on their way to the archive."
+        1 << 30,
+        ge=1 << 20,
+        description="Memory for repositories that are fetched and not archived yet.",
     )
-    request_timeout: Seconds = Field(300.0, gt=0, description="Seconds for one whole request.")
-    connect_timeout: Seconds = Field(15.0, gt=0, description="Seconds to get a connection.")
+    request_timeout: Seconds = Field(
+        300.0, gt=0, description="Timeout of one whole request, in seconds."
+    )
+    connect_timeout: Seconds = Field(
+        15.0, gt=0, description="Timeout for opening a connection, in seconds."
+    )
     redis_address: RedisAddress = Field(
         "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
     )
-    store: RedisAddress = Field("", description="The same as --redis-address.")
+    store: RedisAddress = Field("", description="Alias of --redis-address.")
     fleet: str = Field(
         "",
-        description="Crawl with many processes: local, or the address of a Ray cluster "
+        description="Run the crawl as many processes: local, or the address of a Ray cluster "
         "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
     )
     shards: Shards = 2
@@ -133,22 +148,24 @@ class ReposConfig(BaseModel):
     shard_timeout: ShardTimeout = 15.0
     clickhouse_address: str = Field(
         "",
-        description="ClickHouse server (HOST:PORT or URL); without one, it is embedded.",
+        description="ClickHouse server (HOST:PORT or URL); without one, ClickHouse runs embedded.",
     )
     clickhouse_username: ClickhouseUser = "default"
     clickhouse_password: ClickhousePassword = ""
     clickhouse_database: ClickhouseDatabase = "default"
     allow_private_hosts: bool = Field(
-        False, description="Open loopback and private addresses, any port, plain http."
+        False, description="Allow loopback and private addresses, any port, and plain http."
     )
-    contact: str = Field("", description="Mail address or URL that the User-Agent names.")
+    contact: str = Field(
+        "", description="Mail address or URL in the User-Agent, so that hosts can reach you."
+    )
     metrics_address: str = Field(
-        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks one)."
+        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port)."
     )
     webhook: AlertUrl = ""
     webhook_shape: AlertShape = WebhookShape.AUTO
-    max_tasks: int | None = Field(None, ge=1, description="Stop after starting so many tasks.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+    max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many tasks.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
 
     @field_validator("relay", "skip_pds", "collections", mode="before")
     @classmethod

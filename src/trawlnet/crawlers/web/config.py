@@ -39,21 +39,26 @@ _CONTACT = re.compile(r"\+https?://[^\s()<>]+|mailto:[^\s()<>@]+@[^\s()<>@]+")
 
 class RobotsSection(Section):
     user_agent: str = Field(
-        "", description="Who we say we are, with a contact: Bot/1.0 (+https://example.org/bot)."
+        "", description="User-Agent with a contact, such as Bot/1.0 (+https://example.org/bot)."
     )
-    cache_ttl_sec: float = Field(86_400.0, gt=0, le=86_400, description="Life of a robots.txt.")
+    cache_ttl_sec: float = Field(
+        86_400.0, gt=0, le=86_400, description="Time to live of a cached robots.txt, in seconds."
+    )
     failure_ttl_sec: float = Field(
         3600.0,
         gt=0,
         le=86_400,
-        description="How long an older copy stands before a failing robots.txt is asked again.",
+        description="While robots.txt fails, use its last good copy this many seconds before "
+        "asking again.",
     )
-    obey: bool = Field(True, description="Ask for robots.txt and do as it says.")
+    obey: bool = Field(True, description="Fetch robots.txt and obey it.")
     max_crawl_delay_sec: float = Field(
-        60.0, ge=0, description="Crawl-delay is honoured up to this."
+        60.0, ge=0, description="Obey Crawl-delay up to this many seconds."
     )
-    follow_nofollow: bool = Field(False, description="Follow links that say rel=nofollow.")
-    meta: bool = Field(True, description="Heed noindex and nofollow of meta tags and X-Robots-Tag.")
+    follow_nofollow: bool = Field(False, description="Follow links marked rel=nofollow.")
+    meta: bool = Field(
+        True, description="Obey noindex and nofollow in meta tags and X-Robots-Tag headers."
+    )
 
     @field_validator("user_agent")
     @classmethod
@@ -67,13 +72,19 @@ class RobotsSection(Section):
 
 class ScopeSection(Section):
     allowed_hosts: tuple[str, ...] = Field(
-        (), description="Hosts without port; *.example.org stands for all names below it."
+        (),
+        description="Stay on these hosts (without port; *.example.org stands for all names "
+        "below it).",
     )
     denied_subdomains: tuple[str, ...] = Field(
-        (), description="Hosts to leave alone, or first labels of hosts, such as gist."
+        (), description="Never visit these hosts, or hosts whose first label this is, such as gist."
     )
-    allow_patterns: tuple[Pattern, ...] = Field((), description="One must match; none: all do.")
-    deny_patterns: tuple[Pattern, ...] = Field((), description="None may match.")
+    allow_patterns: tuple[Pattern, ...] = Field(
+        (), description="Visit only URLs that match one of these patterns; without any, all URLs."
+    )
+    deny_patterns: tuple[Pattern, ...] = Field(
+        (), description="Never visit URLs that match one of these patterns."
+    )
 
     @field_validator("allowed_hosts", "denied_subdomains")
     @classmethod
@@ -85,36 +96,62 @@ class ScopeSection(Section):
 
 
 class LimitsSection(Section):
-    global_concurrency: int = Field(2, ge=1, le=10_000, description="Requests in flight.")
+    global_concurrency: int = Field(
+        2, ge=1, le=10_000, description="Concurrent requests, all hosts together."
+    )
     per_host_concurrency: int = Field(
-        2, ge=1, le=100, description="The same, to one host, where req_per_sec is 0."
+        2, ge=1, le=100, description="Concurrent requests to one host, where req_per_sec is 0."
     )
     req_per_sec: float = Field(
         1.0,
         ge=0,
         le=10_000,
-        description="One over the gap from a response's end to the host's next request; 0: none.",
+        description="Requests per second to one host; the gap is counted from the end of an "
+        "answer. 0 means no gap.",
     )
-    per_address: bool = Field(True, description="Hosts at one address share the pace of one host.")
-    max_retries: int = Field(3, ge=0, le=100, description="Further tries after the first.")
-    backoff_base_ms: float = Field(500.0, gt=0, description="Before the first retry; doubles.")
-    backoff_cap_ms: float = Field(8000.0, gt=0, description="No retry waits longer.")
+    per_address: bool = Field(
+        True, description="Hosts at one IP address share the rate limit of one host."
+    )
+    max_retries: int = Field(3, ge=0, le=100, description="Retries after the first attempt.")
+    backoff_base_ms: float = Field(
+        500.0,
+        gt=0,
+        description="Wait before the first retry, in milliseconds; it doubles with each "
+        "further retry.",
+    )
+    backoff_cap_ms: float = Field(
+        8000.0, gt=0, description="Longest wait before a retry, in milliseconds."
+    )
     block_after: int = Field(
         10,
         ge=1,
         le=10_000,
-        description="Failures in a row, while no page of the host can be had, that suspend it.",
+        description="Suspend a host after this many consecutive failures, if no page of it can "
+        "be fetched.",
     )
     block_probes: int = Field(
-        3, ge=0, le=100, description="Tries at a suspended host before it is blocked for this run."
+        3,
+        ge=0,
+        le=100,
+        description="Probe a suspended host this many times before it is blocked for this run.",
     )
     probe_wait: Seconds = Field(
-        30.0, gt=0, description="Seconds before the first such try; doubles for each further one."
+        30.0,
+        gt=0,
+        description="Wait before the first probe, in seconds; it doubles with each further probe.",
     )
-    connect_timeout: Seconds = Field(10.0, gt=0, description="Seconds to get a connection.")
-    request_timeout: Seconds = Field(60.0, gt=0, description="Seconds for one whole request.")
-    max_body: Size = Field(10 << 20, ge=1, description="Largest body, on the wire and inflated.")
-    max_redirects: int = Field(5, ge=0, le=20, description="Redirects in a row.")
+    connect_timeout: Seconds = Field(
+        10.0, gt=0, description="Timeout for opening a connection, in seconds."
+    )
+    request_timeout: Seconds = Field(
+        60.0, gt=0, description="Timeout of one whole request, in seconds."
+    )
+    max_body: Size = Field(
+        10 << 20, ge=1, description="Refuse bodies larger than this, on the wire or decompressed."
+    )
+    max_redirects: int = Field(
+        5, ge=0, le=20, description="Follow at most this many redirects in a row."
+    )
 
 
 class ScopeCap(Section):
@@ -127,17 +164,27 @@ class ScopeCap(Section):
 
 
 class CapsSection(Section):
-    max_depth: int | None = Field(4, ge=0, description="Links away from a seed.")
-    per_repo_max_pages: int | None = Field(30, ge=0, description="Pages of one repository.")
-    per_repo_max_issues: int | None = Field(10, ge=0, description="Its pages of type issues.")
-    per_repo_max_prs: int | None = Field(10, ge=0, description="Its pages of type pull.")
-    repo_pattern: ScopePattern | None = Field(
-        None, description="What a repository is: a pattern with a group (the preset has one)."
+    max_depth: int | None = Field(
+        4, ge=0, description="Follow links at most this many steps from a seed."
     )
-    scopes: tuple[ScopeCap, ...] = Field((), description="Caps for any other scope.")
-    max_pages: int | None = Field(None, ge=1, description="Stop after so many pages.")
-    max_bytes: Size | None = Field(None, ge=1, description="Stop after so many bytes of bodies.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after so many seconds.")
+    per_repo_max_pages: int | None = Field(30, ge=0, description="Most pages of one repository.")
+    per_repo_max_issues: int | None = Field(
+        10, ge=0, description="Most pages of type issues of one repository."
+    )
+    per_repo_max_prs: int | None = Field(
+        10, ge=0, description="Most pages of type pull of one repository."
+    )
+    repo_pattern: ScopePattern | None = Field(
+        None,
+        description="Pattern of a repository's URLs; its group names the repository (the "
+        "preset has one).",
+    )
+    scopes: tuple[ScopeCap, ...] = Field(
+        (), description="Page caps for other scopes: name, pattern, max_pages, page_type."
+    )
+    max_pages: int | None = Field(None, ge=1, description="Stop after this many pages.")
+    max_bytes: Size | None = Field(None, ge=1, description="Stop after this many bytes of bodies.")
+    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
 
 
 class PageType(Section):
@@ -152,61 +199,96 @@ class RewriteRule(Section):
 
 
 class Urls(Section):
-    max_length: int = Field(MAX_URL, ge=100, le=65_536, description="Characters.")
-    tracking: tuple[str, ...] = Field(
-        TRACKING, description="Parameters that keys leave out; a final * is a prefix."
+    max_length: int = Field(
+        MAX_URL, ge=100, le=65_536, description="Refuse URLs with more characters than this."
     )
-    rewrites: tuple[RewriteRule, ...] = Field((), description="Two names for one page, in keys.")
+    tracking: tuple[str, ...] = Field(
+        TRACKING,
+        description="Ignore these query parameters when URLs are compared; a final * stands "
+        "for any ending.",
+    )
+    rewrites: tuple[RewriteRule, ...] = Field(
+        (),
+        description="Rewrite URLs before they are compared, where a page has two names: "
+        "pattern, replacement.",
+    )
 
 
 class Traps(Section):
     """Limits that a blog, a forum and a newspaper's archive do not meet, and endless sites do."""
 
-    max_segments: int = Field(30, ge=1, description="Segments of a path.")
-    max_repeats: int = Field(3, ge=1, description="How often one segment may stand in a path.")
-    max_parameters: int = Field(12, ge=0, description="Parameters of a query.")
-    max_same_parameter: int = Field(4, ge=1, description="How often one parameter may be given.")
-    denied_parameters: tuple[str, ...] = Field((), description="No URL may have one of these.")
+    max_segments: int = Field(
+        30, ge=1, description="Refuse URLs with more path segments than this."
+    )
+    max_repeats: int = Field(
+        3, ge=1, description="Refuse URLs that repeat a path segment more often than this."
+    )
+    max_parameters: int = Field(
+        12, ge=0, description="Refuse URLs with more query parameters than this."
+    )
+    max_same_parameter: int = Field(
+        4, ge=1, description="Refuse URLs that repeat a query parameter more often than this."
+    )
+    denied_parameters: tuple[str, ...] = Field(
+        (), description="Refuse URLs with one of these query parameters."
+    )
     allowed_parameters: tuple[str, ...] | None = Field(
-        None, description="If given: a URL may have no others."
+        None, description="If set, refuse URLs with any other query parameter."
     )
     first_year: int | None = Field(
-        None, description="If given: dates in paths and queries are not before this year."
+        None, description="If set, refuse URLs with a date before this year."
     )
-    last_year: int | None = Field(None, description="Nor after this one.")
+    last_year: int | None = Field(
+        None, description="If set, refuse URLs with a date after this year."
+    )
     max_calendar_pages: int | None = Field(
-        10_000, ge=0, description="Pages under one path whose URL ends in a date."
+        10_000, ge=0, description="Most pages under one path whose URL ends in a date."
     )
-    max_variants: int | None = Field(100_000, ge=0, description="Queries of one path.")
+    max_variants: int | None = Field(
+        100_000, ge=0, description="Most different queries of one path."
+    )
     max_tokens: int | None = Field(
-        1000, ge=0, description="Those of them with a hexadecimal token, such as a session id."
+        1000,
+        ge=0,
+        description="Most of those queries with a hexadecimal token, such as a session id.",
     )
 
 
 class Links(Section):
     tags: tuple[Literal["a", "area", "link", "iframe", "refresh"], ...] = Field(
-        ("a", "area", "link", "iframe", "refresh"), description="Where links are looked for."
+        ("a", "area", "link", "iframe", "refresh"), description="Elements to read links from."
     )
     rels: tuple[str, ...] = Field(
-        ("next", "canonical", "alternate"), description="Which <link>s and Link headers count."
+        ("next", "canonical", "alternate"),
+        description="Follow <link> elements and Link headers with one of these rel values.",
     )
-    max_per_page: int = Field(20_000, ge=1, description="Links of one page.")
+    max_per_page: int = Field(20_000, ge=1, description="Most links read from one page.")
 
 
 class Sitemaps(Section):
     enabled: bool = Field(True, description="Read the sitemaps that robots.txt names.")
-    urls: tuple[str, ...] = Field((), description="Further sitemaps.")
-    max_files: int = Field(100, ge=0, description="Sitemap files of one host.")
-    max_urls: int = Field(50_000, ge=0, description="URLs of one file.")
+    urls: tuple[str, ...] = Field((), description="Sitemaps to read in addition.")
+    max_files: int = Field(100, ge=0, description="Most sitemap files read per host.")
+    max_urls: int = Field(50_000, ge=0, description="Most URLs read from one sitemap file.")
 
 
 class Revisit(Section):
-    enabled: bool = Field(False, description="Visit pages again.")
-    first_interval: Seconds = Field(
-        86_400.0, gt=0, description="Before the second visit, within the other two."
+    enabled: bool = Field(
+        False, description="Visit pages again, the sooner the more often they change."
     )
-    min_interval: Seconds = Field(3600.0, gt=0, description="For pages that keep changing.")
-    max_interval: Seconds = Field(30 * 86_400.0, gt=0, description="For pages that never do.")
+    first_interval: Seconds = Field(
+        86_400.0,
+        gt=0,
+        description="Wait before the second visit, from min_interval to max_interval.",
+    )
+    min_interval: Seconds = Field(
+        3600.0, gt=0, description="Shortest wait between two visits, for pages that keep changing."
+    )
+    max_interval: Seconds = Field(
+        30 * 86_400.0,
+        gt=0,
+        description="Longest wait between two visits, for pages that never change.",
+    )
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Revisit:
@@ -219,31 +301,39 @@ class Revisit(Section):
 
 
 class FrontierSection(Section):
-    db_name: str = Field("frontier.lmdb", description="Folder of the store, in the state folder.")
-    bloom_name: str = Field("seen.bloom", description="Read, not used: the store is exact.")
-    default_priority: int = Field(0, ge=0, le=99, description="Of a page whose type has none.")
+    db_name: str = Field(
+        "frontier.lmdb", description="Folder of the task store, inside the state folder."
+    )
+    bloom_name: str = Field(
+        "seen.bloom", description="Accepted for compatibility: the store needs no Bloom filter."
+    )
+    default_priority: int = Field(
+        0, ge=0, le=99, description="Priority of a page whose type sets none."
+    )
 
 
 class ProxiesSection(Section):
-    default: str | None = Field(None, description="http://host:port for every host.")
-    hosts: dict[str, str] = Field(default_factory=dict, description="For some hosts.")
+    default: str | None = Field(None, description="Proxy for every host, as http://host:port.")
+    hosts: dict[str, str] = Field(default_factory=dict, description="Proxies for single hosts.")
 
 
 class WebConfig(Section):
     """Field names are the YAML keys. A preset lies beneath whatever else is given."""
 
-    preset: str | None = Field(None, description="Settings made for one site: github.")
-    seeds: tuple[str, ...] = Field((), description="Where to start; seeds.txt has more.")
+    preset: str | None = Field(None, description="Built-in settings for one site: github.")
+    seeds: tuple[str, ...] = Field((), description="URLs to start from, in addition to seeds.txt.")
     headers: dict[str, str] = Field(
         {"Accept-Language": "en, *;q=0.5"},
-        description="Sent with every request for a page, besides those that the crawler sets.",
+        description="Headers to send with every request for a page, besides those that the "
+        "crawler sets.",
     )
     robots: RobotsSection = section(RobotsSection)
     scope: ScopeSection = section(ScopeSection)
     limits: LimitsSection = section(LimitsSection)
     caps: CapsSection = section(CapsSection)
     page_types: tuple[PageType, ...] = Field(
-        (), description="Names for pages: name, pattern, priority; the first that matches."
+        (),
+        description="Page types: name, pattern, priority; the first pattern that matches counts.",
     )
     urls: Urls = section(Urls)
     traps: Traps = section(Traps)
@@ -262,7 +352,7 @@ class WebConfig(Section):
     )
     fleet: str = Field(
         "",
-        description="Crawl with many processes: local, or the address of a Ray cluster "
+        description="Run the crawl as many processes: local, or the address of a Ray cluster "
         "(ray://HOST:10001, or HOST:6379 on one of its nodes).",
     )
     shards: Shards = 2
@@ -271,7 +361,7 @@ class WebConfig(Section):
     part_seconds: PartSeconds = 30.0
     shard_timeout: ShardTimeout = 15.0
     allow_private_hosts: bool = Field(
-        False, description="Open loopback and private addresses, any port, plain http."
+        False, description="Allow loopback and private addresses, any port, and plain http."
     )
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
     webhook: AlertUrl = ""

@@ -10,24 +10,40 @@ from trawlnet.crawlers.web.section import Section
 
 
 class SpoolSection(Section):
-    discoveries_dir: str = Field("spool/discoveries", min_length=1, description="Its folder.")
-    rotate_every_mb: float = Field(100.0, gt=0, description="Size at which a file is full.")
-    backpressure_limit_gb: float = Field(10.0, gt=0, description="The crawler waits above this.")
-    max_backlog_gb: float = Field(10.0, gt=0, description="The same, as the scraper calls it.")
+    discoveries_dir: str = Field(
+        "spool/discoveries", min_length=1, description="Folder of the discovery spool."
+    )
+    rotate_every_mb: float = Field(
+        100.0, gt=0, description="Start a new file at this size, in megabytes."
+    )
+    backpressure_limit_gb: float = Field(
+        10.0,
+        gt=0,
+        description="Pause the crawl while the unread spool is larger than this, in gigabytes.",
+    )
+    max_backlog_gb: float = Field(
+        10.0, gt=0, description="The scraper's name for backpressure_limit_gb."
+    )
 
 
 class StoreSection(Section):
-    html_dir: str = Field("store/html", min_length=1, description="Folder of the bodies.")
+    html_dir: str = Field("store/html", min_length=1, description="Folder of the stored bodies.")
     compress: Literal["none", "zstd"] = Field(
-        "none", description="How bodies are written: none, zstd."
+        "none", description="Compression of stored bodies: none or zstd."
     )
-    level: int = Field(3, ge=1, le=19, description="Compression level of zstd.")
-    permissions: int = Field(0o644, ge=0, le=0o777, description="Of each file, such as 0o644.")
-    keep_other_types: bool = Field(False, description="Store bodies that are not HTML, too.")
+    level: int = Field(3, ge=1, le=19, description="Compression level for zstd.")
+    permissions: int = Field(
+        0o644, ge=0, le=0o777, description="Permissions of each stored body, such as 0o644."
+    )
+    keep_other_types: bool = Field(False, description="Store bodies that are not HTML as well.")
     near_duplicates: Literal["off", "note", "skip_links"] = Field(
-        "off", description="Look for pages with nearly the same text: off, note, skip_links."
+        "off",
+        description="Detect pages with nearly the same text: off, note (record it) or "
+        "skip_links (follow none of their links).",
     )
-    near_distance: int = Field(3, ge=0, le=3, description="Bits in which near duplicates differ.")
+    near_distance: int = Field(
+        3, ge=0, le=3, description="Most bits in which fingerprints of near duplicates may differ."
+    )
 
     @field_validator("permissions", mode="before")
     @classmethod
@@ -36,32 +52,46 @@ class StoreSection(Section):
 
 
 class Warc(Section):
-    enabled: bool = Field(False, description="Write WARC files, too.")
-    dir: str = Field("warc", min_length=1, description="Their folder.")
-    compress: Literal["gzip", "zstd"] = Field("gzip", description="Each record: gzip or zstd.")
-    rotate_every_mb: float = Field(1024.0, gt=0, description="Size at which a file is full.")
+    enabled: bool = Field(False, description="Write WARC files as well.")
+    dir: str = Field("warc", min_length=1, description="Folder of the WARC files.")
+    compress: Literal["gzip", "zstd"] = Field(
+        "gzip", description="Compression of each WARC record: gzip or zstd."
+    )
+    rotate_every_mb: float = Field(
+        1024.0, gt=0, description="Start a new file at this size, in megabytes."
+    )
 
 
 class MetricsSection(Section):
     crawler_csv: str = Field(
-        "logs/crawler_metrics.csv", min_length=1, description="Counters of the crawler."
+        "logs/crawler_metrics.csv",
+        min_length=1,
+        description="CSV file with the counters of the crawler.",
     )
     scraper_csv: str = Field(
-        "logs/scraper_metrics-{run_id}.csv", min_length=1, description="Counters of the scraper."
+        "logs/scraper_metrics-{run_id}.csv",
+        min_length=1,
+        description="CSV file with the counters of the scraper.",
     )
     pages_csv: str = Field(
-        "logs/pages-{run_id}.csv", min_length=1, description="One row for each page."
+        "logs/pages-{run_id}.csv", min_length=1, description="CSV file with one row per page."
     )
-    flush_interval_sec: float = Field(10.0, gt=0, description="Seconds between two rows.")
+    flush_interval_sec: float = Field(
+        10.0, gt=0, description="Write a row of counters this often, in seconds."
+    )
     spreadsheet_safe: bool = Field(
         False,
-        description="Put an apostrophe before what a spreadsheet would take for a formula, in the "
-        "pages and edges CSVs.",
+        description="In the pages and edges CSVs, put an apostrophe before text that a "
+        "spreadsheet would take for a formula.",
     )
 
 
 class Trajectory(Section):
-    enabled: bool = Field(True, description="Write down which page led to which.")
-    context: bool = Field(True, description="And the words around each link.")
-    edges_csv: str = Field("logs/edges.csv", min_length=1, description="Where.")
-    rotate_every_mb: float = Field(100.0, gt=0, description="Size at which a file is full.")
+    enabled: bool = Field(True, description="Record which page links to which.")
+    context: bool = Field(True, description="Record the text around each link as well.")
+    edges_csv: str = Field(
+        "logs/edges.csv", min_length=1, description="CSV file with the recorded links."
+    )
+    rotate_every_mb: float = Field(
+        100.0, gt=0, description="Start a new file at this size, in megabytes."
+    )

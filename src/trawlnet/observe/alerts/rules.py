@@ -108,11 +108,11 @@ def _of_runaway(look: CrawlState) -> tuple[str, Mapping[str, str]]:
     tries, failed = _tries(look)
     ranked = sorted(FAILURES & look.tries.keys(), key=lambda reason: -look.tries[reason])
     fields = {str(reason): f"{look.tries[reason]:,}" for reason in ranked if look.tries[reason]}
-    return f"{100 * failed / tries:.0f} % of the last {tries:,} tries failed", fields
+    return f"{100 * failed / tries:.0f} % of the last {tries:,} attempts failed", fields
 
 
 def _of_stall(look: CrawlState) -> tuple[str, Mapping[str, str]]:
-    text = f"no try has ended for {look.idle / 60:.0f} minutes"
+    text = f"no attempt has ended for {look.idle / 60:.0f} minutes"
     return text, {"open tasks": f"{look.workable:,}", "hosts that wait": f"{look.parked:,}"}
 
 
@@ -120,7 +120,7 @@ def _of_disk(look: CrawlState) -> tuple[str, Mapping[str, str]]:
     assert look.disk is not None
     free, size = look.disk.free, look.disk.size
     text = f"{free / (1 << 30):.1f} GB of {size / (1 << 30):.1f} GB are free"
-    return f"{text}; a full disk stops the crawl, and it can go on later", {}
+    return f"{text}; a full disk stops the crawl, which can continue later", {}
 
 
 def _blocked(fresh: frozenset[str], look: CrawlState) -> Alert:
@@ -128,7 +128,7 @@ def _blocked(fresh: frozenset[str], look: CrawlState) -> Alert:
     listed = ", ".join(shown(name) for name in names[:_NAMED])
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     fields = {"blocked hosts": f"{len(look.blocked):,}", "their tasks": f"{look.blocked_tasks:,}"}
-    text = f"failed too often: {listed}{more}"
+    text = f"blocked after too many failures: {listed}{more}"
     return Alert(look.crawler, HOSTS_BLOCKED, text, look.at, Level.WARNING, fields)
 
 
@@ -139,7 +139,7 @@ _LEVELS = {
     AlertKind.DISK: Level.ERROR,
 }
 _ENDS = {
-    AlertKind.RUNAWAY: "most tries succeed again",
-    AlertKind.STALLED: "tries end again",
-    AlertKind.DISK: "there is room again",
+    AlertKind.RUNAWAY: "most attempts succeed again",
+    AlertKind.STALLED: "attempts end again",
+    AlertKind.DISK: "the disk has room again",
 }
