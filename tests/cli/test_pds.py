@@ -122,7 +122,7 @@ def test_a_scan_goes_on_slice_after_slice_and_one_slice_is_enough_if_one_says_so
     whole = trawlnet(*words, *more, *fast)
     assert (whole.code, whole.rows[0]["result"]) == (0, "complete"), whole.err
     assert whole.rows[0]["found"] == posts[url] - 2
-    assert "so far; it goes on" in whole.err
+    assert "so far; the scan continues" in whole.err
     assert listed(tmp_path)[url]["chive_record_count"] == posts[url]
 
 
@@ -250,7 +250,7 @@ def test_other_collections_withdraw_nothing_and_are_named_when_nothing_fits(
     assert trawlnet(*scan, POSTS).code == 0
     before = listed(tmp_path / "net")[url]
     mistyped = trawlnet(*scan, "app.bksy.*", "--json")
-    assert mistyped.code == 0 and "nothing there fits --collections app.bksy.*" in mistyped.err
+    assert mistyped.code == 0 and "no record there matches --collections app.bksy.*" in mistyped.err
     (row,) = mistyped.rows
     assert row["held"] == {}
     after = listed(tmp_path / "net")[url]
@@ -287,7 +287,7 @@ def test_a_scan_that_looked_at_nothing_does_not_say_that_nothing_fits(
     for words in ((dead,), (elsewhere, "--did", did)):
         ran = trawlnet("pds", "scan", "-w", tmp_path, *words, *known, "--json", "--one-slice")
         assert (ran.code, ran.rows[0]["result"]) == (3, "failed"), ran.err
-        assert "nothing there fits" not in ran.err
+        assert "no record there matches" not in ran.err
 
 
 def test_whoever_is_registered_is_asked_what_it_is(network: Any, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_whoever_wants_to_be_left_alone_is(network: Any, tmp_path: Path) -> None
     # Neither scans, nor registrations, nor discovery.
     asked = trawlnet("pds", "scan", "-w", net, second, *scan)
     assert (asked.code, asked.rows[0]["reason"]) == (3, "banned")
-    assert "nothing there fits" not in asked.err
+    assert "no record there matches" not in asked.err
     register = ("pds", "register", "-w", net, "--allow-private-hosts", "--json", second)
     assert at_once(*register).rows[0]["reason"] == "banned"
     (found,) = trawlnet("pds", "discover", "-w", net, *sources(network), "--json").rows

@@ -336,7 +336,7 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
             assert told("ids", "status").rows[0]["newest_id_age_s"] < 600.0
             assert "standing by: " in other.err and "standing by: " not in active.err
             active.tell(signal.SIGSTOP)
-            other.says("active from now on")
+            other.says("this one is active")
             active.tell(signal.SIGCONT)
             active.says("standing by: ")
             assert told("fleet", "status", "--ids").rows[0]["active"]["pid"] == other.pid

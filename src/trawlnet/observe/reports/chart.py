@@ -25,6 +25,7 @@ _LINES = 4
 _WIDEST = 90.0  # A single column is no wall.
 _FILLED = 0.76  # Of the width that a column has.
 LETTER = 7.5  # Width of one, about, in a name or a number beside a picture.
+_WIDEST_LETTERS = frozenset("mwMW@%…")
 _NAME = 16  # Letters of a name below a picture.
 _BESIDE = 8  # Between a number and its line.
 _BETWEEN = 14.0  # Two names.
@@ -234,16 +235,23 @@ def _picture(
 def _names(names: Sequence[str], first: float, step: float, letter: float) -> list[tuple[str, str]]:
     """Those names below a picture that have room, none beyond its edges; the table has them all."""
     cut = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in names]
-    wide = max(map(len, cut)) * letter
+    wide = max(_width(name, letter) for name in cut)
     every = max(1, math.ceil((wide + _BETWEEN) / step)) if step > 0.0 else 1
     made, free = [], 0.0
     for n in range(0, len(cut), every):
-        half = len(cut[n]) * letter / 2
+        half = _width(cut[n], letter) / 2
         x = min(max(first + n * step, half), _WIDTH - half)
         if cut[n] and x - half >= free:
             made.append((_round(x), cut[n]))
             free = x + half + _BETWEEN
     return made
+
+
+def _width(name: str, letter: float) -> float:
+    """About how wide a name is, by letters that are as wide as most, wider, and widest."""
+    widest = sum(one in _WIDEST_LETTERS for one in name)
+    wider = sum(one.isupper() or one.isdigit() for one in name if one not in _WIDEST_LETTERS)
+    return (len(name) + 0.6 * widest + 0.25 * wider) * letter
 
 
 def _path(line: Sequence[float | None], axis: _Axis, step: float) -> str:

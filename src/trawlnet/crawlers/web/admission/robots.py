@@ -49,6 +49,7 @@ class Ruling:
     entry: RobotsEntry
     # With nothing to go by, what this means for a page that was to be fetched.
     trouble: Outcome | None = None
+    asked_at: float = 0.0  # When that trouble came.
 
     @property
     def rules(self) -> RobotsRules:
@@ -100,6 +101,8 @@ class RobotsCache:
         A failure is not remembered here. It suspends the host, so that the next one to ask is a
         probe, and has to ask."""
         known = self._known.get(origin) or self._load(origin)
+        if known is not None and _is_lanes(known):
+            self._await_suspension(origin, known.asked_at)
         if known is None or _is_lanes(known) or not is_fresh(known.entry, self._clock.now()):
             known = await self._alone(origin, lambda: self._ask(origin))
         return known
@@ -110,9 +113,7 @@ class RobotsCache:
         if flight is not None:
             known = await asyncio.shield(flight)
             if _is_lanes(known):
-                lane = lane_of(origin)
-                moment = self._clock.now() + _MOMENT
-                raise LaneParked(lane, max(self._gate.ready_at(lane), moment))
+                self._await_suspension(origin, known.asked_at)
             return known
         flight = self._flights[origin] = asyncio.get_running_loop().create_future()
         try:
@@ -127,6 +128,12 @@ class RobotsCache:
         finally:
             del self._flights[origin]
 
+    def _await_suspension(self, origin: str, asked_at: float) -> None:
+        """Between the failure and the host's suspension nobody asks a second time."""
+        lane, moment = lane_of(origin), asked_at + _MOMENT
+        if self._clock.now() < moment:
+            raise LaneParked(lane, max(self._gate.ready_at(lane), moment))
+
     async def _ask(self, origin: str) -> Ruling:
         answer = await self._answer(origin)
         before = self._known.get(origin)
@@ -140,7 +147,7 @@ class RobotsCache:
             entry = replace(entry, until=min(entry.until, now + trouble.wait))
         elif trouble is not None and trouble.reason is not Reason.RATE_LIMITED:
             trouble = replace(trouble, lane_is_down=True)
-        known = Ruling(entry, trouble if entry.good is None else None)
+        known = Ruling(entry, trouble if entry.good is None else None, now)
         self._save(origin, entry, answer)
         self._remember(origin, known)
         return known
