@@ -141,6 +141,20 @@ def test_a_failure_is_one_question_too_and_only_whoever_asked_is_told_of_it(
     tell(tmp_path, text("", 503), story)
 
 
+def test_there_is_no_second_question_before_the_host_is_suspended(tmp_path: Path) -> None:
+    async def story(here: World) -> None:
+        cache = here.cache()
+        assert (await cache.ruling(here.origin)).trouble is not None
+        with pytest.raises(LaneParked):  # The gate has not heard of the failure yet.
+            await cache.ruling(here.origin)
+        assert len(here.host.asked) == 1
+        here.clock.later = 1.5
+        assert (await cache.ruling(here.origin)).trouble is not None
+        assert len(here.host.asked) == 2
+
+    tell(tmp_path, text("", 503), story)
+
+
 @pytest.mark.parametrize("status", [403, 404, 410, 401])
 def test_no_file_allows_everything(status: int, tmp_path: Path) -> None:
     async def story(here: World) -> None:
