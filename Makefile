@@ -49,7 +49,7 @@ mutants: $(READY) ## break the code on purpose in many places; each has to be no
 lint: $(READY) ## style
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-types: $(READY) ## mypy, strict
+types: $(READY) ## mypy, strict, over the package and what the tests share
 	@$(BIN)/mypy
 
 native-sanitize: $(READY) ## the native code under AddressSanitizer and UBSan

@@ -16,7 +16,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.interop.test_registry_browser import CONTRAST, PHONE, SMALL, WIDE, show
+from tests.support.pages.browser import CONTRAST, PHONE, SMALL, WIDE, show
 from tests.support.pages.dashboard_browser import (
     done,
     enough_to_see,

@@ -11,7 +11,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from tests.interop.test_registry_browser import CONTRAST, PHONE, WIDE, show
+from tests.support.pages.browser import CONTRAST, PHONE, WIDE, show
 from tests.support.pages.dashboard_browser import (
     enough_to_see,
     follow,

@@ -8,8 +8,8 @@ from pathlib import Path
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from tests.interop.test_registry_browser import PHONE, WIDE, show
 from tests.support.fleet.watched import WatchedFleet, watched_fleet
+from tests.support.pages.browser import PHONE, WIDE, show
 from tests.support.pages.dashboard_browser import (
     done,
     enough_to_see,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 
-from tests.interop.test_registry_browser import PHONE, SMALL, WIDE, show
+from tests.support.pages.browser import PHONE, SMALL, WIDE, show
 from tests.support.pages.page_fit import MISFITS, dashboard_page, report_page, saved
 
 NARROW = (760, 900)

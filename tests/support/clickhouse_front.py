@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.support import child
@@ -29,7 +30,7 @@ READERS = ("reader", "strict")  # Accounts that may only read; the second has re
 
 class Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    session = None
+    session: Any = None  # Of chDB, which is loaded only where it is served.
     password = ""
     user = ""
     turn = threading.Lock()
@@ -66,9 +67,11 @@ class Front(BaseHTTPRequestHandler):
         kind = self.headers.get("Content-Type", "")
         if kind.startswith("multipart/form-data"):
             message = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\n\n" + body)
-            for part in message.get_payload():
+            for part in message.walk():
                 name = part.get_param("name", header="content-disposition")
-                fields[name] = part.get_payload(decode=True).decode()
+                value = part.get_payload(decode=True)
+                if isinstance(name, str) and isinstance(value, bytes):
+                    fields[name] = value.decode()
             body = b""
         try:
             with self.turn:
@@ -120,7 +123,8 @@ class Front(BaseHTTPRequestHandler):
         result = self.session.query(
             sql, fields.get("default_format", "TabSeparated"), params=params
         )
-        return result.bytes() or b""
+        answer: bytes | None = result.bytes()
+        return answer or b""
 
     def reply(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -151,6 +155,7 @@ def clickhouse_front(folder: Path, password: str = "open sesame") -> Iterator[Cl
         text=True,
     )
     try:
+        assert process.stdout is not None
         port = process.stdout.readline().strip()
         assert port, "the front did not start"
         yield ClickHouse(f"127.0.0.1:{port}", password, process)
@@ -162,7 +167,7 @@ def clickhouse_front(folder: Path, password: str = "open sesame") -> Iterator[Cl
 def main(folder: str, password: str) -> None:
     from chdb.session import Session
 
-    Front.session, Front.password = Session(folder), password
+    Front.session, Front.password = Session(folder), password  # type: ignore[no-untyped-call]
     server = ThreadingHTTPServer(("127.0.0.1", 0), Front)
     server.daemon_threads = True
     print(server.server_address[1], flush=True)

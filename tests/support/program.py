@@ -35,7 +35,8 @@ class Ran:
     @property
     def error(self) -> dict[str, Any]:
         """The last line of stderr, as `--json` prints it."""
-        return json.loads(self.err.splitlines()[-1])
+        said: dict[str, Any] = json.loads(self.err.splitlines()[-1])
+        return said
 
 
 def environment(**more: str) -> dict[str, str]:

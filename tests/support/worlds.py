@@ -11,7 +11,7 @@ from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.engine.ports import Clock, Page
+from trawlnet.engine.ports import Clock, Handler, Page
 from trawlnet.engine.rules import Manners
 from trawlnet.engine.task import Task
 from trawlnet.sim.virtual import SimClock
@@ -97,7 +97,16 @@ class World:
 class Setup:
     """One crawl with all its parts in reach; must be made inside the loop."""
 
-    def __init__(self, pages, *, handler=None, workers=8, manners=None, store=None, **limits):
+    def __init__(
+        self,
+        pages: Sequence[Page],
+        *,
+        handler: Handler[Any] | None = None,
+        workers: int = 8,
+        manners: Manners | None = None,
+        store: Any = None,
+        **limits: Any,
+    ) -> None:
         self.clock = SimClock()
         self.gate = Gate(self.clock, manners or Manners())
         self.world = World(self.clock, self.gate)

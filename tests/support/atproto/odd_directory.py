@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from aiohttp import web
+
+Line = dict[str, Any]
 
 
 @dataclass
 class OddDirectory:
-    lines: list  # As the numbered export has them, plus `nullified`.
+    lines: list[Line]  # As the numbered export has them, plus `nullified`.
     numbered: bool = True  # False: knows times only.
     refuses_numbers: int = 0  # Status for `after=<number>`.
     obeys_count: bool = True
@@ -24,9 +28,9 @@ class OddDirectory:
     cut_after: int = 0  # Bytes of a body that announces more.
     always: int = 0  # A status, whatever is asked.
     page: str = ""  # Sent with status 200, whatever is asked.
-    requests: list = field(default_factory=list)
+    requests: list[str | None] = field(default_factory=list)
 
-    async def export(self, request):
+    async def export(self, request: web.Request) -> web.StreamResponse:
         after = request.query.get("after")
         self.requests.append(after)
         if self.always:
@@ -35,24 +39,25 @@ class OddDirectory:
             return web.Response(text=self.page, content_type="text/html")
         if self.throttle_every and len(self.requests) % self.throttle_every == 0:
             return web.Response(status=429, headers={"Retry-After": "1"})
-        is_number = after is not None and after.isdecimal()
-        if is_number and self.refuses_numbers:
+        number = int(after) if after is not None and after.isdecimal() else None
+        if number is not None and self.refuses_numbers:
             return web.Response(status=self.refuses_numbers, text="Invalid after parameter")
-        found = self.numbered_lines(int(after)) if is_number and self.numbered else None
-        if found is None:
-            # What JavaScript makes of a bare number is a year long past.
-            found = self.timed_lines(None if is_number else after)
+        if number is not None and self.numbered:
+            found = self.numbered_lines(number)
+        else:  # What JavaScript makes of a bare number is a year long past.
+            found = self.timed_lines(after if number is None else None)
         size = min(self.most, int(request.query["count"])) if self.obeys_count else len(found)
         body = b"\n".join(self.written(line, at) for at, line in enumerate(found[:size]))
         if self.cut_after and len(body) > self.cut_after:
             response = web.StreamResponse(headers={"Content-Length": str(len(body))})
             await response.prepare(request)
             await response.write(body[: self.cut_after])
+            assert request.transport is not None
             request.transport.close()
             return response
         return web.Response(body=body, content_type="application/jsonlines")
 
-    def numbered_lines(self, after):
+    def numbered_lines(self, after: int) -> list[Line]:
         if self.ignores_after:
             after = 0
         least = after if self.repeats_boundary else after + 1
@@ -60,20 +65,20 @@ class OddDirectory:
         found = [line for line in self.lines if line["seq"] >= least]
         return [{name: line[name] for name in kept if name in line} for line in found]
 
-    def timed_lines(self, after):
+    def timed_lines(self, after: str | None) -> list[Line]:
         kept = ("did", "cid", "operation", "createdAt", "nullified")
         found = [{name: line[name] for name in kept} for line in self.lines]
         if after is None or self.ignores_after:
             return found
         moment = datetime.fromisoformat(after)
 
-        def is_later(line):
+        def is_later(line: Line) -> bool:
             created = datetime.fromisoformat(line["createdAt"])
             return created > moment or (self.repeats_boundary and created == moment)
 
         return [line for line in found if is_later(line)]
 
-    def written(self, line, at):
+    def written(self, line: Line, at: int) -> bytes:
         if self.garbage_every and at % self.garbage_every == self.garbage_every - 1:
             # The next line is whole again, and carries on from there.
             return b'{"did": "did:plc:cut\n' + json.dumps(line).encode()
@@ -81,7 +86,7 @@ class OddDirectory:
 
 
 @asynccontextmanager
-async def serving(directory: OddDirectory):
+async def serving(directory: OddDirectory) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_get("/export", directory.export)
     runner = web.AppRunner(app)

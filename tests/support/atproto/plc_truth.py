@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import aiohttp
 
-from trawlnet.tables.clickhouse.ports import Query
+from trawlnet.sim.atproto import AtprotoWorld
+from trawlnet.tables.clickhouse.ports import Query, Tables
 
 OPERATIONS = Query(
     "operations", "SELECT did, cid, nullified, seq FROM plc_operations FINAL ORDER BY did, cid"
@@ -17,10 +20,11 @@ STATES = Query(
 )
 
 
-async def lines_of(world):
+async def lines_of(world: AtprotoWorld) -> list[dict[str, Any]]:
     """The whole log of a simulated directory, with what both forms tell."""
     async with aiohttp.ClientSession() as session:
-        by_cid, after = {}, 0
+        by_cid: dict[str, dict[str, Any]] = {}
+        after = 0
         while True:
             async with session.get(f"{world.plc}/export?count=1000&after={after}") as response:
                 page = [json.loads(line) for line in (await response.text()).splitlines()]
@@ -35,7 +39,12 @@ async def lines_of(world):
     return list(by_cid.values())
 
 
-async def check_whole(tables, log, *, numbers=True):
+async def check_whole(
+    tables: Tables,
+    log: tuple[list[dict[str, Any]], Mapping[str, Any]],
+    *,
+    numbers: bool = True,
+) -> None:
     lines, dids = log
     expected = sorted(
         [line["did"], line["cid"], int(line["nullified"]), line["seq"] if numbers else 0]

@@ -16,7 +16,7 @@ def ray_cluster(nodes: int) -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
+    cluster: Any = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 1, "include_dashboard": False},
     )
@@ -35,7 +35,7 @@ def _until_all_are_known(ray: Any, nodes: int) -> None:
     """A node that is there may still be unknown to the one that shares out the work."""
 
     def here() -> str:
-        return ray.get_runtime_context().get_node_id()
+        return str(ray.get_runtime_context().get_node_id())
 
     somewhere = ray.remote(num_cpus=0, memory=1, scheduling_strategy="SPREAD")(here)
     seen: set[str] = set()

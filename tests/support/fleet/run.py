@@ -7,7 +7,7 @@ import itertools
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -68,8 +68,8 @@ class Tasks:
     def ensure(self, shard: int) -> None:
         if shard in self.running and self.running[shard].done():
             task = self.running.pop(shard)
-            if not task.cancelled() and task.exception():
-                raise task.exception()
+            if not task.cancelled() and (error := task.exception()):
+                raise error
         if shard not in self.running:
             self.started[shard] += 1
             work = run_job(replace(self.job, shard=shard))
@@ -86,8 +86,11 @@ class Tasks:
 
 @asynccontextmanager
 async def commanded(
-    config: ReposConfig, runtime: Any, s3: Mapping[str, str] | None = None, show=None
-):
+    config: ReposConfig,
+    runtime: Any,
+    s3: Mapping[str, str] | None = None,
+    show: Callable[[Seen], None] | None = None,
+) -> AsyncIterator[Command]:
     keys = await FleetKeys.open(config.redis_address)
     store = await RedisStore.open(config.redis_address)
     objects = open_objects(config.archive, s3 or {})
@@ -104,7 +107,12 @@ async def commanded(
 
 
 async def crawl_with(
-    config: ReposConfig, runtime: Any, s3=None, show=None, shards=2, loads: Loads = _NOTHING
+    config: ReposConfig,
+    runtime: Any,
+    s3: Mapping[str, str] | None = None,
+    show: Callable[[Seen], None] | None = None,
+    shards: int = 2,
+    loads: Loads = _NOTHING,
 ) -> Word:
     async with commanded(config, runtime, s3, show) as command:
         await begin(command.keys, shards, expected=loads)
@@ -125,7 +133,9 @@ def dids_in_manifest(place: Place) -> Counter[str]:
 
 
 @contextmanager
-def world_process(seed: int, accounts: int, hosts: int, log: Path, latency: float = 0.02):
+def world_process(
+    seed: int, accounts: int, hosts: int, log: Path, latency: float = 0.02
+) -> Iterator[dict[str, Any]]:
     """A simulated network that nobody's work here keeps waiting; gives what it says of itself."""
     process = subprocess.Popen(
         child.module("support.fleet.world", seed, accounts, hosts, latency, log),

@@ -30,7 +30,7 @@ STANDS = 1.5  # Seconds.
 
 
 def web_fleet_config(world: WebWorld, redis: str, archive: str, **more: Any) -> WebConfig:
-    given = {"redis_address": redis, "archive": archive, "seeds": world.seeds}
+    given: dict[str, Any] = {"redis_address": redis, "archive": archive, "seeds": world.seeds}
     given |= {"part_seconds": 0.3, "part_size": "200KB", "shard_timeout": STANDS}
     return config_for(world, **(given | more))
 

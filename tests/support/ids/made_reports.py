@@ -86,7 +86,7 @@ def report(
     } | given
 
 
-def flat(whole: dict[str, Any]) -> dict[str, Any]:
+def flat(whole: Any) -> Any:
     """As data sets made from reports have it: numbers without their wrapping."""
     if isinstance(whole, dict):
         if "basic" in whole:

@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.interop.test_registry_browser import WIDE, show
+from tests.support.pages.browser import WIDE, show
 
 PATIENCE = 120  # Seconds; only a test that fails waits that long.
 

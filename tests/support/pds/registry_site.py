@@ -200,13 +200,15 @@ async def _serve(
         async with AsyncExitStack() as stack:
             clock = SystemClock()
             world = await _open_world(stack, clock)
-            config = PdsConfig(
-                registry=str(where),
-                # Who may not ask loopback needs a directory by a name, if one that leads nowhere.
-                plc_url=world.urls["plc"] if allow_private else "https://plc.atproto.garden",
-                allow_private_hosts=allow_private,
-                requests_per_minute=6000,
-                contact="nobody@private.invalid",
+            config = PdsConfig.model_validate(
+                {
+                    "registry": str(where),
+                    # Who may not ask loopback needs a directory by a name; this leads nowhere.
+                    "plc_url": world.urls["plc"] if allow_private else "https://plc.atproto.garden",
+                    "allow_private_hosts": allow_private,
+                    "requests_per_minute": 6000,
+                    "contact": "nobody@private.invalid",
+                }
             )
             metrics = CrawlMetrics("pds", clock)
             kit = await stack.enter_async_context(open_kit(config, Path(), clock, metrics))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import zstandard
@@ -13,16 +16,18 @@ from trawlnet.archive.format import rca
 from trawlnet.archive.format.index import IndexEntry, encode_index
 
 NOW = 1_700_000_000_000_000
+Rows = list[tuple[str, bytes]]  # A record key and its text.
+Repos = dict[str, dict[str, Rows]]  # By DID and collection.
 
 
-def entries_of(rows):
+def entries_of(rows: Rows) -> bytes:
     return b"".join(
         struct.pack("<H", len(rkey.encode())) + rkey.encode() + struct.pack("<I", len(text)) + text
         for rkey, text in rows
     )
 
 
-def block_of(did, collections, at=NOW):
+def block_of(did: str, collections: Mapping[str, Rows], at: int = NOW) -> bytes:
     packed = [
         rca.PackedCollection(name, len(rows), zstandard.compress(entries_of(rows)))
         for name, rows in collections.items()
@@ -30,7 +35,9 @@ def block_of(did, collections, at=NOW):
     return rca.encode_block(did, "https://pds.social", "3jui7kd54zh2y", at, packed)
 
 
-def write_segment(path, blocks, *, finalise=True):
+def write_segment(
+    path: Path, blocks: Iterable[tuple[str, bytes]], *, finalise: bool = True
+) -> list[int]:
     """Blocks are pairs of a DID and its bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     body, index = bytearray(rca.encode_header(rca.Header(NOW, 0, 0))), []
@@ -46,9 +53,9 @@ def write_segment(path, blocks, *, finalise=True):
     return [entry.offset for entry in index]
 
 
-def made_repos(seed, count):
+def made_repos(seed: int, count: int) -> Repos:
     rng = random.Random(seed)
-    repos = {}
+    repos: Repos = {}
     for number in range(count):
         names = rng.sample(
             ["app.bsky.feed.post", "app.bsky.feed.like", "blue.x.y"], rng.randint(0, 3)
@@ -63,7 +70,7 @@ def made_repos(seed, count):
     return repos
 
 
-def rows_of(repos, at=NOW):
+def rows_of(repos: Repos, at: int = NOW) -> list[list[Any]]:
     return sorted(
         [did, name, rkey, text.decode(), at]
         for did, collections in repos.items()
@@ -72,5 +79,5 @@ def rows_of(repos, at=NOW):
     )
 
 
-def blocks_of(repos, at=NOW):
+def blocks_of(repos: Repos, at: int = NOW) -> list[tuple[str, bytes]]:
     return [(did, block_of(did, collections, at)) for did, collections in repos.items()]

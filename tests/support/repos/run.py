@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.format.rca import HEADER_SIZE
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.reader import find_segments, open_segment
@@ -127,6 +128,7 @@ def archived(workspace: Path) -> dict[str, Records]:
         segment = open_segment(path)
         with segment.open() as fd:
             for block in segment.blocks(fd, check=True):
+                assert isinstance(block, FoundBlock), block
                 found[block.head.did] = {
                     collection.name: collection.records for collection in block.head.collections
                 }
@@ -143,7 +145,9 @@ def blocks_written(workspace: Path) -> Counter[str]:
     for path in find_segments(workspace / ARCHIVE):
         segment = open_segment(path)
         with segment.open() as fd:
-            counts.update(block.head.did for block in segment.blocks(fd, check=False))
+            for block in segment.blocks(fd, check=False):
+                assert isinstance(block, FoundBlock), block
+                counts[block.head.did] += 1
     return counts
 
 

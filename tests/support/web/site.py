@@ -29,7 +29,7 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.web import WebWorld, read_manifest
 from trawlnet.sim.web.plan import TRAPS
 
-KEYS = keys_of(WebConfig())
+KEYS = keys_of(WebConfig.model_validate({}))
 QUICK: dict[str, Any] = {
     "allow_private_hosts": True,
     "robots": {"user_agent": "trawlnet/1.0 (+https://example.org/bot)"},
