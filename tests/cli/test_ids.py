@@ -8,7 +8,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -172,10 +174,38 @@ def test_a_missing_workspace_is_said(verb: str, tmp_path: Path) -> None:
     assert at_once("ids", verb, "-w", tmp_path / "none").code == 10
 
 
-def test_alerts_reach_a_webhook(api: Api, tmp_path: Path) -> None:
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-    from threading import Thread
+def test_a_refused_key_is_still_told_when_the_crawl_has_ended(tmp_path: Path) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
 
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    Thread(target=server.serve_forever, daemon=True).start()
+    folder = tmp_path / "w"
+    now = folder / "state" / "ids" / "now.json"
+    where = ("--base-url", f"http://127.0.0.1:{server.server_port}", "--preset", "json")
+    where = (*where, "--key-variable", "API_KEY")
+    flags = ("-w", folder, *where, "--target", 1000, "--allow-private-hosts")
+    try:
+        with started("ids", "crawl", *flags, folder=tmp_path / "out", API_KEY="old") as program:
+            program.until(
+                lambda: now.exists() and json.loads(now.read_bytes())["key_refused"], "the refusal"
+            )
+            program.tell(signal.SIGTERM)
+            assert program.ended().code == 130
+    finally:
+        server.shutdown()
+        server.server_close()
+    row = status(folder)
+    assert row["running"] is None and row["key_refused"] is True
+
+
+def test_alerts_reach_a_webhook(api: Api, tmp_path: Path) -> None:
     posts: list[dict[str, Any]] = []
 
     class Hook(BaseHTTPRequestHandler):

@@ -9,11 +9,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+import redis as client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.servers import redis_server
 from trawlnet.engine.partition import BUCKETS
-from trawlnet.stores.errors import Fenced, StoreError, StoreUnreachable
+from trawlnet.stores.errors import Fenced, StateLost, StoreError, StoreUnreachable
 from trawlnet.stores.lmdb.spans import SpanFile
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from trawlnet.stores.redis.spans import SpanKeys
@@ -140,6 +142,52 @@ def test_a_former_owner_can_write_nothing_more(redis, tmp_path: Path) -> None:
                 old.write((), {"first": None})
             assert list(heir.spans()) == [Span(1, 6, "done")]
             assert heir.notes(["first"]) == [1]
+
+
+def test_a_server_that_was_emptied_is_no_empty_ledger() -> None:
+    with redis_server() as server:
+        keys = SpanKeys(server.url, "ids:", lane="api", token=claimed(server.url, "ids:"))
+        with closing(keys), closing(SpanKeys(server.url, "ids:")) as looker:
+            keys.write([Span(1, 5, "done")], {"first": 1})
+            client.Redis.from_url(server.url).flushall()
+            calls: list[Callable[[], object]] = [
+                lambda: keys.write([Span(5, 6, "done")], {}),
+                lambda: keys.write((), {"first": 7}),
+                lambda: keys.notes(["first"]),
+                lambda: list(keys.spans()),
+                keys.count,
+                lambda: list(looker.spans()),
+            ]
+            for call in calls:
+                with pytest.raises(StateLost, match="lost"):
+                    call()
+            assert client.Redis.from_url(server.url).keys("*") == [], "nothing was written"
+
+
+def test_a_ledger_that_another_began_on_an_emptied_server_is_not_written_to() -> None:
+    with redis_server() as server:
+        keys = SpanKeys(server.url, "ids:", lane="api", token=claimed(server.url, "ids:"))
+        with closing(keys):
+            keys.write([Span(1, 5, "done")], {"first": 1})
+            client.Redis.from_url(server.url).flushall()
+            token = claimed(server.url, "ids:")  # The same as ours: numbers begin anew, too.
+            with closing(SpanKeys(server.url, "ids:", lane="api", token=token)) as other:
+                other.write([Span(90, 91, "done")], {"first": 90})
+                with pytest.raises(StateLost):
+                    keys.write([Span(5, 6, "done")], {})
+                with pytest.raises(StateLost):
+                    keys.write((), {"first": 7})
+                assert list(other.spans()) == [Span(90, 91, "done")]
+                assert other.notes(["first"]) == [90]
+
+
+def test_a_ledger_that_begins_while_one_looks_is_not_lost(redis, tmp_path: Path) -> None:
+    prefix = f"{tmp_path.name}:"
+    with closing(SpanKeys(redis.url, prefix)) as looker:
+        token = claimed(redis.url, prefix)
+        with closing(SpanKeys(redis.url, prefix, lane="api", token=token)) as keys:
+            keys.write([Span(1, 2, "done")], {})
+        assert list(looker.spans()) == [Span(1, 2, "done")]
 
 
 def test_whoever_only_looks_writes_nothing(redis, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from tests.crash.nursery import Nursery, nursery_of, state_of
 from tests.support.fleet.run import Processes
@@ -31,6 +33,7 @@ from trawlnet.fleet.standby import Holders, Office, holders
 from trawlnet.net.clock import SystemClock
 from trawlnet.queues.queue import QueueOptions, open_queue
 from trawlnet.sim.ids import IdsWorld, Traffic, serve_ids
+from trawlnet.stores.errors import StateLost
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from trawlnet.stores.redis.spans import SpanKeys
 
@@ -334,6 +337,8 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
                 "figures of the active one are seen from elsewhere",
             )
             assert told("ids", "status").rows[0]["newest_id_age_s"] < 600.0
+            # Nobody stores what is published: the active one says how much that is.
+            wait_until(lambda: told("ids", "status").rows[0]["queue_depth"], "messages wait")
             assert "standing by: " in other.err and "standing by: " not in active.err
             active.tell(signal.SIGSTOP)
             other.says("this one is active")
@@ -348,6 +353,7 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
         assert told("ids", "retry").rows == [{"put_back": 0}]
         ended = told("ids", "status").rows[0]
         assert (ended["active"], ended["lag_p20_s"]) == (None, None)
+        assert ended["queue_depth"] is None and ended["key_refused"] is False
 
     async def main() -> None:
         world = await serve_ids(
@@ -357,6 +363,63 @@ def test_the_program_stands_by_takes_over_and_ends_when_all_are_told(
             await asyncio.to_thread(run, world.base_url)
         finally:
             await world.close()
+
+    asyncio.run(main())
+
+
+def test_a_redis_that_was_emptied_ends_the_crawl_instead_of_beginning_another(
+    redis: RedisServer, rabbit: RabbitServer, tmp_path: Path
+) -> None:
+    def run(url: str) -> None:
+        crawl = ("ids", "crawl", "--base-url", url, "--target", FIRST, "--buffer", 0, "--max-rps")
+        crawl = (*crawl, 50, "--allow-private-hosts", "--store", redis.url, "--queue", rabbit.url)
+        with (
+            started(*crawl, "-w", tmp_path / "a", folder=tmp_path / "a.out") as first,
+            started(*crawl, "-w", tmp_path / "b", folder=tmp_path / "b.out") as second,
+        ):
+            server = Redis.from_url(redis.url)
+            wait_until(lambda: server.zcard("ids:spans") > 0, "something is settled")
+            wait_until(lambda: bool(server.keys("ids:standby:*")), "one stands by")
+            server.flushall()
+            ended = [first.ended(), second.ended()]
+        assert [one.code for one in ended] == [1, 1]
+        assert all("has lost the state of this crawl" in one.err for one in ended)
+        (resume,) = re.findall(r"--target (\d+) --buffer 0", "".join(one.err for one in ended))
+        assert int(resume) > FIRST
+        assert not server.exists("ids:spans", "ids:notes"), "no other ledger was begun"
+
+    async def main() -> None:
+        world = await serve_ids(
+            6, manifest=tmp_path / "m.json", clock=SystemClock(), traffic=STEADY, age=60.0
+        )
+        try:
+            await asyncio.to_thread(run, world.base_url)
+        finally:
+            await world.close()
+
+    asyncio.run(main())
+
+
+def test_a_fleet_notices_that_its_redis_was_emptied(redis: RedisServer) -> None:
+    class NoMembers:
+        def ensure(self, shard: int) -> None: ...
+
+        def replace(self, shard: int) -> None: ...
+
+        def release(self, shard: int) -> None: ...
+
+    def emptied(seen: Holders) -> None:
+        assert seen.plan.word is Word.RUN
+        Redis.from_url(redis.url).flushall()
+
+    async def main() -> None:
+        keys = await FleetKeys.open(redis.url, prefix=KEYS)
+        await keys.change(run=1, shards=1, word=Word.RUN)
+        await keys.close()
+        clock = SystemClock()
+        office, limits = Office(redis.url, KEYS, STANDS), RunLimits(clock, None)
+        with pytest.raises(StateLost):
+            await keep(Kept(office, NoMembers(), clock, emptied, limits))
 
     asyncio.run(main())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
-from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, holders, in_office
+from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, in_office, watching
 from trawlnet.fleet.supervise import Runtime
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.storage.errors import SinkUnreachable
@@ -27,6 +27,8 @@ from trawlnet.stores.errors import Fenced, StoreUnreachable
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
 log = logging.getLogger(__name__)
+
+Look = Callable[[], Awaitable[Holders]]
 
 MEMBERS: Final = 2  # One crawls, one waits.
 _PAUSE: Final = 1.0  # Seconds after a server has gone away.
@@ -97,10 +99,15 @@ class Pair:
 
 
 async def keep(pair: Pair) -> Word:
-    """Until all are told to end, and have; returns the word that was told."""
+    """Until all are told to end, and have; returns the word that was told. Raises StateLost."""
+    async with watching(pair.office.store, pair.office.prefix) as look:
+        return await _kept(pair, look)
+
+
+async def _kept(pair: Pair, look: Look) -> Word:
     heard: dict[int, float] = {}
     while True:
-        seen = await _look(pair)
+        seen = await _look(look)
         if seen is not None:
             pair.show(seen)
             if seen.plan.word is not Word.RUN:
@@ -111,7 +118,7 @@ async def keep(pair: Pair) -> Word:
         for member in range(MEMBERS):
             _keep_one(pair, member, seen, heard)
         await pair.clock.sleep(_LOOK_EVERY)
-    while (seen := await _look(pair)) is None or seen.active or seen.standbys:
+    while (seen := await _look(look)) is None or seen.active or seen.standbys:
         await pair.clock.sleep(_LOOK_EVERY)
     return seen.plan.word
 
@@ -128,10 +135,10 @@ def _keep_one(pair: Pair, member: int, seen: Holders | None, heard: dict[int, fl
     pair.runtime.ensure(member)
 
 
-async def _look(pair: Pair) -> Holders | None:
+async def _look(look: Look) -> Holders | None:
     """None while Redis is away: its restart is waited out, as the members do."""
     try:
-        return await holders(pair.office.store, pair.office.prefix)
+        return await look()
     except StoreUnreachable as trouble:
         log.warning("fleet waits", extra={"error": trouble.message})
         return None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
@@ -190,10 +190,22 @@ class Holders:
 
 
 async def holders(store: str, prefix: str) -> Holders:
+    async with watching(store, prefix) as look:
+        return await look()
+
+
+@asynccontextmanager
+async def watching(store: str, prefix: str) -> AsyncIterator[Callable[[], Awaitable[Holders]]]:
+    """To look again and again; the look raises StateLost when the keys of the first one are gone,
+    which else would look like an office that was closed."""
     keys, waiting = await FleetKeys.open(store, prefix=prefix), StandbyKeys(store, prefix)
-    try:
+
+    async def look() -> Holders:
         active = (await keys.statuses()).get(0)
         return Holders(await keys.plan(), active, await waiting.waiting())
+
+    try:
+        yield look
     finally:
         await waiting.close()
         await keys.close()

@@ -106,13 +106,13 @@ def _remote(config: IdsConfig) -> str:
     return f"the keys ids:* in {redact(config.redis_address)}"
 
 
-_UNKNOWN = {"lag_p20_s": None, "newest_id_age_s": None, "key_refused": False, "workers": 0}
+_OF_NOW = {"lag_p20_s": None, "newest_id_age_s": None, "workers": 0}  # Unknown when it has ended.
 
 
-async def _backlog(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
-    """What is published and not stored yet; a queue on a server is looked at by `ids store`."""
-    depth = None
-    if not config.queue:
+async def _backlog(config: IdsConfig, workspace: Path, depth: int | None) -> Mapping[str, Any]:
+    """What is published and not stored yet. A queue on a server is looked at by the crawl, which
+    has found this `depth`, and by `ids store`."""
+    if not (config.queue or config.redis_address):
         queue = await open_queue(queue_place(config, workspace), api_of(config).queue)
         try:
             depth = await queue.depth()
@@ -123,20 +123,27 @@ async def _backlog(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
 
 
 async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
+    place = Workspace(workspace, "ids")
+    row: dict[str, Any] = {**_OF_NOW, "key_refused": False, "watermark": None, "queue_depth": None}
     if config.redis_address:
         from trawlnet.cli.ids.standby import shared_facts
 
-        return await shared_facts(config, Workspace(workspace, "ids").state)
-    place = Workspace(workspace, "ids")
-    found = read_now(place.state)
-    row: dict[str, Any] = {**_UNKNOWN, "watermark": None, **found}
-    row |= await _backlog(config, workspace)
+        row |= await shared_facts(config, place.state)
+    else:
+        row |= await _own_facts(config, place)
+    row |= await _backlog(config, workspace, row["queue_depth"])
+    return row
+
+
+async def _own_facts(config: IdsConfig, place: Workspace) -> Mapping[str, Any]:
+    row = read_now(place.state)
     if holder(place) is not None:
         return row
-    # The figures of a crawl that has ended are old: what stands is in the ledger.
+    # The figures of a crawl that has ended are old: what stands is in the ledger. That the key was
+    # refused, though, is the reason why many end.
+    row |= {**_OF_NOW, "queue_depth": None}
+    row.pop("decision", None)
     async with looked_at(config, place.state) as ledger:
-        row |= _UNKNOWN
-        row.pop("decision", None)
         return row | ledger_row(ledger) if ledger is not None else row
 
 

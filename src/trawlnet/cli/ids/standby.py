@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from trawlnet.cli.common.output import say
 from trawlnet.crawlers.ids.build import open_parts
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.controller import ledger_row
+from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.notes import NOW_NOTE
 from trawlnet.crawlers.ids.ledger.open_ledger import check_shareable, looked_at
 from trawlnet.crawlers.ids.storing.locations import KEYS
@@ -21,6 +22,7 @@ from trawlnet.fleet.ids import office_of, with_term
 from trawlnet.fleet.standby import Dismissed, holders, in_office
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.stores.errors import StateLost
 
 _SHOWN = ("node", "pid", "token", "rate", "in_flight")
 
@@ -35,9 +37,25 @@ async def open_in_turn(
         async with in_office(office_of(config), clock, _say_waiting) as term:
             say(f"no other process crawls these ids: this one is active, as {term.tenure.token}")
             async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
-                yield with_term(parts, term)
+                with _said_where(parts):
+                    yield with_term(parts, term)
     except Dismissed as told:
         raise Interrupted(told.message, told.hint) from None
+
+
+@contextmanager
+def _said_where(parts: Parts[Any]) -> Iterator[None]:
+    """A ledger that was lost begins anew; only this process still knows how far it had come."""
+    try:
+        yield
+    except StateLost as lost:
+        ledger = parts.ledger
+        assert isinstance(ledger, IdsLedger)
+        raise StateLost(
+            lost.message,
+            "what is published is whole; make that server keep its data (appendonly yes), then run "
+            f"the command again with --target {ledger.watermark} --buffer 0: all below is settled",
+        ) from lost
 
 
 def _say_waiting(active: Mapping[str, Any]) -> None:
@@ -62,7 +80,7 @@ async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
 async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:
     """For `status`: what the ledger has, who is active and who would be next."""
     found = await holders(config.redis_address, KEYS)
-    row: dict[str, Any] = {"lag_p20_s": None, "newest_id_age_s": None, "watermark": None}
+    row: dict[str, Any] = {}
     async with looked_at(config, state) as ledger:
         if ledger is not None:
             row |= _figures(await ledger.noted(NOW_NOTE), active=found.active is not None)
@@ -73,9 +91,12 @@ async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:
 
 
 def _figures(noted: Any, *, active: bool) -> dict[str, Any]:
-    """What the active process has left; of one that has ended nothing counts but its ledger."""
-    if not active or not isinstance(noted, dict):
+    """What the active process has left; of one that has ended nothing counts but its ledger, and
+    whether the key was refused."""
+    if not isinstance(noted, dict):
         return {}
+    if not active:
+        return {"key_refused": noted.get("key_refused", False)}
     age = noted.get("newest_id_age_s")
     if age is not None:
         noted["newest_id_age_s"] = round(age + max(0.0, SystemClock().now() - noted["at"]), 1)

@@ -115,7 +115,9 @@ async def open_parts(
             helm.steer,
             heeding(gate, server.lane, askers, clock),
         ]
-        if not config.queue:  # A server has bounds of its own.
+        if config.queue:
+            companions.append(lambda control: helm.look_at_queue(found))
+        else:  # A server has bounds of its own.
             room = SpoolLimit(found, askers, config.max_spool, metrics.alerts, clock)
             companions.append(room.watch)
         if api.anchor:
@@ -183,13 +185,14 @@ def _figures_keeper(
 ) -> Callable[[Mapping[str, Any]], None]:
     """Where the figures of now are left: in a file, and beside a ledger in Redis, where those who
     look from elsewhere find them."""
-    last = -math.inf
+    last, refused = -math.inf, False
 
     def keep(row: Mapping[str, Any]) -> None:
-        nonlocal last
+        nonlocal last, refused
         write_now(folder, row)
-        if config.redis_address and clock.now() >= last + _SHARED_EVERY:
-            last = clock.now()
+        due = clock.now() >= last + _SHARED_EVERY or row["key_refused"] is not refused
+        if config.redis_address and due:
+            last, refused = clock.now(), row["key_refused"]
             ledger.note_soon(NOW_NOTE, {"at": last, **row})
 
     return keep

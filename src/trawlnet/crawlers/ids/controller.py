@@ -26,11 +26,14 @@ from trawlnet.engine.ports import Clock
 from trawlnet.observe.alerts.sender import Alerts
 from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.observe.metrics.ids import EndedRequest, IdsMeter
+from trawlnet.queues.queue import Queue
+from trawlnet.storage.errors import SinkError
 
 log = logging.getLogger(__name__)
 
 _TURN_EVERY = 1.0
 _ANCHOR_EVERY = 10.0
+_QUEUE_EVERY = 5.0
 _MINUTE = 60.0
 # What the history of a crawl keeps.
 _WATCHED = (
@@ -72,6 +75,7 @@ class Helm:
     scout: Scout
     clock: Clock
     last: Decision | None = None
+    queue_depth: int | None = None
 
     def recall(self) -> None:
         """Tell the pilot what the crawl before this one saw last."""
@@ -107,6 +111,16 @@ class Helm:
                 if newest is not None:
                     pilot.anchored(self.clock.now(), newest)
                     control.wake(self.ledger.lane)
+
+    async def look_at_queue(self, queue: Queue) -> None:
+        """Runs beside the crawl, for a queue on a server: whoever reads the figures may know
+        neither the server nor the machine on which messages are stored."""
+        while True:
+            try:
+                self.queue_depth = await queue.depth()
+            except SinkError:  # Publishing finds out, too, and says so.
+                self.queue_depth = None
+            await self.clock.sleep(_QUEUE_EVERY)
 
     def watch(
         self, answer: Answer, reading: AnswerReading, entries: Sequence[LedgerEntry], now: float
@@ -163,6 +177,7 @@ class Helm:
             "error_fraction": round(figures.error_fraction, 4),
             "ids_per_s": round(self.meter.fractions(now, _MINUTE)["rate"], 2),
             "published": self.meter.yields["stored"],
+            "queue_depth": self.queue_depth,
             "waits_for_room": self.askers.waiting,
         }
         row |= {str(verdict): self.meter.verdicts[verdict] for verdict in AnswerVerdict}

@@ -107,12 +107,7 @@ def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
     if str(error).startswith(_FENCED):
         return Fenced(f"this shard was replaced: {str(error).removeprefix(_FENCED).strip()}")
     if str(error).startswith(_LOST):
-        return StateLost(
-            f"Redis at {where} has lost the state of this crawl: it was emptied, or an empty "
-            "server took its place",
-            "what is archived is whole; make that server keep its data (appendonly yes), then run "
-            "the same command again: it starts over and fetches only what is not archived",
-        )
+        return state_lost(where)
     if isinstance(error, exceptions.AuthenticationError):
         return StoreError(
             f"Redis at {where} refuses us: {error}",
@@ -126,6 +121,15 @@ def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
     return StoreError(
         f"Redis at {where} refused a command: {error}",
         f"check its memory and disk, and that nobody else writes keys {prefix}*",
+    )
+
+
+def state_lost(where: str) -> StateLost:
+    return StateLost(
+        f"Redis at {where} has lost the state of this crawl: it was emptied, or an empty server "
+        "took its place",
+        "what is archived or published is whole; make that server keep its data (appendonly yes), "
+        "then run the same command again: it starts over and fetches only what is not archived",
     )
 
 

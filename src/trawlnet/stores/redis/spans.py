@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,7 +14,12 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from trawlnet.stores.errors import StoreError
-from trawlnet.stores.redis.scripts import as_store_error, script_source, without_password
+from trawlnet.stores.redis.scripts import (
+    as_store_error,
+    script_source,
+    state_lost,
+    without_password,
+)
 from trawlnet.stores.spans import Span, gathered, overlay
 
 T = TypeVar("T")
@@ -29,7 +35,8 @@ _RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server g
 class SpanKeys:
     """What is laid is worked out here, from rows that nobody else can change: a writer whose
     `token` no longer owns the `lane` is refused, and raises Fenced. Without a token it may only be
-    looked at. What "durable" means is the server's own setting."""
+    looked at. Keys that are no longer those of the beginning raise StateLost, whatever is asked.
+    What "durable" means is the server's own setting."""
 
     def __init__(self, url: str, prefix: str, *, lane: str = "", token: str = "") -> None:
         self._client: Any = Redis.from_url(
@@ -39,10 +46,13 @@ class SpanKeys:
             socket_timeout=_ANSWER_SECONDS,
         )
         self._lay: Any = self._client.register_script(script_source("lay"))
+        self._begin: Any = self._client.register_script(script_source("epoch"))
         self._where = without_password(url)
         self._prefix = prefix
         self._lane = lane
         self._token = token
+        self._epoch = b""  # Of the keys as we first saw them; checked with everything we ask.
+        self._epoch = self._first_epoch()
         self._check_format()
 
     def write(
@@ -61,7 +71,7 @@ class SpanKeys:
     def notes(self, names: Sequence[str]) -> list[Any]:
         if not names:
             return []
-        found = self._ask(lambda: self._client.hmget(self._prefix + "notes", list(names)))
+        (found,) = self._look(lambda pipe: pipe.hmget(self._prefix + "notes", list(names)))
         return [None if one is None else json.loads(one) for one in found]
 
     def spans(self, after: int = 0, at_once: int = _AT_ONCE) -> Iterator[Span]:
@@ -70,7 +80,8 @@ class SpanKeys:
             after = rows[-1].end
 
     def count(self) -> int:
-        return int(self._ask(lambda: self._client.zcard(self._prefix + "spans")))
+        (found,) = self._look(lambda pipe: pipe.zcard(self._prefix + "spans"))
+        return int(found)
 
     def close(self) -> None:
         self._client.close()
@@ -91,18 +102,39 @@ class SpanKeys:
     def _read(self, wanted: Sequence[tuple[int, bytes, int]]) -> list[tuple[list[Span], ...]]:
         """For each the last row that starts before the number, and some of those from there on."""
 
-        def run() -> list[list[bytes]]:
-            with self._client.pipeline(transaction=True) as pipe:
-                key = self._prefix + "spans"
-                for start, last, most in wanted:
-                    at = _number(start)
-                    pipe.zrevrangebylex(key, b"(" + at, b"-", 0, 1)
-                    pipe.zrangebylex(key, b"[" + at, last, 0, most)
-                answers: list[list[bytes]] = pipe.execute()
-                return answers
+        def add(pipe: Any) -> None:
+            key = self._prefix + "spans"
+            for start, last, most in wanted:
+                at = _number(start)
+                pipe.zrevrangebylex(key, b"(" + at, b"-", 0, 1)
+                pipe.zrangebylex(key, b"[" + at, last, 0, most)
 
-        found = [[_span(row) for row in rows] for rows in (self._ask(run) if wanted else ())]
+        found = [[_span(row) for row in rows] for rows in (self._look(add) if wanted else ())]
         return list(zip(found[::2], found[1::2], strict=True))
+
+    def _look(self, add: Callable[[Any], object]) -> list[Any]:
+        """The answers to commands that change nothing, if the keys are still those that we know:
+        a server that was emptied has a ledger of nothing."""
+
+        def run() -> list[Any]:
+            with self._client.pipeline(transaction=True) as pipe:
+                pipe.get(self._prefix + "epoch")
+                add(pipe)
+                answers: list[Any] = pipe.execute()
+            epoch = answers.pop(0)
+            if self._epoch not in (b"", epoch):
+                raise state_lost(self._where)
+            return answers
+
+        return self._ask(run)
+
+    def _first_epoch(self) -> bytes:
+        """Whoever may write notes when the keys were begun, unless that is known."""
+        if self._token:
+            nothing = msgspec.msgpack.encode(())
+            begin = partial(self._begin, keys=[self._prefix], args=[nothing, self._token])
+            return bytes(self._ask(begin))
+        return bytes(self._ask(lambda: self._client.get(self._prefix + "epoch")) or b"")
 
     def _send(self, gone: Iterable[Span], fresh: Iterable[Span], notes: Mapping[str, Any]) -> None:
         if not self._token:
@@ -114,7 +146,7 @@ class SpanKeys:
         dropped = [name for name, value in notes.items() if value is None]
         rows = list(map(_row, gone)), list(map(_row, fresh))
         packed = msgspec.msgpack.encode((self._lane, *rows, kept, dropped))
-        self._ask(lambda: self._lay(keys=[self._prefix], args=[packed, self._token]))
+        self._ask(lambda: self._lay(keys=[self._prefix], args=[packed, self._token, self._epoch]))
 
     def _check_format(self) -> None:
         (found,) = self.notes(["format"])
