@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.crawl.alerting import refuse_bad_webhook
@@ -17,7 +18,7 @@ from trawlnet.cli.fleet.command import (
     webhook_of,
 )
 from trawlnet.crawlers.repos.accounts.expected import expected
-from trawlnet.crawlers.repos.accounts.recheck import reopen
+from trawlnet.crawlers.repos.build import begin_sweep, open_mirror
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.settings import given_by
 from trawlnet.crawlers.repos.shared import check_shareable
@@ -53,7 +54,9 @@ def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
 def shards_of(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) -> Shards:
     async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> FleetCrawl:
         if (await keys.plan()).word is Word.DONE:
-            await reopen(store, clock.now() - config.recheck_inactive)
+            async with AsyncExitStack() as stack:
+                mirror = await open_mirror(config, workspace.path, stack)
+                await begin_sweep(config, store, mirror, clock)
         composer = Composer(keys, open_objects(config.archive, s3), clock, config.segment_size)
         limits = RunLimits(clock, config.max_seconds, config.max_tasks)
         loads = await expected(config, workspace.path)

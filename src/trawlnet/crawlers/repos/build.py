@@ -83,16 +83,19 @@ async def open_parts(
         frame = CrawlBase(given, mirror, store, shelf, gate, workspace, rates, resuming)
         parts = await assembled(config, frame, clock, metrics, stack)
         if not resuming:
-            await _begin_sweep(config, frame, clock)
+            await begin_sweep(config, store, mirror, clock)
         yield _at_work(parts, workspace) if config.redis_address else parts
 
 
-async def _begin_sweep(config: ReposConfig, frame: CrawlBase, clock: Clock) -> None:
-    store, private = frame.store, config.allow_private_hosts
+async def begin_sweep(
+    config: ReposConfig, store: Store, mirror: TableMirror | None, clock: Clock
+) -> None:
+    """Ask again what may have passed, and look for accounts on dead hosts where they live now."""
+    private = config.allow_private_hosts
     accounts = await stranded(store)
     await reopen(store, clock.now() - config.recheck_inactive)
-    directory_of = partial(directory, plc=frame.given.plc, allow_private=private)
-    await Rescue(store, frame.mirror, directory_of, clock, private)(accounts)
+    directory_of = partial(directory, plc=given_by(config).plc, allow_private=private)
+    await Rescue(store, mirror, directory_of, clock, private)(accounts)
 
 
 @dataclass(frozen=True, slots=True)
