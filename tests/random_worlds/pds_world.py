@@ -6,7 +6,9 @@ The truth is kept here, and so is the log of every request; nothing of either is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,6 +26,14 @@ from trawlnet.net.trouble import Trouble
 from trawlnet.sim.pds import PdsLie, SimPds, SimRepo
 from trawlnet.sim.pds.answers import answer_pds
 from trawlnet.sim.pds.model import about_eprint, did_of, eprint
+from trawlnet.tables.relational.database import (
+    NO_VALUES,
+    Dialect,
+    Relational,
+    Statement,
+    Transaction,
+    Values,
+)
 
 EPRINT, COMMENT = "pub.chive.eprint.submission", "pub.chive.review.comment"
 TAG, LIKE = "pub.chive.eprint.userTag", "app.bsky.feed.like"
@@ -50,12 +60,33 @@ class Ill:
 
 
 @dataclass
+class _Watch:
+    left: int
+    host: str = ""
+    user: int = -1
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def see(self, host: str, user: int) -> None:
+        if host == self.host or user == self.user:
+            self.left -= 1
+        if self.left <= 0:
+            self.reached.set()
+
+
+@dataclass
 class World:
     pdses: list[SimPds]
     homes: dict[str, SimPds] = field(default_factory=dict)
     log: list[Asked] = field(default_factory=list)
     ills: dict[str, list[Ill]] = field(default_factory=dict)  # By host.
     away: dict[str, tuple[SimPds, SimRepo]] = field(default_factory=dict)  # Accounts that left.
+    bans: list[list[Any]] = field(default_factory=list)  # Host, from when, until when.
+    kills: list[tuple[float, int]] = field(default_factory=list)  # When, and of whom.
+    liars: set[str] = field(default_factory=set)  # URLs of those who have invented accounts.
+    gone: dict[tuple[str, str], float] = field(default_factory=dict)  # URI and PDS: since when.
+    reordered: dict[str, float] = field(default_factory=dict)  # PDS: since when.
+    _there: set[tuple[str, str]] = field(default_factory=set)
+    _watches: list[_Watch] = field(default_factory=list)
 
     def url(self, pds: SimPds) -> str:
         return f"https://{pds.address}"
@@ -76,10 +107,37 @@ class World:
             f"at://{did}/{collection}/{rkey}": self.url(pds)
             for did, pds in self.homes.items()
             if (repo := pds.repos.get(did)) is not None and not repo.status
+            if not self.is_banned(pds.address)
             for collection, records in repo.records.items()
             if wants(collection)
             for rkey in records
         }
+
+    def is_banned(self, host: str) -> bool:
+        return any(name == host and until == math.inf for name, _, until in self.bans)
+
+    def look(self) -> None:
+        """Something has happened: note what is no longer where it was."""
+        there = set(self.truth(lambda collection: True).items())
+        now = asyncio.get_event_loop().time() if self._there else 0.0
+        for pair in self._there - there:
+            self.gone.setdefault(pair, now)
+        self._there = there
+
+    def reorder(self, pds: SimPds) -> None:
+        """Cursors of its listing are places: who is behind one that leaves may be passed over."""
+        self.reordered.setdefault(self.url(pds), asyncio.get_running_loop().time())
+
+    async def asked_by(self, user: int, requests: int, moment: float) -> None:
+        await self._asked(_Watch(requests, user=user), moment)
+
+    async def asked_of(self, host: str, requests: int, moment: float) -> None:
+        await self._asked(_Watch(requests, host=host), moment)
+
+    async def _asked(self, watch: _Watch, moment: float) -> None:
+        self._watches.append(watch)
+        await watch.reached.wait()
+        await asyncio.sleep(moment)
 
     async def answer(self, url: str, user: int, now: float) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(url)
@@ -90,6 +148,12 @@ class World:
         ill = self._ill(host, now)
         wait = float(ill.wait) if ill.kind == "429" else 0.0
         self.log.append(Asked(now, host, user, wait))
+        for watch in self._watches:
+            watch.see(host, user)
+        if ill.kind == "shrunk":
+            self.reorder(pds)
+        if ill.kind == "invents":
+            self.liars.add(self.url(pds))
         await asyncio.sleep(LATENCY)
         match ill.kind:
             case "429":
@@ -177,6 +241,41 @@ class SimHttp:
 
     def stream(self, url: str, **more: Any) -> Any:
         raise NotImplementedError("scans do not stream")
+
+
+@dataclass
+class MortalDb:
+    """The database as one process has it: a dead one reads and writes nothing more, and what it
+    was just writing is taken back."""
+
+    db: Relational
+    is_dead: bool = False
+
+    @property
+    def dialect(self) -> Dialect:
+        return self.db.dialect
+
+    async def rows(self, statement: Statement, values: Values = NO_VALUES) -> list[tuple[Any, ...]]:
+        async with self.transaction() as transaction:
+            return await transaction.rows(statement, values)
+
+    async def run(self, statement: Statement, values: Values = NO_VALUES) -> int:
+        async with self.transaction() as transaction:
+            return await transaction.run(statement, values)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        self._live()
+        async with self.db.transaction() as transaction:
+            yield transaction
+            self._live()
+
+    async def close(self) -> None:
+        raise NotImplementedError("others use it, too")
+
+    def _live(self) -> None:
+        if self.is_dead:
+            raise asyncio.CancelledError
 
 
 VALUES: dict[str, Callable[[str, int], dict[str, Any]]] = {

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 import tempfile
-from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +16,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.random_worlds.budget import worlds
+from tests.random_worlds.pds_draws import (
+    ACCOUNTS,
+    BUSY,
+    DAY,
+    EVERY,
+    HOSTS,
+    ILL_FOR,
+    PLANS,
+    QUIET,
+    ROUND,
+    USERS,
+    Banned,
+    Death,
+    Event,
+    Plan,
+    Sickness,
+    User,
+)
+from tests.random_worlds.pds_laws import (
+    Kept,
+    keeps_the_pace,
+    kept_in,
+    leaves_the_banned_alone,
+    tells_the_truth,
+    watch_withdrawals,
+    withdraws_what_went,
+)
 from tests.random_worlds.pds_world import (
     COLLECTIONS,
     VALUES,
     Ill,
+    MortalDb,
     SimHttp,
     World,
-    gaps,
 )
 from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.pds.build import Kit, crawl_parts
 from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
-from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.gate import Gate
@@ -37,121 +61,7 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.pds import SimPds
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, open_registry
-from trawlnet.tables.relational.database import Statement
-from trawlnet.tables.scanned.rows import Table
-
-HOUR, DAY = 3600.0, 86_400.0
-BUSY, QUIET = 2 * DAY, 9 * DAY
-EVERY = 14 * HOUR
-ILL_FOR = 2.5 * HOUR  # At most, and each host three times: fewer than five failures in a row.
-_ROUND = 50
-ACCOUNTS = tuple(f"account{number}" for number in range(5))
-HOSTS = ("one.pds-world.net", "two.pds-world.net")
-
-
-@dataclass(frozen=True)
-class Event:
-    at: float
-    kind: str
-    account: str
-    number: int
-    collection: str
-
-
-@dataclass(frozen=True)
-class Sickness:
-    at: float
-    host: int
-    kind: str
-    seconds: float
-    wait: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    homes: tuple[int, ...]  # Of each account: a host.
-    sizes: tuple[int, ...]  # Records that each begins with.
-    crowd: tuple[int, ...]  # Accounts without anything on each host.
-    page: int
-    by_collection: bool
-    ends_with_cursor: bool
-    events: tuple[Event, ...]
-    ills: tuple[Sickness, ...]
-
-
-@dataclass(frozen=True)
-class User:
-    config: PdsConfig
-    begins: float
-    pauses: float  # Ends here, and begins again.
-
-
-EVENTS = st.builds(
-    Event,
-    st.floats(0.0, BUSY),
-    st.sampled_from(
-        ("put", "put", "edit", "delete", "delete", "empty", "move", "leave", "return", "off", "on")
-    ),
-    st.sampled_from(ACCOUNTS),
-    st.integers(0, 9),
-    st.sampled_from(COLLECTIONS),
-)
-ILLS = st.builds(
-    Sickness,
-    st.floats(0.0, BUSY - ILL_FOR),
-    st.integers(0, 1),
-    st.sampled_from(
-        (
-            "429",
-            "503",
-            "dropped",
-            "hangs",
-            "garbage",
-            "shrunk",
-            "spoilt",
-            "repeats",
-            "invents",
-            "undescribed",
-        )
-    ),
-    st.floats(1.0, ILL_FOR),
-    st.sampled_from((1, 9, 10, 11, 61, 700)),
-)
-PLANS = st.builds(
-    Plan,
-    st.tuples(*[st.integers(0, 1)] * len(ACCOUNTS)),
-    st.tuples(*[st.sampled_from((0, 1, 3, 99, 100, 101, 130))] * len(ACCOUNTS)),
-    st.tuples(*[st.sampled_from((0, 1, 19, 31, 36, 41, 50))] * 2),
-    st.sampled_from((1, 3, 20, _ROUND, 1000)),
-    st.booleans(),
-    st.booleans(),
-    st.lists(EVENTS, max_size=14).map(tuple),
-    st.lists(ILLS, max_size=3).map(tuple),
-)
-GLOBS = (
-    ("pub.chive.*",),
-    ("pub.chive.eprint.*",),
-    ("app.bsky.*",),
-    ("pub.chive.review.comment", "app.bsky.feed.like"),
-    ("pub.*", "app.bsky.feed.*"),
-)
-USERS = st.builds(
-    User,
-    st.builds(
-        PdsConfig,
-        collections=st.sampled_from(GLOBS),
-        requests_per_minute=st.floats(23.0, 1900.0),
-        scan_timeout=st.sampled_from((4.0, 13.0, 60.0, 210.0)),
-        claim_timeout=st.sampled_from((10.0, 120.0, 500.0)),
-        max_records_per_pds=st.sampled_from((40, 99, 1000)),
-        batch=st.integers(1, 3),
-        concurrency=st.integers(1, 3),
-        scan_interval=st.sampled_from((2500.0, 3700.0, 7100.0)),
-        contact=st.just("tests@example.org"),
-    ),
-    st.floats(0.0, DAY),
-    st.floats(DAY, BUSY),
-)
+from trawlnet.tables.scanned.scanned import Scanned
 
 
 @worlds(7)
@@ -163,18 +73,20 @@ def test_everything_is_found_once_kept_true_and_asked_for_politely(
 
 
 def check(plan: Plan, users: list[User]) -> None:
-    world = made(plan)
+    world, configs = made(plan), [user.config for user in users]
     with tempfile.TemporaryDirectory() as folder:
-        stored = run_sim(run(world, plan, users, Path(folder)))
-    keeps_the_pace(world, users)
-    tells_the_truth(world, users, stored)
+        kept = run_sim(run(world, plan, users, Path(folder)))
+    keeps_the_pace(world, configs)
+    leaves_the_banned_alone(world, configs, kept)
+    withdraws_what_went(world, kept)
+    tells_the_truth(world, configs, kept)
 
 
 def made(plan: Plan) -> World:
     world = World([SimPds(host) for host in HOSTS])
     for pds, drawn in zip(world.pdses, plan.crowd, strict=True):
         # Pages of odd sizes are recognised once there are two of them.
-        crowd = drawn if plan.page >= _ROUND else max(drawn, plan.page + 1)
+        crowd = drawn if plan.page >= ROUND else max(drawn, plan.page + 1)
         pds.largest_page = plan.page
         pds.lists_by_collection = plan.by_collection
         pds.ends_with_cursor = plan.ends_with_cursor
@@ -184,52 +96,132 @@ def made(plan: Plan) -> World:
         world.settle(name, world.pdses[home])
         for record in range(plan.sizes[number]):
             _put(world, name, COLLECTIONS[(number + record // 70) % len(COLLECTIONS)], record)
+    world.look()
     return world
 
 
-async def run(
-    world: World, plan: Plan, users: list[User], folder: Path
-) -> dict[str, tuple[str, bool]]:
+async def run(world: World, plan: Plan, users: list[User], folder: Path) -> Kept:
     registry = await open_registry(folder / "registry.db", Terms())
+    connection = registry.db._connection  # type: ignore[attr-defined]
     for pragma in ("PRAGMA synchronous = OFF", "PRAGMA journal_mode = MEMORY"):
-        registry.db._connection.execute(pragma)  # type: ignore[attr-defined]
+        connection.execute(pragma)
+    scanned = Scanned(registry.db)
+    await scanned.migrate()
+    watch_withdrawals(connection, asyncio.get_running_loop().time)
     try:
         for pds in world.pdses:
             await registry.register(world.url(pds), PdsSource.USER, now=0.0)
         async with asyncio.TaskGroup() as group:
-            group.create_task(_happen(world, plan))
-            for number, user in enumerate(users):
-                group.create_task(_crawls(world, registry, number, user, folder / str(number)))
-        return await _stored(registry)
+            banning = [group.create_task(_bans(world, registry, scanned, ban)) for ban in plan.bans]
+            async with asyncio.TaskGroup() as busy:
+                busy.create_task(_happen(world, plan))
+                for number, user in enumerate(users):
+                    busy.create_task(_crawls(world, registry, number, user, folder / str(number)))
+            for ban in banning:
+                ban.cancel()
+        return await kept_in(registry.db)
     finally:
         await registry.close()
 
 
 async def _crawls(world: World, registry: Registry, number: int, user: User, folder: Path) -> None:
-    """As a daemon, with a break, while things happen; then now and then until nothing is due."""
-    spells = [(user.begins, {"max_seconds": max(1.0, user.pauses - user.begins)})]
-    spells.append((user.pauses, {"max_seconds": max(1.0, BUSY - user.pauses)}))
-    spells += [(BUSY + turn * EVERY, {"once": True}) for turn in range(int(QUIET // EVERY) + 1)]
-    for begins, how in spells:
-        await asyncio.sleep(max(0.0, begins - asyncio.get_running_loop().time()))
-        config = user.config.model_copy(update=how)
-        clock = SimClock()
-        gate = Gate(clock, manners(config))
-        http = SimHttp(world, gate, number)
-        kit = Kit(config, folder, registry, http, gate, clock, CrawlMetrics("pds", clock))
-        async with crawl_parts(kit) as parts:
-            await crawl(parts, limits(config), Control(config.concurrency))
+    """As a daemon, with a break and deaths, while things happen; then now and then until nothing
+    is due."""
+    loop, deaths = asyncio.get_running_loop(), iter(user.deaths)
+    await asyncio.sleep(user.begins + number / 1000)  # Owners have the instant in their names.
+    while (now := loop.time()) < BUSY:
+        until = user.pauses if now < user.pauses else BUSY
+        config = user.config.model_copy(update={"max_seconds": max(1.0, until - now)})
+        await _lives(world, registry, number, config, folder, next(deaths, None))
+    for turn in range(int(QUIET // EVERY) + 1):
+        await asyncio.sleep(max(0.0, BUSY + turn * EVERY - loop.time()))
+        config = user.config.model_copy(update={"once": True})
+        await _lives(world, registry, number, config, folder, None)
+
+
+async def _lives(
+    world: World,
+    registry: Registry,
+    number: int,
+    config: PdsConfig,
+    folder: Path,
+    death: Death | None,
+) -> None:
+    """One run of the crawler, to its end or its death."""
+    db = MortalDb(registry.db)
+    mine = Registry(db, registry.terms)
+    running = asyncio.ensure_future(_run(world, mine, number, config, folder))
+    if death is not None:
+        dying = asyncio.ensure_future(world.asked_by(number, death.requests, death.moment))
+        await asyncio.wait((running, dying), return_when=asyncio.FIRST_COMPLETED)
+        if dying.done() and not running.done():
+            if death.is_kill:
+                db.is_dead = True
+                world.kills.append((asyncio.get_running_loop().time(), number))
+            running.cancel()
+            await asyncio.wait((running,))
+            await asyncio.sleep(death.pause)
+        dying.cancel()
+    if not running.cancelled():
+        await running
+
+
+async def _run(
+    world: World, registry: Registry, number: int, config: PdsConfig, folder: Path
+) -> None:
+    clock = SimClock()
+    gate = Gate(clock, manners(config))
+    http = SimHttp(world, gate, number)
+    kit = Kit(config, folder, registry, http, gate, clock, CrawlMetrics("pds", clock))
+    async with crawl_parts(kit) as parts:
+        await crawl(parts, limits(config), Control(config.concurrency))
+
+
+async def _bans(world: World, registry: Registry, scanned: Scanned, ban: Banned) -> None:
+    """As the command does it, in two steps; whoever tells of the host meanwhile is not heard."""
+    loop, pds = asyncio.get_running_loop(), world.pdses[ban.host]
+    url = world.url(pds)
+    await world.asked_of(pds.address, ban.requests, ban.moment)
+    if loop.time() > BUSY:
+        return
+    await registry.bans.add(pds.address, "", loop.time())
+    world.bans.append([pds.address, loop.time(), math.inf])
+    world.look()
+    await scanned.remove(url, loop.time(), erase=ban.erase)
+    ends = loop.time() + ban.lasts
+    while loop.time() < ends:
+        await registry.register(url, PdsSource.RELAY, now=loop.time())
+        assert await registry.get(url) is None, f"banned, and entered: {url}"
+        await asyncio.sleep(min(ban.told_every, ends - loop.time()))
+    await registry.bans.lift(pds.address)
+    world.bans[-1][2] = loop.time()
+    await registry.register(url, PdsSource.USER, now=loop.time())
 
 
 async def _happen(world: World, plan: Plan) -> None:
     loop = asyncio.get_running_loop()
-    for event in sorted((*plan.events, *plan.ills), key=lambda event: event.at):
-        await asyncio.sleep(event.at - loop.time())
-        if isinstance(event, Sickness):
-            ill = Ill(event.kind, event.at + event.seconds, event.wait)
-            world.ills.setdefault(HOSTS[event.host], []).append(ill)
-        else:
+    async with asyncio.TaskGroup() as group:
+        falling = [group.create_task(_falls_ill(world, ill)) for ill in plan.ills]
+        for event in sorted(plan.events, key=lambda event: event.at):
+            await asyncio.sleep(event.at - loop.time())
             _apply(world, event)
+            world.look()
+        await asyncio.sleep(BUSY - ILL_FOR - loop.time())
+        for ill in falling:
+            ill.cancel()
+
+
+async def _falls_ill(world: World, ill: Sickness) -> None:
+    """What it has is new by then, so that it is read."""
+    await asyncio.sleep(ill.at)
+    host = HOSTS[ill.host]
+    for name in ACCOUNTS:
+        if (home := world.home(name)) is not None and home.address == host:
+            _put(world, name, COLLECTIONS[ill.wait % len(COLLECTIONS)], 900 + ill.requests)
+    world.look()
+    await world.asked_of(host, ill.requests, 0.0)
+    until = asyncio.get_running_loop().time() + ill.seconds
+    world.ills.setdefault(host, []).append(Ill(ill.kind, until, ill.wait))
 
 
 def _apply(world: World, event: Event) -> None:
@@ -250,11 +242,13 @@ def _apply(world: World, event: Event) -> None:
                 for rkey in list(repo.records[collection]):
                     repo.delete(collection, rkey)
         case "move":
+            world.reorder(home)
             other = world.pdses[1 - world.pdses.index(home)]
             other.repos[repo.did], world.homes[repo.did] = repo, other
             if event.number % 2:  # Else the old home goes on listing it.
                 del home.repos[repo.did]
         case "leave":
+            world.reorder(home)
             world.away[event.account] = (home, repo)
             del home.repos[repo.did], world.homes[repo.did]
         case "off":
@@ -270,40 +264,6 @@ def _put(world: World, name: str, collection: str, number: int, *, again: bool =
     repo.put(collection, tid(1_700_000_000_000_000 + number), value)
 
 
-async def _stored(registry: Registry) -> dict[str, tuple[str, bool]]:
-    """By URI: where it was found, and whether it is there; a live row wins."""
-    stored: dict[str, tuple[str, bool]] = {}
-    for table in Table:
-        sql = f"SELECT uri, pds_url, deleted_at IS NULL FROM {table}"
-        for uri, pds, live in await registry.db.rows(Statement("all", sql)):
-            assert not (live and stored.get(uri, ("", False))[1]), f"{uri} is in two tables"
-            if live or uri not in stored:
-                stored[uri] = (pds, bool(live))
-    return stored
-
-
-def tells_the_truth(world: World, users: list[User], stored: dict[str, tuple[str, bool]]) -> None:
-    live = {uri: pds for uri, (pds, is_live) in stored.items() if is_live}
-    for user in users:
-        wants = Routes(user.config.collections).wants
-        truth = world.truth(wants)
-        mine = {uri: pds for uri, pds in live.items() if wants(uri.split("/")[3])}
-        assert mine.keys() >= truth.keys(), f"missing: {sorted(truth.keys() - mine.keys())[:5]}"
-        assert mine.keys() <= truth.keys(), f"gone, and kept: {sorted(mine.keys() - truth)[:5]}"
-        assert mine == truth, "found somewhere else"
-
-
-def keeps_the_pace(world: World, users: list[User]) -> None:
-    """Whoever asks, asks no sooner after the last request than its own pace allows; and nobody
-    asks a host that wants to be left alone for a while."""
-    until: dict[str, float] = defaultdict(lambda: -math.inf)
-    for before, asked in gaps(world.log):
-        gap = 60.0 / users[asked.user].config.requests_per_minute
-        assert asked.at - before.at >= gap - 1e-6, (before, asked, gap)
-        until[asked.host] = max(until[asked.host], before.at + before.retry_after)
-        assert asked.at >= until[asked.host] - 1e-6, (before, asked)
-
-
 def fixed(**more: Any) -> Plan:
     """A plan in which nothing happens, but for what is said."""
     calm: dict[str, Any] = {
@@ -317,3 +277,19 @@ def fixed(**more: Any) -> Plan:
         "ills": (),
     }
     return Plan(**calm | more)
+
+
+def calm_user(**more: Any) -> User:
+    config = PdsConfig(
+        collections=("pub.chive.*",),
+        requests_per_minute=600.0,
+        contact="tests@example.org",
+    )
+    return User(config, **{"begins": 0.0, "pauses": DAY} | more)
+
+
+def test_who_is_stopped_while_a_server_wants_to_be_left_alone_says_so_to_the_next() -> None:
+    """The wait was known to the process alone, and the next one asked within it."""
+    ill = Sickness(0.0, requests=3, host=0, kind="429", seconds=60.0, wait=9)
+    stop = Death(requests=4, moment=2.0, pause=0.5, is_kill=False)
+    check(fixed(ills=(ill,)), [calm_user(deaths=(stop,))])

@@ -129,6 +129,11 @@ class Gate:
         state = self._lanes.get(lane)
         return state.pace.failures if state is not None else 0
 
+    def parked(self, lane: str) -> float:
+        """Until when; 0 if it is not."""
+        state = self._lanes.get(lane)
+        return state.parked if state is not None else 0.0
+
     def blocked(self, lane: str) -> bool:
         state = self._lanes.get(lane)
         return state is not None and state.parked == math.inf

@@ -153,6 +153,7 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[ScanResult]]:
         f"{name}{owner(clock)}",
         lease(config),
         tell=lambda stats: show_hosts(kit.metrics, stats.by_status),
+        parked=kit.gate.parked,
     )
     discovered = asyncio.Event()
     sources = wanted(config, workspace)

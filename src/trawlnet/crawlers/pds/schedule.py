@@ -62,6 +62,7 @@ class RegistryStore:
         owner: str = "",
         lease: float = 0.0,
         tell: Callable[[Stats], None] = lambda stats: None,
+        parked: Callable[[str], float] = lambda lane: 0.0,
     ) -> None:
         """Without an owner it is only looked at, and never claims."""
         self._registry = registry
@@ -69,6 +70,7 @@ class RegistryStore:
         self._owner = owner
         self._lease = lease
         self._tell = tell  # Told whenever the registry was counted.
+        self._parked = parked  # Until when a lane wants to be left alone.
         self._claims = 0
         self._counted: Counts | None = None
         self._counted_at = 0.0
@@ -210,12 +212,21 @@ class RegistryStore:
     async def close(self) -> None:
         held, self._held = self._held, {}
         for key, one in held.items():
-            now = self._clock.now()
             try:
-                await self._registry.release(key, one.owner, now, begun=one.is_begun)
+                await self._give_back(key, one)
             except TablesAway as away:
                 log.warning("claim not given back", extra={"pds": key, "error": str(away)})
                 return  # It runs out by itself.
+
+    async def _give_back(self, key: str, held: _HeldClaim) -> None:
+        """A server that has just asked us to wait is waited for by whoever comes next, too."""
+        now = self._clock.now()
+        wait = self._parked(held.task.lane) - now
+        if held.is_begun and 0.0 < wait < math.inf:
+            reason = Reason.RATE_LIMITED
+            await self._registry.put_off(key, held.owner, reason, now=now, again_in=wait)
+        else:
+            await self._registry.release(key, held.owner, now, begun=held.is_begun)
 
 
 _UNREAD = "see to its address, then run the same command again"

@@ -1,0 +1,110 @@
+"""What must hold of a pds crawl, as the log of the hosts and the database tell it."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.random_worlds.pds_world import Asked, World, gaps
+
+from trawlnet.crawlers.pds.config import PdsConfig
+from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.tables.relational.database import Relational, Statement
+from trawlnet.tables.scanned.rows import Table
+
+SHORT_PAUSE = 10.1  # Seconds that a scan waits by itself for a server that asks for it.
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    uri: str
+    pds: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Kept:
+    """In the database when all is over."""
+
+    rows: dict[str, tuple[str, bool]]  # By URI: where it was found, and whether it is there.
+    withdrawals: list[Withdrawal]  # All that ever were.
+    hosts: frozenset[str]  # In the registry.
+
+
+def watch_withdrawals(connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
+    """The database itself notes each: a later scan may put a record back, and hide it."""
+    connection.create_function("world_time", 0, clock)
+    connection.execute("CREATE TABLE withdrawals (uri TEXT, pds TEXT, at REAL)")
+    for table in Table:
+        connection.execute(
+            f"CREATE TRIGGER note_{table} AFTER UPDATE OF deleted_at ON {table}"
+            " WHEN OLD.deleted_at IS NULL AND NEW.deleted_at IS NOT NULL BEGIN"
+            " INSERT INTO withdrawals VALUES (NEW.uri, NEW.pds_url, world_time()); END"
+        )
+
+
+async def kept_in(db: Relational) -> Kept:
+    rows: dict[str, tuple[str, bool]] = {}
+    for table in Table:
+        sql = f"SELECT uri, pds_url, deleted_at IS NULL FROM {table}"
+        for uri, pds, live in await db.rows(Statement("all", sql)):
+            assert not (live and rows.get(uri, ("", False))[1]), f"{uri} is in two tables"
+            if live or uri not in rows:
+                rows[uri] = (pds, bool(live))
+    noted = await db.rows(Statement("noted", "SELECT uri, pds, at FROM withdrawals"))
+    hosts = await db.rows(Statement("hosts", "SELECT pds_url FROM pds_registry"))
+    return Kept(rows, [Withdrawal(*row) for row in noted], frozenset(url for (url,) in hosts))
+
+
+def tells_the_truth(world: World, configs: Sequence[PdsConfig], kept: Kept) -> None:
+    """But of who invented accounts: those are left alone for longer than there is time for."""
+    honest = [world.url(pds) for pds in world.pdses if world.url(pds) not in world.liars]
+    live = {uri: pds for uri, (pds, is_live) in kept.rows.items() if is_live and pds in honest}
+    for config in configs:
+        wants = Routes(config.collections).wants
+        truth = {uri: pds for uri, pds in world.truth(wants).items() if pds in honest}
+        mine = {uri: pds for uri, pds in live.items() if wants(uri.split("/")[3])}
+        assert mine.keys() >= truth.keys(), f"missing: {sorted(truth.keys() - mine.keys())[:5]}"
+        assert mine.keys() <= truth.keys(), f"gone, and kept: {sorted(mine.keys() - truth)[:5]}"
+        assert mine == truth, "found somewhere else"
+
+
+def withdraws_what_went(world: World, kept: Kept) -> None:
+    """Nothing is withdrawn that was there all the time, not even until the next scan."""
+    for one in kept.withdrawals:
+        went = min(
+            world.gone.get((one.uri, one.pds), math.inf), world.reordered.get(one.pds, math.inf)
+        )
+        assert went <= one.at, f"withdrawn, and there: {one}"
+
+
+def keeps_the_pace(world: World, configs: Sequence[PdsConfig]) -> None:
+    """Whoever asks, asks no sooner after the last request than its own pace allows; and nobody
+    asks a host that wants to be left alone for a while."""
+    until: dict[str, float] = defaultdict(lambda: -math.inf)
+    for before, asked in gaps(world.log):
+        gap = 60.0 / configs[asked.user].requests_per_minute
+        assert asked.at - before.at >= gap - 1e-6, (before, asked, gap)
+        if not _died_with_it(world, before):
+            until[asked.host] = max(until[asked.host], before.at + before.retry_after)
+        assert asked.at >= until[asked.host] - 1e-6, (before, asked)
+
+
+def _died_with_it(world: World, told: Asked) -> bool:
+    """A short wait is known to nobody else before it is over."""
+    return any(
+        user == told.user and told.at <= at <= told.at + SHORT_PAUSE for at, user in world.kills
+    )
+
+
+def leaves_the_banned_alone(world: World, configs: Sequence[PdsConfig], kept: Kept) -> None:
+    """A scan under way finds out when it next writes, and has an end in any case."""
+    grace = max(config.scan_timeout for config in configs)
+    for host, begins, ends in world.bans:
+        late = [one for one in world.log if one.host == host and begins + grace < one.at < ends]
+        assert not late, f"asked though banned since {begins}: {late[0]}"
+        if ends == math.inf:
+            assert f"https://{host}" not in kept.hosts, f"banned, and in the registry: {host}"
