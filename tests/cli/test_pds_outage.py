@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from tests.servers import PostgresServer, postgres_server
 
-from program import started, wait_until
+from tests.support.program import started, wait_until
+from tests.support.servers import PostgresServer, postgres_server
 
 POSTS = "app.bsky.feed.post"
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
-from tests.random_worlds.pds_world import COLLECTIONS
 
+from tests.random_worlds.pds_world import COLLECTIONS
 from trawlnet.crawlers.pds.config import PdsConfig
 
 HOUR, DAY = 3600.0, 86_400.0

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.random_worlds.pds_world import Asked, World, gaps
-
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.tables.relational.database import Relational, Statement

@@ -6,7 +6,7 @@ import asyncio
 import math
 from pathlib import Path
 
-from servers import redis_server
+from tests.support.servers import redis_server
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.repos.fleet import shards_of
 from trawlnet.crawlers.repos.config import ReposConfig
