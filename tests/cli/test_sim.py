@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.program import at_once, started, trawlnet, wait_until
+from trawlnet.sim.ids import CounterLeap, TimeSpan, read_manifest
 
 SHAPES = {
     "atproto": {"plc", "relay", "pds", "manifest"},
@@ -27,6 +28,20 @@ def test_a_world_says_once_when_it_is_ready_and_ends_on_sigterm(world: str, tmp_
     (ready,) = ran.rows
     assert set(ready) == SHAPES[world]
     assert Path(ready["manifest"]).stat().st_size > 0  # Still there to compare with.
+
+
+def test_ids_are_served_with_the_events_that_flags_name(tmp_path: Path) -> None:
+    flags = ("--scenario", "steady", "--gap", "5k@1m", "--pause", "30s@30s", "--outage", "9s@30s")
+    with started("sim", "ids", "--scale", 0.05, *flags, folder=tmp_path) as program:
+        wait_until(lambda: program.out.endswith("\n"), "the ready line")
+        program.tell(signal.SIGTERM)
+        (ready,) = program.ended().rows
+    content, traffic = read_manifest(Path(ready["manifest"]))
+    began = content["age"]
+    assert traffic.gaps == (CounterLeap(began + 60.0, 5000),)
+    assert traffic.pauses == (TimeSpan(began + 30.0, began + 60.0),)
+    assert traffic.outages == (TimeSpan(began + 30.0, began + 39.0),)
+    assert at_once("sim", "ids", "--scenario", "calm").code == 2
 
 
 def test_a_port_in_use_is_said(network: Any) -> None:

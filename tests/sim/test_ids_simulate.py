@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import Ran, at_once, trawlnet
+from trawlnet.cli.common.world_events import events_of
 from trawlnet.cli.ids.trials import TrialPlan, lost, run_plan
 from trawlnet.cli.ids.worlds import SimulatedApi, Trial, trial
 from trawlnet.crawlers.ids.controls import Controls
@@ -255,6 +256,51 @@ def test_simulate_prints_one_object_for_each_run() -> None:
     ]  # fmt: skip
     assert all(row["m6_lost"] == 0 for row in ran.rows)
     assert "4/4 steady, classic, seed 8" in ran.err
+
+
+def test_a_world_has_the_pauses_leaps_and_outages_that_flags_name() -> None:
+    events = events_of(["1m@20m", "30m@25m"], ["10m@10m", "90s@0.5h"], ["10m@10m"])
+    one = trial("outage", 3, 5.0, None, events)
+    plain = trial("outage", 3, 5.0)
+    assert [gap.size for gap in one.traffic.gaps] == [1_000_000, 30_000_000]
+    assert [gap.at - one.start for gap in one.traffic.gaps] == [1200.0, 1500.0]
+    assert one.traffic.pauses == (TimeSpan(1500.0, 2100.0), TimeSpan(2700.0, 2790.0))
+    assert one.traffic.outages == (*plain.traffic.outages, TimeSpan(1500.0, 2100.0))
+    assert one.since >= plain.since and one.end >= one.over + 1800.0
+    assert trial("outage", 3, 5.0, 0.5, events).end == one.start + 1800.0
+
+
+def test_a_pause_a_leap_and_another_leap_chosen_by_flags_are_crossed() -> None:
+    events = events_of(["40k@20m", "9k@22m"], ["5m@15m"], ["5m@15m"])
+    measures = run_plan(TrialPlan("steady", "adaptive", 4, rate=4.0, events=events)).measures
+    assert measures.m5_gap_cross_s is not None and measures.m6_lost == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--gap", "1m"),
+        ("--gap", "0@5m"),
+        ("--gap", "x@5m"),
+        ("--pause", "5m@"),
+        ("--outage", "0@1"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("ids", "simulate"), ("sim", "ids")])
+def test_an_event_that_is_none_is_refused(verb: tuple[str, str], flag: str, text: str) -> None:
+    ran = at_once(*verb, flag, text)
+    assert ran.code == 2 and f"{flag}: expected" in ran.err and repr(text) in ran.err
+
+
+def test_a_time_that_is_too_short_for_what_is_measured_is_said() -> None:
+    assert trial("gap:20k", 1, 5.0).too_short_for() == []
+    assert len(trial("gap:20k", 1, 5.0, 0.1).too_short_for()) == 2
+    assert len(trial("embargo", 1, 5.0, 0.6).too_short_for()) == 1
+    ran = at_once(
+        "ids", "simulate", "--hours", 0.1, "--rate", 1, "--seeds", 1, "--scaling", "adaptive"
+    )
+    assert ran.code == 0
+    assert "0.1 hours are too short for all measures: m2, m3 and m4 count from 0.25" in ran.err
 
 
 def test_simulate_shows_people_a_table_a_picture_and_a_page(tmp_path: Path) -> None:

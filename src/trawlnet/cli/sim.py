@@ -14,10 +14,12 @@ import typer
 from trawlnet.cli.common.errors import CliError, UsageTrouble
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import SERVES, Verb
+from trawlnet.cli.common.world_events import Gaps, Outages, Pauses, events_of
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.plan import HABITS
 from trawlnet.sim.atproto.world import serve_atproto
+from trawlnet.sim.ids.scenarios import scenario_names
 from trawlnet.sim.ids.world import serve_ids
 from trawlnet.sim.web.world import serve_web
 
@@ -59,6 +61,16 @@ Healthy = Annotated[
     bool, typer.Option("--healthy", show_envvar=False, help="Let every host behave well.")
 ]
 
+IdsScenario = Annotated[
+    str,
+    typer.Option(
+        "--scenario",
+        metavar="NAME",
+        show_envvar=False,
+        help="Named traffic: " + ", ".join(scenario_names()) + ".",
+    ),
+]
+
 
 class RunningWorld(Protocol):
     def ready_line(self) -> Mapping[str, Any]: ...
@@ -89,11 +101,28 @@ def ids(
     port: Port = 0,
     manifest: Manifest = None,
     log: Log = None,
+    scenario: IdsScenario = "mixed",
+    gap: Gaps = None,
+    pause: Pauses = None,
+    outage: Outages = None,
 ) -> int:
     """Serve an API of sequential ids that grows in real time, with gaps."""
+    events = events_of(gap, pause, outage)
+    if scenario not in scenario_names():
+        names = ", ".join(scenario_names())
+        raise UsageTrouble(f"--scenario: no {scenario!r}; there are {names}", "trawlnet sim --help")
 
     def start(file: Path) -> Awaitable[RunningWorld]:
-        return serve_ids(seed, scale, manifest=file, clock=SystemClock(), port=port, log=log)
+        return serve_ids(
+            seed,
+            scale,
+            manifest=file,
+            clock=SystemClock(),
+            traffic=scenario,
+            events=events,
+            port=port,
+            log=log,
+        )
 
     return _serve(start, scale, port, manifest)
 

@@ -17,6 +17,7 @@ from trawlnet.cli.common.flags import Json
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.report import save_report
 from trawlnet.cli.common.verb import Verb
+from trawlnet.cli.common.world_events import Gaps, Outages, Pauses, events_of
 from trawlnet.cli.ids.page import simulation_report
 from trawlnet.cli.ids.plot import check_plotting, save_plot
 from trawlnet.cli.ids.trials import Result, TrialPlan, run_all
@@ -99,19 +100,26 @@ def simulate(
     cap: CapRate = 400.0,
     freshness: Freshness = 0.02,
     anchor: WithAnchor = False,
+    gap: Gaps = None,
+    pause: Pauses = None,
+    outage: Outages = None,
     plot: Plot = None,
     output: Page = None,
     json: Json = False,
 ) -> int:
     """Run the scaling laws against a model of an API, in virtual time, and measure them."""
-    trial(scenario, first_seed, rate, hours)  # A wrong name is told before anything runs.
+    events = events_of(gap, pause, outage)
+    # A wrong name, and a time that is too short, is told before anything runs.
+    one = trial(scenario, first_seed, rate, hours, events)
+    for line in one.too_short_for():
+        say(f"{(one.end - one.start) / 3600:.2g} hours are too short for all measures: {line}")
     if plot is not None:
         check_plotting(plot)
     if output is not None and not output.parent.is_dir():
         raise UsageTrouble(f"--output: there is no directory {output.parent}", "make it first")
     laws = [Laws.ADAPTIVE, Laws.CLASSIC] if which is Laws.BOTH else [which]
     plans = [
-        TrialPlan(scenario, law, seed, rate, cap, hours, freshness, anchor)
+        TrialPlan(scenario, law, seed, rate, cap, hours, freshness, anchor, events)
         for seed in range(first_seed, first_seed + seeds)
         for law in laws
     ]

@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
-from trawlnet.cli.ids.worlds import SimulatedApi, Trial, opened_at, trial
+from trawlnet.cli.ids.worlds import NO_EVENTS, SimulatedApi, Trial, opened_at, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures, Moments, PlotSeries, measure, series
 from trawlnet.crawlers.ids.model import LedgerMark
 from trawlnet.crawlers.ids.pilots import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
+from trawlnet.sim.ids.events import WorldEvents
 from trawlnet.sim.ids.model import Traffic
 
 _DOWN = 60.0  # Seconds from a crash to the next start.
@@ -32,6 +33,7 @@ class TrialPlan:
     hours: float | None = None
     freshness: float = 0.02
     anchor: bool = False
+    events: WorldEvents = NO_EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Result:
 
 
 def run_plan(plan: TrialPlan) -> Result:
-    one = trial(plan.scenario, plan.seed, plan.rate, plan.hours)
+    one = trial(plan.scenario, plan.seed, plan.rate, plan.hours, plan.events)
     controls = Controls(max_rps=plan.cap, freshness=plan.freshness)
     anchor = one.traffic.newest_visible if plan.anchor else None
     rehearsal = Rehearsal(SimulatedApi(one.traffic).reply, plan.cap, one.start, anchor)

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass, replace
 
 from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.crawlers.ids.measures import WARM_UP
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask
+from trawlnet.sim.ids.events import WorldEvents
 from trawlnet.sim.ids.model import CounterLeap, IdState, Traffic
 from trawlnet.sim.ids.scenarios import scenario
 
@@ -17,6 +19,9 @@ _LEAP = re.compile(r"(gap|pause|maintenance):(\d+)([kKmM]?)")
 _MANY = {"": 1, "k": 1000, "m": 1_000_000}
 _BURST = 1.5  # Seconds' worth of requests that a throttling server lets through at once.
 _SERVICE_DRAWS = 4096
+_TO_CATCH_UP = 360.0  # Seconds that a lag must stay low, and the first minute of it.
+_AFTER = 1800.0  # Seconds that a world goes on when the last event is over.
+NO_EVENTS = WorldEvents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,21 @@ class Trial:
     end: float
     since: float  # Catching up is counted from here.
     crash_at: float | None = None
+
+    @property
+    def over(self) -> float:
+        """When the last trouble is over, and what is measured after it begins."""
+        return max([self.since, *(embargo.opens for embargo in self.traffic.embargoes)])
+
+    def too_short_for(self) -> list[str]:
+        """What a run of this length cannot measure, and how long it would take to."""
+        lines = []
+        if self.end <= self.start + WARM_UP:
+            lines.append(f"m2, m3 and m4 count from {WARM_UP / _HOUR:g} hours on")
+        if self.end < self.over + _TO_CATCH_UP:
+            needed = (self.over + _TO_CATCH_UP - self.start) / _HOUR
+            lines.append(f"m1, m5 and m8 need at least {needed:.2f} hours")
+        return lines
 
     @property
     def first(self) -> int:
@@ -67,8 +87,26 @@ _HOURS = {
 }
 
 
-def trial(name: str, seed: int, rate: float, hours: float | None = None) -> Trial:
-    """The scenario of this name, as `ids simulate` runs it."""
+def trial(
+    name: str,
+    seed: int,
+    rate: float,
+    hours: float | None = None,
+    events: WorldEvents = NO_EVENTS,
+) -> Trial:
+    """The scenario of this name, as `ids simulate` runs it, and these events after its start."""
+    one = _named(name, seed, rate, hours)
+    if events == NO_EVENTS:
+        return one
+    traffic = events.added_to(one.traffic, one.start)
+    over = max(one.since, one.start + events.over)
+    if traffic.gaps:
+        over = max(over, opened_at(traffic))
+    end = one.end if hours else max(one.end, over + _AFTER)
+    return replace(one, traffic=traffic, end=end, since=over)
+
+
+def _named(name: str, seed: int, rate: float, hours: float | None) -> Trial:
     kind = name.split(":")[0]
     length = (hours or _HOURS.get(kind, 1.0)) * _HOUR
     plain = scenario("steady", seed, rate)

@@ -15,6 +15,7 @@ from aiohttp import web
 from trawlnet.engine.ports import Clock
 from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
 from trawlnet.sim.ids.bodies import SimReport, error, item, pgcr, proxy_page
+from trawlnet.sim.ids.events import WorldEvents
 from trawlnet.sim.ids.manifest import write_manifest
 from trawlnet.sim.ids.model import IdState, Traffic
 from trawlnet.sim.ids.scenarios import scenario
@@ -28,6 +29,7 @@ _BURST = 1.5  # Seconds' worth of requests that a cap lets through at once.
 _PGCR = re.compile(r"/Platform/Destiny2/Stats/PostGameCarnageReport/(\d{1,18})/?")
 _ITEM = re.compile(r"/v0/item/(\d{1,18})\.json")
 _SETTINGS = "/Platform/Settings/"
+_NO_EVENTS = WorldEvents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ async def serve_ids(
     manifest: Path,
     clock: Clock,
     traffic: Traffic | str = "mixed",
+    events: WorldEvents = _NO_EVENTS,
     port: int = 0,
     speed: float = 1.0,
     age: float = _AGE,
@@ -81,12 +84,14 @@ async def serve_ids(
     latency: float = 0.0,
     log: Path | None = None,
 ) -> IdsWorld:
-    """Serve this traffic, or the scenario of this name with 20 ids a second times `scale`.
+    """Serve this traffic, or the scenario of this name with 20 ids a second times `scale`, and
+    these events after the server's start.
 
     The world is `age` seconds old when the server starts and then runs `speed` times as fast as
     the clock. Missing items of the plain API are `null` with 200, or 404 without `null_missing`.
     """
     flow = scenario(traffic, seed, rate=_RATE * scale) if isinstance(traffic, str) else traffic
+    flow = events.added_to(flow, age)
     timeline = Timeline(clock.now(), age, speed)
     desk = _Responder(flow, timeline, null_missing)
 

@@ -1,0 +1,61 @@
+"""Flags of `sim ids` and `ids simulate` that add pauses, outages and leaps to a world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.sim.ids.events import WorldEvents, read_gap, read_span
+
+T = TypeVar("T")
+
+Gaps = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gap",
+        metavar="SIZE@TIME",
+        show_envvar=False,
+        help="Let the counter leap by so many ids at this time after the start, as 1m@20m. "
+        "Repeatable.",
+    ),
+]
+Pauses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pause",
+        metavar="LENGTH@TIME",
+        show_envvar=False,
+        help="Hand out no ids for so long, as 30m@20m. Repeatable.",
+    ),
+]
+Outages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outage",
+        metavar="LENGTH@TIME",
+        show_envvar=False,
+        help="Switch the API off for so long, as 30m@20m; ids are handed out meanwhile unless "
+        "--pause covers the same time. Repeatable.",
+    ),
+]
+
+
+def events_of(
+    gaps: list[str] | None, pauses: list[str] | None, outages: list[str] | None
+) -> WorldEvents:
+    """Raises UsageTrouble that names the flag."""
+    return WorldEvents(
+        _read("--gap", gaps, read_gap),
+        _read("--pause", pauses, read_span),
+        _read("--outage", outages, read_span),
+    )
+
+
+def _read(flag: str, texts: list[str] | None, read: Callable[[str], T]) -> Sequence[T]:
+    try:
+        return tuple(read(text) for text in texts or ())
+    except ValueError as error:
+        raise UsageTrouble(f"{flag}: {error}", "trawlnet ids simulate --help") from None
