@@ -326,3 +326,16 @@ def test_reset_deletes_what_the_crawl_left_and_not_the_config(site: Site, tmp_pa
     assert not list(tmp_path.glob("store/html/*/*/*")) and not rows(tmp_path)
     done = trawlnet(*site.words("crawl", tmp_path, *site.seeds, "--max-pages", 3))
     assert done.code == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("MAX_PAGE", "did you mean TRAWLNET_WEB_MAX_PAGES?"), ("QQQ", "MAX_PAGES, ")],
+)
+def test_a_mistake_in_a_variable_is_told_with_the_nearest_that_is_known(
+    name: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"TRAWLNET_WEB_{name}", "5")
+    ran = at_once("web", "crawl", "http://127.0.0.1:1/", "-w", tmp_path)
+    assert ran.code == 2 and f"unknown variable TRAWLNET_WEB_{name}" in ran.err
+    assert hint in ran.err

@@ -40,9 +40,15 @@ def load_section(
     workspace: Workspace, model: type[C], flags: Mapping[str, Any] | None = None
 ) -> Settings[C]:
     """The effective config of the workspace's crawler, read now."""
-    environ = _variables(workspace.crawler)
+    crawler = workspace.crawler
     return load_settings(
-        workspace.crawler, model, workspace.config_file, environ, flags or {}, list(SECTIONS)
+        crawler,
+        model,
+        workspace.config_file,
+        _variables(crawler),
+        flags or {},
+        list(SECTIONS),
+        VARIABLES if crawler == "web" else (),
     )
 
 

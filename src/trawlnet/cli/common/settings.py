@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin
@@ -53,9 +53,11 @@ def load_settings(
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
     sections: Iterable[str],
+    read_elsewhere: Collection[str] = (),
 ) -> Settings[C]:
+    """`read_elsewhere` are variables that count as known although somebody else reads them."""
     given = _from_file(crawler, model, config_file, sections)
-    given |= _from_variables(crawler, model, environ)
+    given |= _from_variables(crawler, model, environ, read_elsewhere)
     given |= {
         key: _Given(value, flag_of(key), flag_of(key))
         for key, value in flags.items()
@@ -136,7 +138,10 @@ def _refuse_unknown(given: Iterable[str], known: Iterable[str], path: Path, unde
 
 
 def _from_variables(
-    crawler: str, model: type[BaseModel], environ: Mapping[str, str]
+    crawler: str,
+    model: type[BaseModel],
+    environ: Mapping[str, str],
+    read_elsewhere: Collection[str],
 ) -> dict[str, _Given]:
     keys = {variable_of(crawler, key): key for key in model.model_fields}
     # Variables that others use for the same thing count, too; ours come after them and win.
@@ -154,7 +159,8 @@ def _from_variables(
             value = [one for one in text.split(",") if one] if is_list(model, key) else text
             given[key] = _Given(value, name, name)
         elif name.startswith(stem) and name not in others:
-            words = [known.removeprefix(stem) for known in keys if known.startswith(stem)]
+            every = sorted({*keys, *read_elsewhere}) if read_elsewhere else keys
+            words = [known.removeprefix(stem) for known in every if known.startswith(stem)]
             hint = suggestion(name.removeprefix(stem), words, f"known after {stem}", stem)
             raise UsageTrouble(f"unknown variable {name}", hint)
     return given
