@@ -241,9 +241,9 @@ def test_the_same_seed_makes_the_same_world_in_another_process() -> None:
         "import hashlib\n"
         "from trawlnet.sim.habits import Habit\n"
         "from trawlnet.sim.web.manifest import rows\n"
-        "from trawlnet.sim.web.plan import Site\n"
+        "from trawlnet.sim.web.plan import SimSite\n"
         "names = tuple(f'127.0.0.{n + 2}' for n in range(12))\n"
-        "site = Site(7, names, (Habit.GOOD,) * 12, 40, port=8000)\n"
+        "site = SimSite(7, names, (Habit.GOOD,) * 12, 40, port=8000)\n"
         "print(hashlib.sha256(json.dumps(list(rows(site))).encode()).hexdigest())\n"
     )
     command = [sys.executable, "-c", code, json.dumps(sys.path)]

@@ -80,7 +80,7 @@ def test_the_command_plans_from_the_registry(tmp_path: Path) -> None:
     asyncio.run(fill())
     ran = at_once(*plan, "--registry", tmp_path / "r.db")
     (row,) = ran.rows
-    assert (row["hosts"], row["repos"]) == (1, 800) and "left out: 1 hosts" in ran.err
+    assert (row["hosts"], row["repos"]) == (1, 800) and "skipped: 1 hosts" in ran.err
     assert row["floor"] == [{"host": "pds.world.net", "repos": 800, "seconds": 160}]
 
 

@@ -37,8 +37,8 @@ def test_every_route_error_and_metric_is_documented() -> None:
 
 def test_the_description_has_the_words_of_the_code() -> None:
     schemas = DESCRIPTION["components"]["schemas"]
-    assert schemas["PdsStatus"]["enum"] == list(PdsStatus)
-    assert schemas["PdsSource"]["enum"] == list(PdsSource)
+    assert schemas["Status"]["enum"] == list(PdsStatus)
+    assert schemas["Source"]["enum"] == list(PdsSource)
     assert schemas["Registered"]["properties"]["status"]["enum"] == list(RegisterState)
     programs = {path for path, _, _ in _ROUTES if path.startswith(("/xrpc", "/api", "/metrics"))}
     assert programs <= set(DESCRIPTION["paths"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,14 @@ from selectolax.lexbor import LexborHTMLParser
 
 from trawlnet.crawlers.pds.site.buckets import Buckets, neighbourhood
 from trawlnet.crawlers.pds.site.description import description
-from trawlnet.crawlers.pds.site.page import Notice, PageFigures, Search, overview, scans_by_hour
+from trawlnet.crawlers.pds.site.page import (
+    Notice,
+    PageFigures,
+    Search,
+    overview,
+    scans_by_hour,
+    single,
+)
 from trawlnet.crawlers.pds.site.prompt import PromptBooks
 from trawlnet.crawlers.pds.site.register import domain_of
 from trawlnet.crawlers.pds.site.serving import desk_manners
@@ -92,15 +100,29 @@ def test_hosts_count_for_whom_they_belong_to(url: str, domain: str) -> None:
     assert domain_of(url) == domain
 
 
-@given(st.text("<>&\"'a= ", min_size=1, max_size=20))
-def test_whatever_a_stranger_writes_stays_text(text: str) -> None:
-    row = PdsRow(
-        pds_url=f"https://{text}", discovered_at=NOW, discovery_source=PdsSource.USER,
+def pending_row(url: str, error: str | None = None) -> PdsRow:
+    return PdsRow(
+        pds_url=url, discovered_at=NOW, discovery_source=PdsSource.USER,
         status=PdsStatus.PENDING, last_scan_at=None, next_scan_at=None, has_chive_records=None,
-        chive_record_count=0, consecutive_failures=0, scan_priority=1, last_error=text,
+        chive_record_count=0, consecutive_failures=0, scan_priority=1, last_error=error,
         is_relay_connected=False, account_count=None, indexed_record_count=0, last_try_at=None,
         last_reason=None, updated_at=NOW, lease_owner=None, lease_until=None,
     )  # fmt: skip
+
+
+def test_headings_are_words_and_no_names_of_the_code() -> None:
+    page = single(pending_row("https://pds.example"), NOW)
+    headings = [cell.text() for cell in LexborHTMLParser(page).css("th, dt")]
+    assert "Status" in headings
+    figures = PageFigures(replace(NO_STATS, by_source={PdsSource.PLC: 3}), [], NOW)
+    whole = overview(figures, Search(), None)
+    assert "By source" in whole and "PdsSource" not in whole
+    assert "Pds" not in "".join(headings)
+
+
+@given(st.text("<>&\"'a= ", min_size=1, max_size=20))
+def test_whatever_a_stranger_writes_stays_text(text: str) -> None:
+    row = pending_row(f"https://{text}", text)
     search = Search(BrowseQuery(contains=text), Browsed([row], 1, 0, 0))
     page = overview(PageFigures(NO_STATS, [], NOW), search, Notice(text, good=False, value=text))
     read = LexborHTMLParser(page)

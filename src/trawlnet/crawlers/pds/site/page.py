@@ -122,7 +122,7 @@ def single(row: PdsRow, now: float) -> str:
     how = f", {row.last_reason.replace('_', ' ')}" if row.last_reason else ""
     is_scanned = row.last_scan_at is not None
     facts = {
-        "PdsStatus": f"{_STATUSES[row.status][0]}: {_STATUSES[row.status][1]}",
+        "Status": f"{_STATUSES[row.status][0]}: {_STATUSES[row.status][1]}",
         "Discovered": f"{_when(row.discovered_at)} ({_SOURCES[row.discovery_source]})",
         "Connected to a relay": "yes" if row.is_relay_connected else "unknown",
         "Accounts": number(row.account_count),
@@ -172,7 +172,7 @@ def _by_source(counts: Mapping[PdsSource, int]) -> Markup:
         source for source in PdsSource if source is not PdsSource.UNKNOWN or counts.get(source)
     ]
     rows = [(_SOURCES[source], counts.get(source, 0)) for source in known]
-    return chart.bars("By source", rows, _PDSES, first="PdsSource")
+    return chart.bars("By source", rows, _PDSES, first="Source")
 
 
 def _by_failure(counts: Mapping[Reason, int]) -> Markup:
