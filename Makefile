@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 SECONDS ?= 3600
-# Rehearsals of whole weeks and a hundred thousand accounts are for the whole suite.
+# Rehearsals of whole days and a hundred thousand accounts are for the whole suite.
 QUICK := tests/unit tests/property tests/sim tests/contract $(wildcard tests/test_*.py) \
-  --ignore tests/sim/test_ids_simulate.py --ignore tests/sim/test_atproto_size.py
+  $(addprefix --ignore tests/sim/test_,ids_simulate.py ids_pauses.py ids_islands.py atproto_size.py)
+# Without bytecode every worker and every process that a test starts compiles the package anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
 
@@ -38,7 +40,7 @@ test: $(READY) ## the whole suite
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 quick: $(READY) ## what needs no server: unit, property and simulated tests, embedded contracts
-	@TRAWLNET_QUICK=1 $(BIN)/python -m pytest -n 4 --dist worksteal $(QUICK)
+	@TRAWLNET_QUICK=1 TRAWLNET_TWIN_ROUNDS=3000 $(BIN)/python -m pytest -n 3 --dist worksteal $(QUICK)
 
 worlds: $(READY) ## worlds drawn at random for an hour (SECONDS=…, ONLY=web), until a crawl gets one wrong
 	@$(BIN)/python scripts/draw_worlds.py --seconds $(SECONDS) --only '$(ONLY)'

@@ -61,6 +61,11 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def room_of(path: Path) -> str:
     inside = path.relative_to(PACKAGE).parts
     return inside[0] if len(inside) > 1 else ""
@@ -72,7 +77,7 @@ def imports(path: Path) -> tuple[str, ...]:
 
 
 def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -110,7 +115,7 @@ IMPORTED_LATE = {
 
 def late_imports(path: Path) -> Iterator[str]:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    for function in ast.walk(ast.parse(path.read_text())):
+    for function in ast.walk(tree(path)):
         if isinstance(function, functions):
             for node in ast.walk(function):
                 if isinstance(node, ast.Import):
@@ -167,7 +172,7 @@ def test_every_folder_of_code_opens_with_a_sentence() -> None:
 def test_a_class_name_has_one_meaning() -> None:
     homes: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
@@ -206,7 +211,7 @@ def only_for_the_checker(path: Path) -> set[str]:
     """What is imported under TYPE_CHECKING, and so by no program that runs."""
     blocks = [
         node
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
     found = (inner for block in blocks for top in block.body for inner in ast.walk(top))
@@ -237,14 +242,14 @@ def test_a_package_is_known_only_where_it_is_at_home(package: str) -> None:
             assert inside.startswith(homes), f"{inside} imports {package}"
 
 
-def calls(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func)
+@cache
+def calls(path: Path) -> frozenset[str]:
+    nodes = ast.walk(tree(path))
+    return frozenset(ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call))
 
 
 def test_only_the_command_line_prints() -> None:
-    assert [p for p in modules() if room_of(p) != "cli" and "print" in set(calls(p))] == []
+    assert [p for p in modules() if room_of(p) != "cli" and "print" in calls(p)] == []
 
 
 TIME = re.compile(r"(time\.(time|time_ns|monotonic)|datetime(\.datetime)?\.(now|utcnow|today))$")
@@ -268,7 +273,7 @@ def test_no_sql_or_lua_inside_python() -> None:
     wrong = [
         path.relative_to(ROOT)
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and words.search(node.value)
@@ -277,9 +282,7 @@ def test_no_sql_or_lua_inside_python() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [
-        p.relative_to(ROOT) for p in modules() if not ast.get_docstring(ast.parse(p.read_text()))
-    ]
+    silent = [p.relative_to(ROOT) for p in modules() if not ast.get_docstring(tree(p))]
     assert silent == []
 
 
@@ -293,7 +296,7 @@ def test_the_broad_excepts_are_few_and_named() -> None:
     broad = [
         path.relative_to(PACKAGE).as_posix()
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) == "Exception")
         and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
