@@ -32,7 +32,7 @@ from tests.support.web.site import (
     scraped,
 )
 from trawlnet.crawlers.web.build import open_ledger
-from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.config import LimitsSection, WebConfig
 from trawlnet.crawlers.web.unscraped import Unscraped, UnscrapedFile, read_unscraped
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
@@ -42,6 +42,7 @@ from trawlnet.sim.web import WebWorld, serve_web
 from trawlnet.sim.web.robots import Shape, shape
 
 T = TypeVar("T")
+PROBES = LimitsSection().block_probes
 
 
 @asynccontextmanager
@@ -68,6 +69,10 @@ def in_world(folder: Path, visit: Callable[[WebWorld], Awaitable[T]], **options:
     return asyncio.run(main())
 
 
+def fails(world: WebWorld, host: int) -> bool:
+    return shape(world.site, host) is Shape.FAILING
+
+
 def test_every_page_that_may_be_had_is_captured_once_and_no_other_is_asked_for(
     tmp_path: Path,
 ) -> None:
@@ -84,7 +89,9 @@ def test_every_page_that_may_be_had_is_captured_once_and_no_other_is_asked_for(
     assert set(asked(log)) & forbidden(world) == set()
     assert not any("/maze/" in key or "/calendar/" in key for key in asked(log))
     again = {key: n for key, n in asked(log).items() if n > 1 and "/gone/" not in key}
-    assert again == {}, "only server errors are asked about twice"
+    failing = [name for host, name in enumerate(world.site.hosts) if fails(world, host)]
+    assert sorted(again.values()) == [1 + PROBES] * len(failing), "server errors, by probes"
+    assert all(key.endswith("/robots.txt") and host_of(key) in failing for key in again)
 
 
 def test_robots_txt_is_asked_for_once_on_every_host_and_obeyed_in_every_shape(
@@ -97,11 +104,13 @@ def test_robots_txt_is_asked_for_once_on_every_host_and_obeyed_in_every_shape(
 
     done, world = in_world(tmp_path, visit, hosts=12, pages=12)
     robots = Counter(row["host"] for row in requests(log) if row["path"] == "/robots.txt")
-    assert set(robots.values()) == {1}
-    failing = [h for h in range(12) if shape(world.site, h) is Shape.FAILING]
+    failing = [host for host in range(12) if fails(world, host)]
+    names = {world.site.hosts[host] for host in failing}
+    assert {n for host, n in robots.items() if host not in names} == {1}
     for host in failing:
         name = world.site.hosts[host]
-        assert [row["path"] for row in requests(log) if row["host"] == name] == ["/robots.txt"]
+        paths = [row["path"] for row in requests(log) if row["host"] == name]
+        assert paths == ["/robots.txt"] * (1 + PROBES), "each probe of the host asks again"
         mine = [one for one in done.failures.values() if host_of(one.key) == name]
         assert mine
         assert {one.reason for one in mine} <= {Reason.UNAVAILABLE, Reason.BLOCKED}
