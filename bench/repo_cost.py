@@ -27,7 +27,7 @@ from trawlnet.crawlers.repos.visiting.packing import (
     CarReading,
     PackRefused,
     RepoBlock,
-    Whose,
+    RepoOwner,
     most_room,
     read_car,
     recipe,
@@ -36,7 +36,7 @@ from trawlnet.crawlers.repos.visiting.packing import (
 BOUND = 40.0  # Times the cost of an ordinary byte; subnormal doubles once cost 400 times as much.
 CAR = 1 << 20  # Bytes, about.
 RECORD = 60_000  # Bytes of the longest record, about.
-WHOSE = Whose(DID, "https://pds.example", "", 0)
+WHOSE = RepoOwner(DID, "https://pds.example", "", 0)
 RECIPE = recipe(ReposConfig(verify="hashes"))  # type: ignore[arg-type]
 
 Draw = Callable[[random.Random], bytes]

@@ -131,7 +131,7 @@ def test_what_is_owned_is_not_granted_again_until_it_is_given_up(fleet: Fleet) -
         rival = await fleet.keys(0)
         claim = await rival.claim(plan, share_of(0, 2), (), LONG)
         assert claim and not claim.granted and 0 < claim.wait <= LONG
-        await first.resign()
+        await first.release()
         claim = await rival.claim(plan, share_of(0, 2), (), LONG)
         assert claim and claim.granted and claim.before == [first.token]
         beat = await first.beat(0, {"token": first.token}, LONG)
@@ -190,8 +190,8 @@ def test_a_bucket_takes_its_cursor_along(fleet: Fleet) -> None:
         await first.feed(Page([], "m"))
         assert (await first.cursor(), await second.cursor()) == ("m", None)
         await second.feed(Page([], "c"))
-        await zero.resign()
-        await one.resign()
+        await zero.release()
+        await one.release()
         plan = await (await fleet.keys()).change(shards=1)
         _, only = await fleet.shard(0, plan)
         assert await only.cursor() == "c"  # Of the buckets that are furthest behind.

@@ -29,7 +29,7 @@ from trawlnet.fleet.ids import Pair as Kept
 from trawlnet.fleet.ids import keep
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
-from trawlnet.fleet.standby import Holders, Office, holders
+from trawlnet.fleet.standby import Holders, Leadership, holders
 from trawlnet.net.clock import SystemClock
 from trawlnet.queues.queue import QueueOptions, open_queue
 from trawlnet.sim.ids import IdsWorld, Traffic, serve_ids
@@ -283,7 +283,7 @@ def test_a_fleet_keeps_one_active_and_one_on_standby_until_it_is_told_to_end(
             given = json.loads((tmp_path / "config.json").read_text())
             job = ShardJob(0, "ids", given, redis.url, {}, STANDS, 0.0, str(tmp_path))
             with closing(Processes(job, tmp_path)) as runtime:
-                office = Office(redis.url, KEYS, STANDS)
+                office = Leadership(redis.url, KEYS, STANDS)
                 limits = RunLimits(SystemClock(), None)
                 kept = Kept(office, runtime, SystemClock(), seen.append, limits)
                 keeping = asyncio.create_task(keep(kept))
@@ -417,7 +417,7 @@ def test_a_fleet_notices_that_its_redis_was_emptied(redis: RedisServer) -> None:
         await keys.change(run=1, shards=1, word=Word.RUN)
         await keys.close()
         clock = SystemClock()
-        office, limits = Office(redis.url, KEYS, STANDS), RunLimits(clock, None)
+        office, limits = Leadership(redis.url, KEYS, STANDS), RunLimits(clock, None)
         with pytest.raises(StateLost):
             await keep(Kept(office, NoMembers(), clock, emptied, limits))
 

@@ -21,7 +21,7 @@ from tests.support.repos.run import (
 )
 from trawlnet.archive.tombstones import read_tombstones
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto import directory, pds, tenancy
@@ -54,7 +54,7 @@ def in_world(use: Callable[[AtprotoWorld], Awaitable[T]]) -> T:
 def pretend_old(workspace: Path, dids: Sequence[str]) -> None:
     """As if these had been archived at an earlier rev."""
     notes = open_notes(workspace / "state" / "repos" / "notes")
-    archive = Archived(notes, workspace / "archive", SystemClock())
+    archive = ArchiveCatalogue(notes, workspace / "archive", SystemClock())
     asyncio.run(archive.note(dict.fromkeys(dids, OLD)))
     archive.close()
     notes.close()
@@ -221,7 +221,7 @@ def test_the_notes_can_be_lost_and_are_read_from_the_archive_again(
         before = asked(world)
         again = await run(world, tmp_path)
         notes = open_notes(tmp_path / "state" / "repos" / "notes")
-        archive = Archived(notes, tmp_path / "archive", SystemClock())
+        archive = ArchiveCatalogue(notes, tmp_path / "archive", SystemClock())
         assert archive.rev(quiet) is None
         archive.close()
         notes.close()
@@ -318,7 +318,7 @@ def test_what_is_archived_is_written_down_soon_not_only_in_thousands(tmp_path: P
     async def main() -> list[int]:
         clock, seen = SimClock(), []
         notes = open_notes(tmp_path / "notes")
-        archive = Archived(notes, tmp_path / "archive", clock)
+        archive = ArchiveCatalogue(notes, tmp_path / "archive", clock)
         for number in range(4):
             await archive.note({f"did:plc:{number}": "3kaaaaaaaaa2a"})
             with notes.reading(notes.table("revs")) as txn:

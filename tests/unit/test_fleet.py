@@ -15,9 +15,9 @@ from trawlnet.crawlers.repos.shared import check_shareable, directory_part
 from trawlnet.crawlers.share import ShareSource
 from trawlnet.engine.ports import Counts, Page
 from trawlnet.engine.task import Task
+from trawlnet.fleet.lease import ShardLease
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.supervise import Seen, _Watch, is_done
-from trawlnet.fleet.tenure import Tenure
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.redis.fleet.shards import Beat, ClaimAnswer, FleetPlan, Word
@@ -88,7 +88,7 @@ def test_a_claim_waits_for_whoever_stands() -> None:
     async def main() -> None:
         waiting = ClaimAnswer(False, wait=0.6)
         keys = Keys([waiting, waiting, ClaimAnswer(True, before=["s000-0"])])
-        tenure = Tenure(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
+        tenure = ShardLease(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
         assert tenure.barred_until() > 0.0
         assert await tenure.claim(PLAN, []) == ["s000-0"]
         assert asyncio.get_running_loop().time() == pytest.approx(1.2)
@@ -99,7 +99,7 @@ def test_a_claim_waits_for_whoever_stands() -> None:
 
 def test_a_claim_ends_with_its_plan() -> None:
     async def main() -> None:
-        tenure = Tenure(Keys([None]), 0, 10.0, SimClock())  # type: ignore[arg-type]
+        tenure = ShardLease(Keys([None]), 0, 10.0, SimClock())  # type: ignore[arg-type]
         assert await tenure.claim(PLAN, []) is None
 
     run_sim(main())
@@ -108,7 +108,7 @@ def test_a_claim_ends_with_its_plan() -> None:
 def test_whoever_slept_may_not_act_before_it_has_asked() -> None:
     async def main() -> None:
         keys = Keys([ClaimAnswer(True)])
-        tenure = Tenure(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
+        tenure = ShardLease(keys, 0, 10.0, SimClock())  # type: ignore[arg-type]
         await tenure.claim(PLAN, [])
         await asyncio.sleep(7.9)
         assert tenure.barred_until() == 0.0
@@ -138,7 +138,7 @@ def test_time_counts_from_before_the_question() -> None:
             return await super().beat()
 
     async def main() -> None:
-        tenure = Tenure(Slow([ClaimAnswer(True)]), 0, 10.0, SimClock())  # type: ignore[arg-type]
+        tenure = ShardLease(Slow([ClaimAnswer(True)]), 0, 10.0, SimClock())  # type: ignore[arg-type]
         await tenure.claim(PLAN, [])
         for _ in range(2):
             assert tenure.barred_until() == 0.0

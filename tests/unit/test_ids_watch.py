@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.program import PATIENCE
 from tests.support.servers import free_port, require
-from trawlnet.crawlers.ids.alerts import StatusFigures, Watchman
+from trawlnet.crawlers.ids.alerts import IdsAlerts, StatusFigures
 from trawlnet.crawlers.ids.classic.law import NO_LAG, PeriodReading
 from trawlnet.crawlers.ids.classic.prometheus import PrometheusReader, points_of, queries, weighted
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerEntry, LedgerMark, Purpose
@@ -34,7 +34,7 @@ from trawlnet.observe.recent import RecentCounts, RecentValues
 
 
 def saw(
-    watchman: Watchman,
+    watchman: IdsAlerts,
     verdict: AnswerVerdict,
     purpose: Purpose = Purpose.FIRST,
     *entries: LedgerEntry,
@@ -45,7 +45,7 @@ def saw(
 
 
 def test_an_outage_is_told_once_and_so_is_its_end() -> None:
-    watchman = Watchman(3600.0, 0.0)
+    watchman = IdsAlerts(3600.0, 0.0)
     assert saw(watchman, AnswerVerdict.DISABLED) == ["outage"]
     assert saw(watchman, AnswerVerdict.DISABLED) == []
     assert saw(watchman, AnswerVerdict.THROTTLED) == []
@@ -56,7 +56,7 @@ def test_an_outage_is_told_once_and_so_is_its_end() -> None:
 @pytest.mark.parametrize("verdict", [AnswerVerdict.FAILED, AnswerVerdict.THROTTLED])
 def test_nothing_but_errors_or_refusals_is_an_outage(verdict: AnswerVerdict) -> None:
     """A page of the proxy says 503 for maintenance, and for too many requests."""
-    watchman = Watchman(3600.0, 0.0)
+    watchman = IdsAlerts(3600.0, 0.0)
     titles = [saw(watchman, verdict, now=float(second)) for second in range(30)]
     assert [second for second, told in enumerate(titles) if told] == [19]
     assert saw(watchman, AnswerVerdict.FILTERED, now=40.0) == ["outage over"]
@@ -64,14 +64,14 @@ def test_nothing_but_errors_or_refusals_is_an_outage(verdict: AnswerVerdict) -> 
 
 @pytest.mark.parametrize("verdict", [AnswerVerdict.FAILED, AnswerVerdict.THROTTLED])
 def test_errors_and_refusals_among_answers_are_no_outage(verdict: AnswerVerdict) -> None:
-    watchman = Watchman(3600.0, 0.0)
+    watchman = IdsAlerts(3600.0, 0.0)
     for second in range(200):
         answer = AnswerVerdict.STORED if second % 15 == 0 else verdict
         assert saw(watchman, answer, now=float(second)) == []
 
 
 def test_a_key_that_is_refused_is_no_outage() -> None:
-    watchman = Watchman(3600.0, 0.0, "BUNGIE_API_KEY")
+    watchman = IdsAlerts(3600.0, 0.0, "BUNGIE_API_KEY")
     answer = Answer(Ask(7, Purpose.FIRST), AnswerVerdict.DISABLED, 0.1)
     (alert,) = watchman.saw(0.0, answer, (), key_refused=True)
     assert (alert.title, alert.level) == ("key refused", Level.ERROR)
@@ -83,7 +83,7 @@ def test_a_key_that_is_refused_is_no_outage() -> None:
 
 
 def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
-    watchman = Watchman(3600.0, 0.0)
+    watchman = IdsAlerts(3600.0, 0.0)
 
     def first(i: int) -> list[str]:
         answer = Answer(Ask(i, Purpose.FIRST), AnswerVerdict.STORED, 0.1)
@@ -109,7 +109,7 @@ def test_a_gap_is_told_when_it_is_found_and_when_it_is_known_for_good() -> None:
 
 
 def told_by_age(ages: Sequence[float]) -> list[tuple[int, str]]:
-    watchman = Watchman(1e9, 0.0)
+    watchman = IdsAlerts(1e9, 0.0)
     looked = (
         (second, watchman.looked(float(second), replace(figures(), newest_age=age)))
         for second, age in enumerate(ages)
@@ -136,7 +136,7 @@ def figures(errors: float = 0.0, requests: int = 100) -> StatusFigures:
 
 
 def test_runaway_errors_are_told_when_they_begin() -> None:
-    watchman = Watchman(3600.0, 0.0)
+    watchman = IdsAlerts(3600.0, 0.0)
     told = [
         [alert.title for alert in watchman.looked(now, one)]
         for now, one in enumerate(
@@ -147,7 +147,7 @@ def test_runaway_errors_are_told_when_they_begin() -> None:
 
 
 def test_the_status_is_told_now_and_then() -> None:
-    watchman = Watchman(10.0, 0.0)
+    watchman = IdsAlerts(10.0, 0.0)
     told = [now for now in range(35) if watchman.looked(float(now), figures())]
     assert told == [10, 20, 30]
     assert figures().fields()["lag behind head (P20)"] == "31 s"

@@ -16,10 +16,10 @@ from trawlnet.crawlers.repos.visiting import packing, visit
 from trawlnet.crawlers.repos.visiting.memory import MemoryBudget
 from trawlnet.crawlers.repos.visiting.packing import (
     CarReading,
+    PackOptions,
     PackRefused,
-    Recipe,
     RepoBlock,
-    Whose,
+    RepoOwner,
     most_room,
     read_car,
     recipe,
@@ -30,7 +30,7 @@ from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
 
-WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
+WHOSE = RepoOwner(DID, "https://pds.example", "", 1_760_000_000_000_000)
 MB = 1 << 20
 
 
@@ -40,7 +40,7 @@ def as_if_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "backend", lambda: "native")
 
 
-def unsigned(**more: object) -> Recipe:
+def unsigned(**more: object) -> PackOptions:
     return recipe(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
 
 
@@ -50,7 +50,7 @@ def repeated(size: int, times: int) -> bytes:
     return make_car({f"app.bsky.feed.post/3lscuqc5{number:05d}": record for number in range(times)})
 
 
-def read(car: bytes, how: Recipe, room: int) -> RepoBlock | PackRefused:
+def read(car: bytes, how: PackOptions, room: int) -> RepoBlock | PackRefused:
     found = read_car(CarReading(car, WHOSE, how, room))
     assert isinstance(found, RepoBlock | PackRefused)
     return found

@@ -17,7 +17,7 @@ from trawlnet.crawlers.repos.visiting.packing import (
     Doubt,
     PackRefused,
     RepoBlock,
-    Whose,
+    RepoOwner,
     is_signed,
     read_car,
     recipe,
@@ -26,13 +26,13 @@ from trawlnet.crawlers.repos.visiting.packing import (
 from trawlnet.engine.outcome import Reason
 
 KEY, OTHER = PrivateKey(Curve.K256, 7), PrivateKey(Curve.P256, 8)
-OWNER = Whose(DID, "https://pds.example", KEY.public.did_key, 1_760_000_000_000_000)
+OWNER = RepoOwner(DID, "https://pds.example", KEY.public.did_key, 1_760_000_000_000_000)
 RECORDS = {f"app.bsky.feed.post/3lscuqc52o{n:03d}": encode({"text": str(n)}) for n in range(9)}
 REPO = build_repo_of_blocks(DID, RECORDS, KEY, REV)
 
 
 def read(
-    car: bytes, whose: Whose = OWNER, verify: Verify = Verify.FULL
+    car: bytes, whose: RepoOwner = OWNER, verify: Verify = Verify.FULL
 ) -> RepoBlock | Doubt | PackRefused:
     how = recipe(ReposConfig(verify=verify))
     return read_car(CarReading(car, whose, how, usual_room(car, how)))

@@ -26,10 +26,10 @@ from trawlnet.crawlers.repos.visiting.fetching import BodyRoom, fetch_repo
 from trawlnet.crawlers.repos.visiting.memory import FIRST_BYTES, MemoryBudget
 from trawlnet.crawlers.repos.visiting.packing import (
     CarReading,
+    PackOptions,
     PackRefused,
-    Recipe,
     RepoBlock,
-    Whose,
+    RepoOwner,
     most_room,
     read_car,
     recipe,
@@ -42,7 +42,7 @@ from trawlnet.net.client.answer import RequestLimits
 HEAD = b"HTTP/1.1 200 OK\r\n"
 NO_ROOM = 1
 LIMITS = RequestLimits(total=30.0, wire=20 << 20, inflated=20 << 20)
-WHOSE = Whose(DID, "https://pds.example", "", 1_760_000_000_000_000)
+WHOSE = RepoOwner(DID, "https://pds.example", "", 1_760_000_000_000_000)
 TEXTS = {
     f"app.bsky.feed.post/3lscuqc52o{number:03d}": encode({"text": str(number) * 150_000})
     for number in range(10)
@@ -50,7 +50,7 @@ TEXTS = {
 CAR = make_car(TEXTS, shuffle=1)
 
 
-def unsigned(**more: object) -> Recipe:
+def unsigned(**more: object) -> PackOptions:
     return recipe(ReposConfig(verify="hashes", **more))  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ from trawlnet.crawlers.repos.accounts import visit_planner
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.recheck import Rescue, reopen, stranded
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount, VisitPlanner
-from trawlnet.crawlers.repos.catalogue import Archived, count_archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue, count_archived
 from trawlnet.crawlers.repos.handler import ReposHandler
 from trawlnet.crawlers.repos.listing import HostRules
 from trawlnet.crawlers.repos.work import (
@@ -67,7 +67,7 @@ class SomeMirror:
 
 
 def census(mirror: SomeMirror, *skip: str) -> VisitPlanner:
-    archive = cast(Archived, Nothing())
+    archive = cast(ArchiveCatalogue, Nothing())
     return VisitPlanner(archive, cast(Any, None), mirror, frozenset(skip), False, SimClock())
 
 
@@ -212,7 +212,7 @@ def test_what_a_killed_crawl_had_archived_is_counted(tmp_path: Path) -> None:
     async def run() -> int:
         sink = await SegmentSink.open(archive, lambda: NOW, 1 << 30)
         notes = open_notes(state)
-        archived = Archived(notes, archive, SimClock())
+        archived = ArchiveCatalogue(notes, archive, SimClock())
         for number, did in enumerate(DIDS):
             await sink.write([(Task(did, "host"), [make_block(did)])])
             if number == 1:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from trawlnet.engine.control import Control, Ending
-from trawlnet.fleet.standby import Dismissed, Office, Term
+from trawlnet.fleet.standby import LeaderEpoch, LeaderFenced, Leadership
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.redis.fleet.shards import Beat, ClaimAnswer, FleetPlan, Word
 
-OFFICE = Office("redis://nowhere", "ids:", 10.0, 0)
+OFFICE = Leadership("redis://nowhere", "ids:", 10.0, 0)
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Keys:
     claims: list[ClaimAnswer | None] = field(default_factory=lambda: [ClaimAnswer(True)])
     stands: bool = True
     token: str = "s000-1"
-    resigned: int = 0
+    released: int = 0
     changes: list[Mapping[str, Any]] = field(default_factory=list)
 
     async def plan(self) -> FleetPlan:
@@ -46,8 +46,8 @@ class Keys:
     async def statuses(self) -> dict[int, Mapping[str, Any]]:
         return {}
 
-    async def resign(self) -> None:
-        self.resigned += 1
+    async def release(self) -> None:
+        self.released += 1
 
 
 class Waiting:
@@ -56,11 +56,11 @@ class Waiting:
     async def leave(self, *_: Any) -> None: ...
 
 
-def term_of(keys: Keys) -> Term:
-    return Term(OFFICE, keys, Waiting(), SimClock())  # type: ignore[arg-type]
+def term_of(keys: Keys) -> LeaderEpoch:
+    return LeaderEpoch(OFFICE, keys, Waiting(), SimClock())  # type: ignore[arg-type]
 
 
-async def claimed(keys: Keys, *, begin: bool) -> Term:
+async def claimed(keys: Keys, *, begin: bool) -> LeaderEpoch:
     term = term_of(keys)
     await term.claim(lambda active: None, begin=begin)
     return term
@@ -69,13 +69,13 @@ async def claimed(keys: Keys, *, begin: bool) -> Term:
 def test_a_closed_office_is_opened_only_by_whoever_begins() -> None:
     async def main() -> None:
         closed = Keys()
-        with pytest.raises(Dismissed):
+        with pytest.raises(LeaderFenced):
             await claimed(closed, begin=False)
         assert closed.changes == []
         term = await claimed(closed, begin=True)
         assert closed.changes == [{"run": 1, "shards": 1, "word": Word.RUN}]
         await term.end()
-        assert closed.resigned == 1
+        assert closed.released == 1
 
     run_sim(main())
 
@@ -91,7 +91,7 @@ def test_whoever_waits_is_sent_home_when_the_office_is_closed_meanwhile() -> Non
             await keys.change(word=Word.DRAIN)
 
         closing = asyncio.create_task(close_it())
-        with pytest.raises(Dismissed):
+        with pytest.raises(LeaderFenced):
             await claimed(keys, begin=True)
         await closing
         assert keys.plan_now.word is Word.DRAIN, "it is not opened again"
@@ -109,7 +109,7 @@ def test_one_that_was_replaced_ends_its_crawl_and_resigns_for_nobody() -> None:
         with pytest.raises(Fenced):
             await watching
         await term.end()
-        assert keys.resigned == 0, "the office is another's"
+        assert keys.released == 0, "the office is another's"
 
     run_sim(main())
 
@@ -126,6 +126,6 @@ def test_the_active_one_drains_when_the_office_is_closed() -> None:
         assert control.ending is Ending.DRAINED
         watching.cancel()
         await term.end()
-        assert keys.resigned == 1
+        assert keys.released == 1
 
     run_sim(main())

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
-from trawlnet.crawlers.repos.accounts.locator import Whereabouts
+from trawlnet.crawlers.repos.accounts.locator import AccountLocator
 from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import Gate, LaneParked
@@ -31,7 +31,7 @@ def test_a_slow_directory_does_not_get_every_worker() -> None:
     async def main() -> None:
         clock = SimClock()
         gate = Gate(clock, Manners())
-        where = Whereabouts(SlowDirectory(), None, 0.0, clock, gate, LookupSlots(2, clock))
+        where = AccountLocator(SlowDirectory(), None, 0.0, clock, gate, LookupSlots(2, clock))
         asking = [asyncio.create_task(where.resolved(f"did:plc:{n}")) for n in range(2)]
         await clock.sleep(1.0)
         with pytest.raises(LaneParked) as later:
@@ -59,7 +59,7 @@ def test_what_a_directory_says_of_itself_is_heard(reason: Reason, told: bool) ->
     async def main() -> None:
         clock = SimClock()
         gate = Gate(clock, Manners())
-        where = Whereabouts(Troubled(), None, 0.0, clock, gate, LookupSlots(2, clock))
+        where = AccountLocator(Troubled(), None, 0.0, clock, gate, LookupSlots(2, clock))
         found = await where.moved_since(RepoVisit("did:plc:a", "https://pds.example"), 0.0)
         assert found == (Outcome(reason, wait=40.0, lane="plc.example") if told else None)
         if not told:

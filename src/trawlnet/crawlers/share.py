@@ -29,7 +29,7 @@ async def _always() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Mandate:
+class ShardOwnership:
     """What lets a process act: nothing need be asked where it is alone, else its term of office."""
 
     token: str = ""  # That its writing is checked against.

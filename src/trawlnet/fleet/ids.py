@@ -19,7 +19,14 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
-from trawlnet.fleet.standby import Dismissed, Holders, Office, Term, in_office, watching
+from trawlnet.fleet.standby import (
+    Holders,
+    LeaderEpoch,
+    LeaderFenced,
+    Leadership,
+    in_office,
+    watching,
+)
 from trawlnet.fleet.supervise import Runtime
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.storage.errors import SinkUnreachable
@@ -37,11 +44,11 @@ _SILENT: Final = 3.0  # Times that the office stands: a silent member is replace
 _BEGINS: Final = 60.0  # though not before it had so many seconds to begin.
 
 
-def office_of(config: IdsConfig, member: int = 0) -> Office:
-    return Office(config.redis_address, KEYS, config.shard_timeout, member)
+def office_of(config: IdsConfig, member: int = 0) -> Leadership:
+    return Leadership(config.redis_address, KEYS, config.shard_timeout, member)
 
 
-def with_term(parts: Parts[Any], term: Term) -> Parts[Any]:
+def with_term(parts: Parts[Any], term: LeaderEpoch) -> Parts[Any]:
     """Told to others at every beat, and ended with the term."""
     ledger = parts.ledger
     assert isinstance(ledger, IdsLedger)
@@ -58,7 +65,7 @@ async def run_member(job: ShardJob, clock: Clock) -> None:
             if await _one_term(config, job, clock) is not Ending.DRAINED:
                 await _close(config.redis_address, Word.LIMIT)
             return
-        except Dismissed:
+        except LeaderFenced:
             return
         except (StoreUnreachable, SinkUnreachable, Fenced) as trouble:
             told = {"member": job.shard, "error": trouble.message}
@@ -91,7 +98,7 @@ async def _close(store: str, word: Word) -> None:
 class Pair:
     """What whoever keeps the members alive works with."""
 
-    office: Office
+    office: Leadership
     runtime: Runtime
     clock: Clock
     show: Callable[[Holders], None]

@@ -15,8 +15,8 @@ from trawlnet.crawlers.share import Opened, Share
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.ports import Clock
+from trawlnet.fleet.lease import ShardLease
 from trawlnet.fleet.telling import Teller
-from trawlnet.fleet.tenure import Tenure
 from trawlnet.observe.progress import anonymous_bytes
 from trawlnet.storage.errors import SinkUnreachable
 from trawlnet.storage.s3 import ObjectsError
@@ -59,7 +59,7 @@ class _Term:
 
     job: ShardJob
     plan: FleetPlan
-    tenure: Tenure
+    tenure: ShardLease
     before: Sequence[str]  # Tokens that owned our lanes until now.
     clock: Clock
     teller: Teller
@@ -103,7 +103,7 @@ async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: li
         if plan.word is not Word.RUN or job.shard >= plan.shards:
             await keys.forget_shard(job.shard)
             return False
-        tenure = Tenure(keys, job.shard, job.stands, clock)
+        tenure = ShardLease(keys, job.shard, job.stands, clock)
         before = await tenure.claim(plan, past)
         past.append(keys.token)
         if before is not None:
@@ -134,7 +134,7 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> Ending:
         )
         parts = replace(opened.parts, companions=companions)
         ending = await crawl(parts, opened.limits, control)
-    await term.tenure.resign()
+    await term.tenure.release()
     return ending
 
 

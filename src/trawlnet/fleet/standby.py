@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from trawlnet.crawlers.share import Mandate
+from trawlnet.crawlers.share import ShardOwnership
 from trawlnet.engine.control import Control
 from trawlnet.engine.ports import Clock
-from trawlnet.fleet.tenure import Tenure
+from trawlnet.fleet.lease import ShardLease
 from trawlnet.stores.errors import StoreError, StoreUnreachable
 from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.standby import StandbyKeys
@@ -25,7 +25,7 @@ _BEATS: Final = 5  # In the time that an office stands without one.
 _MANNERS: Final = 1.0  # Seconds: the budget that the one before us had used is over then.
 
 
-class Dismissed(StoreError):
+class LeaderFenced(StoreError):
     """Everybody was told to end, those who stand by as well."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Dismissed(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class Leadership:
     """What there is one holder of at a time."""
 
     store: str = field(repr=False)  # URL of Redis.
@@ -47,23 +47,25 @@ class Office:
         return f"{socket.gethostname()}:{os.getpid()}:{self.member}"
 
 
-class Term:
+class LeaderEpoch:
     """From the claim to the end, kept by beats. `figures` and `control` are set once there are
     any, to be told at the next beat."""
 
-    def __init__(self, office: Office, keys: FleetKeys, waiting: StandbyKeys, clock: Clock) -> None:
+    def __init__(
+        self, office: Leadership, keys: FleetKeys, waiting: StandbyKeys, clock: Clock
+    ) -> None:
         self._office = office
         self._keys = keys
         self._waiting = waiting
         self._clock = clock
-        self.tenure = Tenure(keys, 0, office.stands, clock)
+        self.tenure = ShardLease(keys, 0, office.stands, clock)
         self.figures: Callable[[], Mapping[str, Any]] = dict
         self.control: Control | None = None
         self._beats: asyncio.Task[None] | None = None
 
     @property
-    def mandate(self) -> Mandate:
-        return Mandate(self.tenure.token, self.tenure.barred_until, self.tenure.may_put)
+    def mandate(self) -> ShardOwnership:
+        return ShardOwnership(self.tenure.token, self.tenure.barred_until, self.tenure.may_put)
 
     async def claim(self, told: Callable[[Mapping[str, Any]], None], *, begin: bool) -> None:
         """Wait until the office is ours, and be seen waiting. With `begin` it is opened to all if
@@ -94,7 +96,7 @@ class Term:
         is_lost = self._beats.done()
         await _ended(self._beats)
         if not is_lost:
-            await self.tenure.resign()
+            await self.tenure.release()
 
     async def _claimed(self, begin: bool) -> Sequence[str]:
         before = None
@@ -108,7 +110,7 @@ class Term:
         if plan.word is Word.RUN:
             return plan
         if not begin:
-            raise Dismissed
+            raise LeaderFenced
         return await self._keys.change(run=plan.run + 1, shards=1, word=Word.RUN)
 
     async def _wait_visibly(self, told: Callable[[Mapping[str, Any]], None]) -> NoReturn:
@@ -152,22 +154,22 @@ async def _ended(*tasks: asyncio.Task[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _whereabouts(office: Office) -> dict[str, Any]:
+def _whereabouts(office: Leadership) -> dict[str, Any]:
     return {"node": socket.gethostname(), "pid": os.getpid(), "member": office.member}
 
 
 @asynccontextmanager
 async def in_office(
-    office: Office,
+    office: Leadership,
     clock: Clock,
     told: Callable[[Mapping[str, Any]], None] = lambda active: None,
     *,
     begin: bool = True,
-) -> AsyncIterator[Term]:
+) -> AsyncIterator[LeaderEpoch]:
     """Waits, perhaps for long; `told` of whom. Raises Dismissed, and what Redis does."""
     keys = await FleetKeys.open(office.store, shard=0, prefix=office.prefix)
     waiting = StandbyKeys(office.store, office.prefix)
-    term = Term(office, keys, waiting, clock)
+    term = LeaderEpoch(office, keys, waiting, clock)
     try:
         await term.claim(told, begin=begin)
         yield term
@@ -175,7 +177,7 @@ async def in_office(
         try:
             await term.end()
         except StoreUnreachable as error:
-            log.warning("not resigned", extra={"error": error.message})  # It runs out by itself.
+            log.warning("lease not released", extra={"error": error.message})  # It runs out by itself.
         await waiting.close()
         await keys.close()
 

@@ -19,7 +19,7 @@ from trawlnet.crawlers.ids.storing.locations import KEYS
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.ids import office_of, with_term
-from trawlnet.fleet.standby import Dismissed, holders, in_office
+from trawlnet.fleet.standby import LeaderFenced, holders, in_office
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.errors import StateLost
@@ -39,7 +39,7 @@ async def open_in_turn(
             async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
                 with _said_where(parts):
                     yield with_term(parts, term)
-    except Dismissed as told:
+    except LeaderFenced as told:
         raise Interrupted(told.message, told.hint) from None
 
 

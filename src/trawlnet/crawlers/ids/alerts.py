@@ -48,7 +48,7 @@ class StatusFigures:
         }
 
 
-class Watchman:
+class IdsAlerts:
     """Remembers only what is going on now, so that its end can be told."""
 
     def __init__(self, status_every: float, now: float, key_variable: str = "") -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.ids.alerts import CRAWLER, Watchman
+from trawlnet.crawlers.ids.alerts import CRAWLER, IdsAlerts
 from trawlnet.crawlers.ids.api.api import api_headers
 from trawlnet.crawlers.ids.api.presets import api_of, base_of, needs_key
 from trawlnet.crawlers.ids.budget import heeding
 from trawlnet.crawlers.ids.classic.prometheus import Informed, PrometheusReader
 from trawlnet.crawlers.ids.config import IdsConfig, manners
-from trawlnet.crawlers.ids.controller import Helm
+from trawlnet.crawlers.ids.controller import Controller
 from trawlnet.crawlers.ids.handler import ApiServer, IdsHandler
 from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
@@ -42,7 +42,7 @@ from trawlnet.crawlers.ids.storing.locations import instances_place, queue_place
 from trawlnet.crawlers.ids.storing.publish import QueueingSink
 from trawlnet.crawlers.ids.storing.spool_limit import SpoolLimit
 from trawlnet.crawlers.metered import MeteredHttp
-from trawlnet.crawlers.share import Mandate
+from trawlnet.crawlers.share import ShardOwnership
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.durable import make_directory
@@ -60,7 +60,7 @@ from trawlnet.observe.metrics.ids import IdsMeter, LedgerFigures
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.queues.queue import open_queue
 
-_ALONE = Mandate()
+_ALONE = ShardOwnership()
 _SHARED_EVERY = 5.0  # Seconds between two notes of the figures in Redis.
 
 
@@ -70,7 +70,7 @@ async def open_parts(
     workspace: Path,
     clock: Clock,
     metrics: CrawlMetrics,
-    mandate: Mandate = _ALONE,
+    mandate: ShardOwnership = _ALONE,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Parts[Sequence[LedgerEntry]]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
@@ -94,11 +94,11 @@ async def open_parts(
         askers = _askers(config, ledger, position, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
         ledger.told.append(log.changed)
-        watchman = Watchman(config.status_every, clock.now(), api.key_variable)
+        watchman = IdsAlerts(config.status_every, clock.now(), api.key_variable)
         decisions = DecisionFile(folder / DECISIONS)
         head = await _head(config, ledger, folder)
         figures = _figures_keeper(config, ledger, folder, clock)
-        helm = Helm(
+        helm = Controller(
             ledger, askers, meter, metrics.alerts, watchman, decisions, figures, head, scout, clock
         )
         helm.recall()
@@ -230,7 +230,7 @@ def _figures_http(config: IdsConfig, clock: Clock) -> Http:
     )
 
 
-def _say_hello(helm: Helm, stack: AsyncExitStack, config: IdsConfig) -> None:
+def _say_hello(helm: Controller, stack: AsyncExitStack, config: IdsConfig) -> None:
     """And good-bye, when everything else has ended."""
 
     def tell(title: str, text: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from trawlnet.crawlers.ids.alerts import StatusFigures, Watchman
+from trawlnet.crawlers.ids.alerts import IdsAlerts, StatusFigures
 from trawlnet.crawlers.ids.api.api import AnswerReading
 from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
@@ -63,12 +63,12 @@ class Recalling(Protocol):
 
 
 @dataclass(slots=True)
-class Helm:
+class Controller:
     ledger: IdsLedger
     askers: Askers
     meter: IdsMeter
     alerts: Alerts
-    watchman: Watchman
+    watchman: IdsAlerts
     decisions: DecisionFile
     keep_figures: Callable[[Mapping[str, Any]], None]  # Of now, for others to read.
     head: NewestIds

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 from trawlnet.archive.format.content import DROP_REASONS
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.crawlers.metered import MeteredHttp
-from trawlnet.crawlers.repos.accounts.locator import Whereabouts
+from trawlnet.crawlers.repos.accounts.locator import AccountLocator
 from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.recheck import Rescue, is_under_way, reopen, stranded
 from trawlnet.crawlers.repos.accounts.residents import NotedResidents
 from trawlnet.crawlers.repos.accounts.resolving import DocumentResolver, directory
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.handler import ReposHandler
-from trawlnet.crawlers.repos.settings import Given, given_by, host_rules, not_mirrored
+from trawlnet.crawlers.repos.settings import CrawlSettings, given_by, host_rules, not_mirrored
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
@@ -102,7 +102,7 @@ async def begin_sweep(
 class CrawlBase:
     """What a crawl stands on: another for one that has all to itself than for one of many."""
 
-    given: Given
+    given: CrawlSettings
     mirror: TableMirror | None
     store: Store
     shelf: ArchiveShelf
@@ -149,7 +149,7 @@ async def assembled(
     stack.enter_context(giving_way())
     visitor = Visitor(
         metered,
-        Whereabouts(
+        AccountLocator(
             resolver,
             mirror,
             config.recheck_inactive,
@@ -236,7 +236,7 @@ class ArchiveShelf:
 
     notes: LmdbNotes
     sink: ArchiveSink | SharedSink
-    archived: Archived
+    archived: ArchiveCatalogue
     meter: RepoMeter
 
 
@@ -248,7 +248,7 @@ async def _open_shelf(
     stack.push_async_callback(segments.close)
     notes = open_notes(workspace / "state" / "repos" / _NOTES)
     stack.callback(notes.close)
-    archived = Archived(notes, folder, clock)
+    archived = ArchiveCatalogue(notes, folder, clock)
     stack.callback(archived.close)
     return ArchiveShelf(notes, ArchiveSink(folder, segments, archived, meter), archived, meter)
 

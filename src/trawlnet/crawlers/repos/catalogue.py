@@ -43,7 +43,7 @@ DROPS = "drops"
 _SEGMENTS = "segments"
 
 
-class Archived:
+class ArchiveCatalogue:
     """To be made when nobody writes to the archive, and told about everything written later."""
 
     def __init__(self, notes: LmdbNotes, archive: Path, clock: Clock) -> None:

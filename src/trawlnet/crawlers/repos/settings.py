@@ -17,7 +17,7 @@ from trawlnet.net.lane import lane_of
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class CrawlSettings:
     """Where accounts are to be looked for, as far as it was said in words."""
 
     agent: str  # The User-Agent.
@@ -28,7 +28,7 @@ class Given:
     page_size: int
 
 
-def given_by(config: ReposConfig) -> Given:
+def given_by(config: ReposConfig) -> CrawlSettings:
     """Raises NotReady."""
     agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     relays: Sequence[str] = ()
@@ -42,7 +42,7 @@ def given_by(config: ReposConfig) -> Given:
             raise NotReady("no file of DIDs", "name one: --dids FILE")
         dids = Path(config.dids)
         check_dids(dids)
-    return Given(
+    return CrawlSettings(
         agent,
         config.chosen_source,
         _server(config.plc_url, "plc.directory", config),

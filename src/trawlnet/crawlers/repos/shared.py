@@ -13,9 +13,9 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.accounts.rates import PdsRates, unknown
 from trawlnet.crawlers.repos.accounts.shared_residents import SharedResidents
 from trawlnet.crawlers.repos.build import ArchiveShelf, CrawlBase, assembled, open_mirror
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
-from trawlnet.crawlers.repos.settings import Given, given_by
+from trawlnet.crawlers.repos.settings import CrawlSettings, given_by
 from trawlnet.crawlers.repos.sink import Told
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
@@ -86,7 +86,7 @@ async def open_shard(
         stack.callback(notes.close)
         meter = RepoMeter(metrics)
         # What is archived is remembered in Redis: there is no archive here to look at.
-        archived = Archived(notes, share.scratch / "archive", clock)
+        archived = ArchiveCatalogue(notes, share.scratch / "archive", clock)
         stack.callback(archived.close)
         gate = Gate(clock, unknown(config), barred_until=share.barred_until)
         rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
@@ -139,7 +139,7 @@ def directory_part(shards: int, owner: bool) -> float:
     return 0.5 if owner else 0.5 / (shards - 1)
 
 
-def _own_part(given: Given, share: Share) -> Given:
+def _own_part(given: CrawlSettings, share: Share) -> CrawlSettings:
     return replace(given, relays=[relay for relay in given.relays if share.owns(lane_of(relay))])
 
 

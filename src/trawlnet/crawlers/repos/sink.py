@@ -9,7 +9,7 @@ from typing import Any
 
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.engine.task import Task
 from trawlnet.observe.metrics.repos import RepoMeter
@@ -22,7 +22,7 @@ Told = Callable[[int, int], Awaitable[None]]
 
 class ArchiveSink:
     def __init__(
-        self, folder: Path, segments: SegmentSink, archived: Archived, meter: RepoMeter
+        self, folder: Path, segments: SegmentSink, archived: ArchiveCatalogue, meter: RepoMeter
     ) -> None:
         self._folder = folder
         self._segments = segments

@@ -13,7 +13,7 @@ from trawlnet.crawlers.atproto.didfile import dids_in
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.visit_planner import ListedAccount, VisitPlanner
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.work import Listing, ListingKind, lane_at, visits_by_lane
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
@@ -39,7 +39,7 @@ class PlcSource:
         self,
         directory: MirroredDirectory,
         census: VisitPlanner,
-        archived: Archived,
+        archived: ArchiveCatalogue,
         rates: PdsRates,
         meter: RepoMeter,
     ) -> None:

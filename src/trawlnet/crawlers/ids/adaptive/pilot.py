@@ -11,7 +11,7 @@ from trawlnet.crawlers.ids.adaptive.gap_search import probe_says
 from trawlnet.crawlers.ids.adaptive.head import HeadModel
 from trawlnet.crawlers.ids.adaptive.outage import Outage
 from trawlnet.crawlers.ids.adaptive.speed import Speed
-from trawlnet.crawlers.ids.adaptive.stall_detector import Lookout
+from trawlnet.crawlers.ids.adaptive.stall_detector import StallDetector
 from trawlnet.crawlers.ids.adaptive.survey import survey_rate
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
@@ -60,7 +60,7 @@ class AdaptivePilot:
         self._walk = Walk(cursor, controls.step, pending)
         self._waiting = Waiting()
         self._waits = waits(controls.patience)
-        self._lookout = Lookout(self._head, self._walk, unsurveyed)
+        self._lookout = StallDetector(self._head, self._walk, unsurveyed)
         self._outage = Outage()
         self._embargo = Embargo(embargoed)
         self._settled = 0

@@ -26,7 +26,7 @@ _SOON = 60.0  # A stall so soon after another is no stall: publishing is slower 
 _ANCHOR_LASTS, _ANCHOR_TRUSTED = 25.0, 600.0
 
 
-class Lookout:
+class StallDetector:
     def __init__(
         self, head: HeadModel, walk: Walk, unsurveyed: Iterable[tuple[int, int, int]] = ()
     ) -> None:

@@ -17,7 +17,7 @@ _DIRECTORY = "of the directory"
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class AccountLocator:
     resolver: Resolver
     mirror: Mirror | None
     stale_after: float  # Seconds.

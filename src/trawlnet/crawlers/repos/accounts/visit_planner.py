@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.crawlers.repos.accounts.identity import Mirror, RepoIdentity, Resolver
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.work import (
     LeftOutAccount,
     RepoVisit,
@@ -42,7 +42,7 @@ class ListedAccount:
 class VisitPlanner:
     """Turns accounts into tasks."""
 
-    archived: Archived
+    archived: ArchiveCatalogue
     resolver: Resolver
     mirror: Mirror | None
     skip: frozenset[str]  # Lanes.

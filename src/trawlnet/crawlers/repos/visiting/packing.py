@@ -40,7 +40,7 @@ _QUICK_LEVEL = 6  # Of zstd; each step beyond takes up to four times as long.
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class PackOptions:
     """How blocks are made in this crawl."""
 
     options: ExtractOptions
@@ -80,37 +80,37 @@ class PackRefused:
         return Outcome(self.reason, detail=clean(self.detail))
 
 
-def recipe(config: ReposConfig) -> Recipe:
+def recipe(config: ReposConfig) -> PackOptions:
     options = ExtractOptions(
         verify_hashes=config.verify is not Verify.OFF,
         keep_cids=config.keep_cids,
         collections=config.collections,
         memory_limit=max(_LEAST_MOST, _MOST_ROOM * config.max_repo_size),
     )
-    return Recipe(options, config.verify, config.zstd_level, config.max_expansion)
+    return PackOptions(options, config.verify, config.zstd_level, config.max_expansion)
 
 
 @dataclass(frozen=True, slots=True)
-class Whose:
+class RepoOwner:
     did: str
     pds: str
     key: str  # did:key, or empty.
     at_us: int  # When it was fetched.
 
 
-def usual_room(car: Buffer, recipe: Recipe) -> int:
+def usual_room(car: Buffer, recipe: PackOptions) -> int:
     """Bytes of memory with which all but odd repositories can be read."""
     return min(max(_LEAST_ROOM, _ROOM * len(car)), most_room(car, recipe))
 
 
-def most_room(car: Buffer, recipe: Recipe) -> int:
+def most_room(car: Buffer, recipe: PackOptions) -> int:
     """Beyond this one is refused: the work that a server can cause is in proportion to what it
     sends, since blocks are read once, and what is written for them takes this room."""
     allowed = max(_ALWAYS_ALLOWED, int(recipe.expansion * len(car)))
     return min(allowed, recipe.options.memory_limit)
 
 
-def room_at_once(car: Buffer, recipe: Recipe) -> int | None:
+def room_at_once(car: Buffer, recipe: PackOptions) -> int | None:
     """Bytes of memory for one that is read on the event loop; None for one that must not be."""
     if len(car) > _SMALL or recipe.zstd_level > _QUICK_LEVEL or backend() != "native":
         return None
@@ -121,8 +121,8 @@ class CarReading(NamedTuple):
     """A CAR to be read in no more than `room` bytes of memory on top of its own."""
 
     car: Buffer
-    whose: Whose
-    recipe: Recipe
+    whose: RepoOwner
+    recipe: PackOptions
     room: int
 
 

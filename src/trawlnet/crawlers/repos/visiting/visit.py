@@ -11,19 +11,19 @@ from trawlnet.archive.tombstones import Tombstone
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
-from trawlnet.crawlers.repos.accounts.locator import Whereabouts
+from trawlnet.crawlers.repos.accounts.locator import AccountLocator
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
-from trawlnet.crawlers.repos.catalogue import Archived
+from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
 from trawlnet.crawlers.repos.visiting.fetching import BodyRoom, fetch_repo, latest_rev
 from trawlnet.crawlers.repos.visiting.memory import MemoryBudget, Ticket
 from trawlnet.crawlers.repos.visiting.packing import (
     CarReading,
     Doubt,
+    PackOptions,
     PackRefused,
-    Recipe,
     RepoBlock,
-    Whose,
+    RepoOwner,
     is_signed,
     most_room,
     read_car,
@@ -53,14 +53,14 @@ class PackedRepo:
 @dataclass(frozen=True, slots=True)
 class Visitor:
     http: Getter
-    whereabouts: Whereabouts
+    whereabouts: AccountLocator
     rates: PdsRates
-    archived: Archived
+    archived: ArchiveCatalogue
     budget: MemoryBudget
     spills: Spills
     bodies: Bodies
     pool: Executor  # For what takes long.
-    recipe: Recipe
+    recipe: PackOptions
     limits: RequestLimits  # Of one getRepo.
     clock: Clock
 
@@ -126,7 +126,7 @@ class Visitor:
     async def _make(
         self, car: Buffer, visit: RepoVisit, ticket: Ticket
     ) -> RepoBlock | Outcome | RepoIdentity:
-        whose = Whose(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
+        whose = RepoOwner(visit.did, visit.pds, visit.key, int(self.clock.now() * 1e6))
         room = room_at_once(car, self.recipe)
         if room is not None:
             await ticket.begin(len(car))  # Its block takes less; the rest is over in an instant.
@@ -139,14 +139,14 @@ class Visitor:
         return made.outcome() if isinstance(made, PackRefused) else made
 
     async def _read(
-        self, car: Buffer, whose: Whose, room: int, ticket: Ticket
+        self, car: Buffer, whose: RepoOwner, room: int, ticket: Ticket
     ) -> RepoBlock | Doubt | PackRefused:
         await ticket.begin(room)
         reading = CarReading(car, whose, self.recipe, room)
         return await asyncio.get_running_loop().run_in_executor(self.pool, read_car, reading)
 
     async def _second_look(
-        self, doubt: Doubt, whose: Whose
+        self, doubt: Doubt, whose: RepoOwner
     ) -> RepoBlock | PackRefused | Outcome | RepoIdentity:
         """The key may be newer than what we were told: ask once more before refusing."""
         identity = await self.whereabouts.resolved(whose.did)

@@ -110,7 +110,7 @@ class FleetKeys:
         )
         return Beat(bool(answer), _plan(dict(_pairs(plan))))
 
-    async def resign(self) -> None:
+    async def release(self) -> None:
         """Whoever claims our buckets need not wait."""
         await self._scripts.ask("HDEL", "alive", self.token)
 

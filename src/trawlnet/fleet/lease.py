@@ -13,7 +13,7 @@ _MARGIN: Final = 0.2  # Part of the time that it stands in which nothing more is
 _LOOK_AGAIN: Final = 1.0  # Seconds; whoever we wait for may give up early.
 
 
-class Tenure:
+class ShardLease:
     """Between two beats it is our own clock that says whether we may still act: a process that was
     frozen finds its time over before it does anything else."""
 
@@ -64,9 +64,9 @@ class Tenure:
         if self.barred_until():
             await self.beat(self._status)
 
-    async def resign(self) -> None:
+    async def release(self) -> None:
         self._until = 0.0
-        await self._keys.resign()
+        await self._keys.release()
 
     def _extend(self, asked: float) -> None:
         # From before the question: the answer may have been long on its way.
