@@ -177,7 +177,8 @@ async def in_office(
         try:
             await term.end()
         except StoreUnreachable as error:
-            log.warning("lease not released", extra={"error": error.message})  # It runs out by itself.
+            # It runs out by itself.
+            log.warning("lease not released", extra={"error": error.message})
         await waiting.close()
         await keys.close()
 
