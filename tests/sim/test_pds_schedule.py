@@ -255,6 +255,22 @@ def test_who_was_sent_away_in_the_middle_goes_on_as_soon_as_it_may(tmp_path: Pat
     in_hall(tmp_path, body)
 
 
+def test_a_scan_that_the_registry_cut_short_is_begun_again_soon(tmp_path: Path) -> None:
+    async def body(hall: Hall) -> None:
+        await hall.fill(1)
+
+        def away(url: str) -> Any:
+            raise TablesUnreachable("the registry is away")
+
+        hall.answer = away
+        await hall.run_for(20.0)
+        (row,) = await hall.registry.listing()
+        assert (row.consecutive_failures, row.last_reason) == (0, Reason.PARKED)
+        assert row.next_scan_at is not None and row.next_scan_at < 90.0
+
+    in_hall(tmp_path, body)
+
+
 def test_a_bug_of_ours_is_no_failure_of_theirs(tmp_path: Path) -> None:
     async def body(hall: Hall) -> None:
         await hall.fill(1)

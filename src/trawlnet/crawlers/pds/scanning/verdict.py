@@ -11,7 +11,8 @@ from trawlnet.tables.registry.rules import ScanEnded
 
 log = logging.getLogger(__name__)
 
-_SOON = 900.0  # Seconds until a scan that the trouble of others cut short.
+_SOON = 900.0  # Seconds until a scan that the trouble of others cut short,
+_REGISTRY_IS_BACK = 30.0  # or that our own registry did: it answers again when this is written.
 
 
 async def conclude(
@@ -46,4 +47,5 @@ async def conclude(
 
 async def excuse(registry: Registry, url: str, owner: str, reason: Reason, now: float) -> bool:
     """There was no scan, through no fault of the PDS."""
-    return await registry.put_off(url, owner, reason, now=now, again_in=_SOON)
+    again_in = _REGISTRY_IS_BACK if reason is Reason.PARKED else _SOON
+    return await registry.put_off(url, owner, reason, now=now, again_in=again_in)
