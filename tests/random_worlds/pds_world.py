@@ -271,7 +271,7 @@ class MortalDb:
             self._live()
 
     async def close(self) -> None:
-        raise NotImplementedError("others use it, too")
+        """Others use the database, too: it outlives the process that dies here."""
 
     def _live(self) -> None:
         if self.is_dead:

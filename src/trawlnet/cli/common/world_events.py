@@ -58,4 +58,5 @@ def _read(flag: str, texts: list[str] | None, read: Callable[[str], T]) -> Seque
     try:
         return tuple(read(text) for text in texts or ())
     except ValueError as error:
-        raise UsageTrouble(f"{flag}: {error}", "trawlnet ids simulate --help") from None
+        hint = "write a size or a length, @, and when: --gap 1m@20m --pause 30m@20m"
+        raise UsageTrouble(f"{flag}: {error}", hint) from None

@@ -120,8 +120,8 @@ _NO_QUESTION = "only questions are answered here: SELECT, WITH, SHOW, DESCRIBE, 
 _READONLY = "(READONLY)"
 _TABLES_ALONE = "of these tables alone, without file(), url(), s3() and such, and without SETTINGS"
 _REFUSED_HINT = (
-    "to join other data, write rows to a new file (INTO OUTFILE 'new.parquet' FORMAT Parquet) and "
-    "ask a ClickHouse of your own"
+    "write to a file that is not there yet (INTO OUTFILE 'new.parquet' FORMAT Parquet); to join "
+    "other data, read that file with a ClickHouse of your own"
 )
 _HINT = "check that the disk has room; what was stored before is safe"
 _OWN_HINT = "see what is there: SHOW TABLES, or DESCRIBE TABLE repo_records"
