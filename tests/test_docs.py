@@ -108,7 +108,8 @@ GENERATED = {
 def flags_of(path: str) -> set[str]:
     """The flags of a command; those that are config keys are in config.md."""
     keys = {flag_of(key) for model in SECTIONS.values() for key in model.model_fields}
-    options = {option for one in ALL[path].params for option in getattr(one, "opts", [])}
+    shown = [one for one in ALL[path].params if not getattr(one, "hidden", False)]
+    options = {option for one in shown for option in getattr(one, "opts", [])}
     return {option for option in options if option.startswith("-")} - (
         keys if path.endswith(" crawl") else set()
     )

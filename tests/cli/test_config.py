@@ -10,6 +10,7 @@ from tests.support.program import at_once, trawlnet
 from trawlnet.cli.common.errors import UsageTrouble
 from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.settings import Settings, load_settings
+from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.repos.config import ReposConfig
 
 
@@ -38,6 +39,45 @@ def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
     assert sources["attempts"] == "TRAWLNET_REPOS_ATTEMPTS"
     assert sources["block_after"].endswith("trawlnet.yaml")
     assert sources["contact"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "flags", "variables", "new"),
+    [
+        ("", {"store": "postgresql://h/db"}, {}, "--postgres"),
+        ("", {}, {"TRAWLNET_IDS_STORE": "postgres://h/db"}, "TRAWLNET_IDS_POSTGRES"),
+        ("ids:\n  store: postgresql://h/db\n", {}, {}, "ids.postgres"),
+    ],
+)
+def test_the_old_spelling_of_the_postgresql_server_works_and_names_the_new_one_once(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    yaml: str,
+    flags: dict[str, str],
+    variables: dict[str, str],
+    new: str,
+) -> None:
+    file = tmp_path / "trawlnet.yaml"
+    file.write_text(yaml)
+    for _ in range(2):
+        settings = load_settings("ids", IdsConfig, file, variables, flags, ["ids"])
+    assert settings.config.postgres.endswith("://h/db")
+    assert settings.config.redis_address == ""
+    assert capsys.readouterr().err.count(f"{new} (the old spelling still works)") == 1
+
+
+def test_store_is_redis_and_a_flag_wins_over_the_file_in_either_spelling(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model, crawler in ((ReposConfig, "repos"), (IdsConfig, "ids")):
+        for old, new in (("redis_address", "store"), ("store", "redis_address")):
+            file = tmp_path / "trawlnet.yaml"
+            file.write_text(f"{crawler}:\n  {old}: redis://file/0\n")
+            flags = {new: "flag.example:6379"}
+            settings = load_settings(crawler, model, file, {}, flags, [crawler])
+            assert settings.config.model_dump()["redis_address"] == "redis://flag.example:6379"
+            assert settings.sources["redis_address"] == f"--{new.replace('_', '-')}"
+    assert capsys.readouterr().err == ""
 
 
 def test_no_secret_of_the_config_is_shown(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_it_waits_for_more_until_it_is_told_to_stop(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
-        ("--store", "postgresql://someone:secret@127.0.0.1:{port}/ids"),
+        ("--postgres", "postgresql://someone:secret@127.0.0.1:{port}/ids"),
         ("--queue", "amqp://someone:secret@127.0.0.1:{port}/"),
         ("--clickhouse-address", "127.0.0.1:{port}"),
     ],

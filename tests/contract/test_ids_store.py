@@ -418,7 +418,7 @@ def test_a_crawl_and_a_store_meet_at_their_servers(servers: Servers, tmp_path: P
         )
         store = (
             *("ids", "store", "-w", tmp_path / "store", "--drain", "--json"),
-            *("--queue", where.queue, "--store", where.store),
+            *("--queue", where.queue, "--postgres", where.store),
         )
         try:
             crawled = await asyncio.to_thread(trawlnet, *crawl)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, get_args
@@ -82,6 +82,7 @@ def with_flags(
     keys: Iterable[str],
     command: Callable[..., int],
     spellings: Mapping[str, str] = MappingProxyType({}),
+    hidden: Collection[str] = (),
 ) -> Callable[..., int]:
     """The command with one flag for each of these config keys, or two where there is another
     spelling; it gets them as `flags`."""
@@ -94,7 +95,10 @@ def with_flags(
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     shared = [one for one in own if one.name != "flags"]
-    parameters = [*shared, *(_parameter(model, key, spellings.get(key)) for key in keys)]
+    parameters = [
+        *shared,
+        *(_parameter(model, key, spellings.get(key), key in hidden) for key in keys),
+    ]
     # typer reads the flags from these two.
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -106,7 +110,9 @@ def _value(given: Any) -> Any:
     return None if given == [] or given == () else given
 
 
-def _parameter(model: type[BaseModel], key: str, spelling: str | None) -> inspect.Parameter:
+def _parameter(
+    model: type[BaseModel], key: str, spelling: str | None, hidden: bool
+) -> inspect.Parameter:
     field = model.model_fields[key]
     many, switch = is_list(model, key), field.annotation is bool
     option = typer.Option(
@@ -114,6 +120,7 @@ def _parameter(model: type[BaseModel], key: str, spelling: str | None) -> inspec
         help=_help(field, many),
         metavar=None if switch else metavar_of(model, key),
         show_default=False,
+        hidden=hidden,
         allow_from_autoenv=False,  # The config reads its variables itself, to know the source.
     )
     # Values stay text here: the config checks them once, wherever they come from.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.cli.common.output import say
 from trawlnet.cli.common.workspace import shown
 from trawlnet.cli.lazy import load
 from trawlnet.net.redact import redacted
@@ -56,13 +58,10 @@ def load_settings(
     read_elsewhere: Collection[str] = (),
 ) -> Settings[C]:
     """`read_elsewhere` are variables that count as known although somebody else reads them."""
-    given = _from_file(crawler, model, config_file, sections)
-    given |= _from_variables(crawler, model, environ, read_elsewhere)
-    given |= {
-        key: _Given(value, flag_of(key), flag_of(key))
-        for key, value in flags.items()
-        if value is not None
-    }
+    given = _without_aliases(crawler, _from_file(crawler, model, config_file, sections))
+    variables = _from_variables(crawler, model, environ, read_elsewhere)
+    given |= _without_aliases(crawler, variables)
+    given |= _without_aliases(crawler, _from_flags(flags))
     for key, one in given.items():
         _refuse_a_switch(model, key, one)
     try:
@@ -70,6 +69,32 @@ def load_settings(
     except ValidationError as error:
         raise _wrong_value(first_of(error), given, crawler, model) from None
     return Settings(config, _sources(model, given))
+
+
+_POSTGRES = ("postgresql://", "postgres://")
+
+
+def _without_aliases(crawler: str, given: dict[str, _Given]) -> dict[str, _Given]:
+    """One layer of settings, with `store` under the key that it stands for: in this way a flag wins
+    over the file, whichever spelling each has. In `web` it is a section of its own."""
+    alias = given.get("store")
+    if alias is None or crawler == "web":
+        return given
+    # The PostgreSQL server of ids was named by `store`, too, before there was `postgres`.
+    is_old = crawler == "ids" and str(alias.value).startswith(_POSTGRES)
+    if is_old:
+        _name_new_spelling(alias.path)
+    rest = {key: one for key, one in given.items() if key != "store"}
+    return {"postgres" if is_old else "redis_address": alias} | rest
+
+
+@functools.cache
+def _name_new_spelling(old: str) -> None:
+    """Once, however often a command reads its config."""
+    name = "store" if "store" in old else "STORE"
+    before, _, after = old.rpartition(name)
+    new = before + ("postgres" if name.islower() else "POSTGRES") + after
+    say(f"{old} is for Redis; name a PostgreSQL server by {new} (the old spelling still works)")
 
 
 def flag_of(key: str) -> str:
@@ -112,6 +137,14 @@ def _from_file(
     return {
         key: _Given(value, source, f"{source}: {crawler}.{key}")
         for key, value in section.items()
+        if value is not None
+    }
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, _Given]:
+    return {
+        key: _Given(value, flag_of(key), flag_of(key))
+        for key, value in flags.items()
         if value is not None
     }
 

@@ -31,13 +31,14 @@ class Verb:
     config: type[BaseModel] | None = None
     keys: Iterable[str] = ()  # Of the config: a flag for each, which `run` gets as `flags`.
     spellings: Mapping[str, str] = field(default_factory=dict)  # Key -> another flag for it.
+    hidden: tuple[str, ...] = ()  # Keys whose flags are accepted and not listed.
 
     def command(self, name: str) -> Any:
         """The command as typer runs it."""
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         run = self.run
         if self.config is not None:
-            run = with_flags(self.config, self.keys, run, self.spellings)
+            run = with_flags(self.config, self.keys, run, self.spellings, self.hidden)
         settings = variables(self.crawler) if self.crawler else None
         app.command(name, epilog=self.epilog, context_settings=settings)(run)
         return typer.main.get_command(app)

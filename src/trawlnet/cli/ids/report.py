@@ -32,4 +32,12 @@ def report(
     return publish(json, output, lambda: as_json(facts), lambda now: as_report(facts, where, now))
 
 
-REPORT = Verb(report, "ids report -w ./net -o report.html", READS, "ids", IdsConfig, ("store",))
+REPORT = Verb(
+    report,
+    "ids report -w ./net -o report.html",
+    READS,
+    "ids",
+    IdsConfig,
+    ("postgres", "store"),
+    hidden=("store",),
+)

@@ -42,6 +42,7 @@ from trawlnet.tables.instances.instances import opened_instances, unknown_hashes
 _KEYS = (
     "preset",
     "queue",
+    "postgres",
     "store",
     *CLICKHOUSE,
     "webhook",
@@ -182,4 +183,4 @@ def _shown(place: str | Path) -> str:
     return shown(place) if isinstance(place, Path) else redact(place)
 
 
-STORE = Verb(store, "ids store -w ./net --drain", RUNS, "ids", IdsConfig, _KEYS)
+STORE = Verb(store, "ids store -w ./net --drain", RUNS, "ids", IdsConfig, _KEYS, hidden=("store",))

@@ -122,10 +122,9 @@ class IdsConfig(BaseModel):
     redis_address: RedisAddress = Field(
         "", description="Keep the ledger in Redis, so that another process can take over."
     )
-    store: str = Field(
-        "",
-        description="PostgreSQL server for stored instances (postgresql://…); default: SQLite. "
-        "A redis:// URL is an alias of --redis-address.",
+    store: RedisAddress = Field("", description="Alias of --redis-address.")
+    postgres: str = Field(
+        "", description="PostgreSQL server for stored instances (postgresql://…); default: SQLite."
     )
     fleet: str = Field(
         "",
@@ -170,11 +169,9 @@ class IdsConfig(BaseModel):
     max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
 
     @model_validator(mode="after")
-    def _redis_is_for_the_ledger(self) -> Self:
-        if self.store.startswith(_REDIS):
-            if not self.redis_address:
-                object.__setattr__(self, "redis_address", self.store)
-            object.__setattr__(self, "store", "")
+    def _one_name_for_one_store(self) -> Self:
+        if self.store and not self.redis_address:
+            object.__setattr__(self, "redis_address", self.store)
         return self
 
     @property
@@ -202,7 +199,6 @@ class IdsConfig(BaseModel):
         return self.dev_skip + 1 if self.dev else 1
 
 
-_REDIS = ("redis://", "rediss://", "unix://")
 _MAX_WORKERS = 250
 _DEV_WORKERS = 8
 _BUFFER = 10_000

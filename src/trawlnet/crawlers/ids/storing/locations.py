@@ -17,4 +17,4 @@ def queue_place(config: IdsConfig, workspace: Path) -> str | Path:
 
 def instances_place(config: IdsConfig, workspace: Path) -> str | Path:
     """SQLite in a file, or a PostgreSQL server."""
-    return config.store or workspace / _DATABASE
+    return config.postgres or workspace / _DATABASE
