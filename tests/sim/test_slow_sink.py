@@ -87,6 +87,48 @@ def test_no_more_results_gather_than_allowed_and_none_is_lost() -> None:
     run_sim(main())
 
 
+class UnevenSink(DictSink):
+    """One result takes its time; what comes after it is durable at once."""
+
+    async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
+        if any(task.key == "slow" for task, _ in batch):
+            await asyncio.sleep(GATHERS)
+        await super().write(batch)
+
+
+class WatchingStore(MemoryStore):
+    """Each settlement must find its results in the sink."""
+
+    def __init__(self, sink: DictSink) -> None:
+        super().__init__()
+        self.sink = sink
+        self.early: list[str] = []
+
+    async def settle(self, receipts: Sequence[Receipt]) -> None:
+        keys = [receipt.task.key for receipt in receipts]
+        self.early += [key for key in keys if key not in self.sink.rows]
+        await super().settle(receipts)
+
+
+def test_a_quick_write_does_not_settle_a_slow_one_beside_it() -> None:
+    async def handler(task: Task) -> Outcome:
+        await asyncio.sleep(task.payload["n"])
+        return Outcome(Reason.OK, items=[task.key])
+
+    async def main() -> None:
+        clock, sink = SimClock(), UnevenSink()
+        store = WatchingStore(sink)
+        tasks = [Task("slow", "host", {"n": 0}), Task("quick", "host", {"n": 1})]
+        gate = Gate(clock, Manners(rate=1000.0))
+        parts = Parts(
+            Feed(ListSource([Page(tasks, "1")]), store), store, handler, sink, gate, clock
+        )
+        assert await crawl(parts, Limits(unsettled=500), Control(5)) is Ending.DONE
+        assert set(sink.rows) == {"slow", "quick"} and store.early == []
+
+    run_sim(main())
+
+
 def test_lanes_of_others_are_left_to_them() -> None:
     asked: list[str] = []
 

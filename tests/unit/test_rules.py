@@ -135,6 +135,12 @@ def test_slow_down_is_not_a_failure():
     assert not failing(50, Reason.RATE_LIMITED).blocked(Manners())
 
 
+def test_slow_down_does_not_excuse_the_failures_before_it():
+    pace = failing(7).after(Reason.RATE_LIMITED)
+    assert (pace.failures, pace.throttled) == (7, 1)
+    assert pace.rate(Manners(rate=8.0)) == failing(7).rate(Manners(rate=8.0))
+
+
 def test_slow_down_without_a_time_parks_longer_each_time_within_the_cap():
     manners = Manners(first_park=5.0, longest_park=60.0)
     parks = [
