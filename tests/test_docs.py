@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,9 @@ from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.flags import default_of, metavar_of
 from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.settings import PLAIN_FLAGS, flag_of, variable_of
-from trawlnet.cli.lazy import Group
+from trawlnet.cli.dispatch import dispatch
+from trawlnet.cli.group import Group
+from trawlnet.cli.usage import Usage
 from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.observe.metrics.catalogue import CATALOGUE
 
@@ -241,7 +247,40 @@ def test_the_index_of_files_is_what_the_files_say() -> None:
     assert subprocess.run(check).returncode == 0, "write it anew: python scripts/file_index.py"
 
 
+USAGE = PROJECT / "src" / "trawlnet" / "cli" / "usage.json"
+
+
+def usage_of(path: str, command: Any) -> Usage:
+    options = [one for one in command.params if hasattr(one, "is_flag")]
+    switches = [opt for one in options if one.is_flag for opt in (*one.opts, *one.secondary_opts)]
+    valued = [opt for one in options if not one.is_flag for opt in one.opts]
+    os.environ["COLUMNS"] = "80"
+    with redirect_stdout(io.StringIO()) as shown:
+        dispatch([*path.split()[1:], "--help"])
+    return {
+        "help": shown.getvalue().rstrip("\n").split("\n"),
+        "commands": list(getattr(command, "commands", ())),
+        "switches": ["--help", *switches],
+        "valued": valued,
+    }
+
+
+def usages() -> str:
+    """As typer shows it: `trawlnet.cli.usage` prints it without importing typer."""
+    known = {"trawlnet": Group(TRAWLNET), **ALL}
+    table = {path[len("trawlnet ") :]: usage_of(path, one) for path, one in known.items()}
+    return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+
+
+def test_the_stored_help_is_what_the_commands_themselves_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert USAGE.read_text() == usages(), "it is old: run python tests/test_docs.py"
+
+
 def write() -> None:
+    USAGE.write_text(usages())
     for page, tables in GENERATED.items():
         text = (REFERENCE / page).read_text()
         for name, make in tables.items():

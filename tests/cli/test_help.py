@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +12,12 @@ import pytest
 
 from tests.support.program import PATIENCE, at_once, environment, trawlnet
 from trawlnet.cli import doctor
-from trawlnet.cli.commands import TRAWLNET
+from trawlnet.cli.commands import TRAWLNET, CommandRow, GroupRow
 from trawlnet.cli.common.errors import EXITS, Exit
-from trawlnet.cli.lazy import CommandRow, Group, GroupRow
+from trawlnet.cli.dispatch import dispatch
+from trawlnet.cli.group import Group
 from trawlnet.cli.main import run
+from trawlnet.cli.usage import answer
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -50,20 +51,6 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_the_help_of_a_group_imports_none_of_its_commands() -> None:
-    asked = [["--help"], *([one.name, "--help"] for one in TRAWLNET.rows if hasattr(one, "rows"))]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    loaded = loaded_by(f"from trawlnet.cli.main import run\nfor one in {asked}: run(one)")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert "trawlnet.cli.commands" in loaded
-    slow = {"pydantic", "aiohttp", "uvloop", "rich", "lmdb", "prometheus_client"}
-    assert (slow | EXTRAS) & loaded == set()
-    assert [
-        name for name in loaded if re.match(r"trawlnet\.(crawlers\..*\.|sim|fleet)", name)
-    ] == []
-    assert after.ru_utime - before.ru_utime < 3.0  # Loose: the machine may be busy.
-
-
 def rows(
     group: GroupRow, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], CommandRow]]:
@@ -82,10 +69,95 @@ def test_the_table_of_commands_says_what_their_docstrings_say(path: tuple[str, .
     assert ALL[path].help.split("\n\n")[0].replace("\n", " ") == ROWS[path].help
 
 
+# All of the package that an answer about usage may import.
+LIGHT = {
+    "trawlnet",
+    "trawlnet.cli",
+    "trawlnet.cli.common",
+    "trawlnet.cli.common.complaint",
+    "trawlnet.cli.lazy",
+    "trawlnet.cli.main",
+    "trawlnet.cli.usage",
+    "trawlnet.net",
+    "trawlnet.net.redact",
+}
+
+
+def test_a_question_about_usage_imports_no_command() -> None:
+    """Help and mistyped words of every command and every group, in one process."""
+    asked: list[list[str]] = [["--version"], ["version"], [], ["nonsense"], ["repos", "crwl"]]
+    for path in [(), *ALL]:
+        asked += [[*path, "--help"], [*path, "--nonsense"], [*path, "--helf", "--json"]]
+    loaded = loaded_by(f"from trawlnet.cli.main import run\nfor one in {asked}: run(one)")
+    assert {name for name in loaded if name.startswith("trawlnet")} == LIGHT
+    slow = {"asyncio", "inspect", "pydantic", "typer", "aiohttp", "uvloop", "rich", "lmdb"}
+    assert (slow | EXTRAS) & loaded == set()
+
+
+def test_the_help_of_a_group_on_a_narrow_terminal_imports_none_of_its_commands() -> None:
+    asked = [["--help"], *([one.name, "--help"] for one in TRAWLNET.rows if hasattr(one, "rows"))]
+    narrow = "import os; os.environ['COLUMNS'] = '60'\nfrom trawlnet.cli.main import run"
+    loaded = loaded_by(f"{narrow}\nfor one in {asked}: run(one)")
+    assert "trawlnet.cli.commands" in loaded
+    assert not {"pydantic", "aiohttp", "uvloop", "lmdb", "prometheus_client"} & loaded
+    assert [
+        name for name in loaded if re.match(r"trawlnet\.(crawlers\..*\.|sim|fleet)", name)
+    ] == []
+
+
+def test_help_on_a_narrow_terminal_fits_it() -> None:
+    lines = trawlnet("repos", "crawl", "--help", COLUMNS="60").out.splitlines()
+    assert len(lines) > 20 and max(map(len, lines[:-12])) <= 60
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--nonsense"],
+        ["--nonsense=3"],
+        ["--worksapce", "x"],
+        ["-w", "--nonsense", "--other"],
+        ["-w", "x", "word", "--nonsens", "--", "--more"],
+        ["--workspace=x", "--nonsense"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("path", [(), ("repos",), ("repos", "crawl"), ("web", "check")], ids=str)
+def test_a_mistyped_flag_is_told_as_the_command_itself_would(
+    path: tuple[str, ...], words: list[str], json: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = answer([*path, *words, *json])
+    said = capsys.readouterr()
+    assert quick in (2, None) and said.out == ""
+    assert dispatch([*path, *words, *json]) == 2
+    assert quick is None or capsys.readouterr() == said
+
+
+@pytest.mark.parametrize("path", [(), *(path for path in ALL if hasattr(ALL[path], "commands"))])
+def test_a_mistyped_command_is_told_as_its_group_would(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for word in ("nonsense", "crwl", "stat", "x'y"):
+        assert answer([*path, word]) == 2
+        said = capsys.readouterr()
+        assert dispatch([*path, word]) == 2
+        assert capsys.readouterr() == said
+
+
+@pytest.mark.parametrize(
+    "words", [["--"], ["-x"], ["-w"], ["--workers", "--nonsense"], ["--bell\a"], ["word"]]
+)
+def test_what_only_the_command_can_judge_is_left_to_it(words: list[str]) -> None:
+    assert answer(["repos", "crawl", *words]) is None
+
+
 def test_commands_for_one_machine_need_no_extra() -> None:
     """They work where neither Redis nor Ray nor ClickHouse is installed."""
     asked = [[*path, "--help"] for path in ROWS if path[0] not in ("fleet", "dashboard")]
-    loaded = loaded_by(f"from trawlnet.cli.main import run\nfor one in {asked}: run(one)")
+    loaded = loaded_by(
+        f"from trawlnet.cli.dispatch import dispatch as do\nfor one in {asked}: do(one)"
+    )
     assert "trawlnet.cli.crawl.run" in loaded
     assert EXTRAS & loaded == set()
 

@@ -241,10 +241,10 @@ def test_a_full_disk_ends_the_crawl_and_loses_nothing(network: Any, small_disk: 
 def test_a_folder_one_may_not_write_to_is_said(tmp_path: Path) -> None:
     # Everything is imported first: the user that the script becomes may not read this checkout.
     script = (
-        "import os, sys, trawlnet.cli.main as m\n"
+        "import os, sys, trawlnet.cli.dispatch as m\n"
         "import trawlnet.cli.crawl.run, trawlnet.crawlers.repos.build\n"
         f"if os.geteuid() == 0: os.setuid({NOBODY})\n"
-        "raise SystemExit(m.run(sys.argv[1:]))\n"
+        "raise SystemExit(m.dispatch(sys.argv[1:]))\n"
     )
     flags = ("--relay", "http://127.0.0.1:1", "--allow-private-hosts")
     tmp_path.chmod(0o500)

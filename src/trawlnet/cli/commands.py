@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-from trawlnet.cli.lazy import CommandRow, GroupRow
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """A command as its group lists it."""
+
+    name: str
+    place: str  # A Verb, or, where `crawler` is named, a function that makes one for it.
+    help: str  # The first paragraph of the verb's docstring: a test compares them.
+    crawler: str = ""  # The place of a Crawler.
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group of commands: nothing of it is imported to list it."""
+
+    name: str
+    help: str
+    example: str
+    rows: Sequence[CommandRow | GroupRow]
 
 
 def _shared(crawler: str) -> tuple[CommandRow, ...]:

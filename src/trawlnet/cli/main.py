@@ -1,16 +1,13 @@
-"""`trawlnet`: finds the command, and is the one place where a command's trouble ends up."""
+"""`trawlnet`: answers a question about usage by itself, and has everything else dispatched."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from typing import Any
 
-from trawlnet.cli.commands import TRAWLNET
-from trawlnet.cli.common.errors import tell
-from trawlnet.cli.common.output import mute_stdout
-from trawlnet.cli.lazy import Group, GroupRow
+from trawlnet.cli.lazy import load
+from trawlnet.cli.usage import answer
 
 # Objects made between two looks for cycles. Modules are made of 200,000, and they stay.
 _GARBAGE = 300_000
@@ -25,23 +22,13 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; returns the exit code."""
+    arguments = arguments or ["--help"]
     try:
-        code = _run(arguments or ["--help"])
+        code = answer(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        mute_stdout()
+        load("trawlnet.cli.common.output:mute_stdout")()
         return 1
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - bugs become one line, too.
-        return tell(error, as_json="--json" in arguments)
-    return code if isinstance(code, int) else 0
-
-
-def _run(arguments: list[str]) -> Any:
-    if arguments == ["--version"]:  # What people type first.
-        arguments = ["version"]
-    for row in TRAWLNET.rows:
-        # By itself: to pass the options of the group above it, typer would import pydantic.
-        if isinstance(row, GroupRow) and row.name == arguments[0]:
-            name = f"trawlnet {row.name}"
-            return Group(row)(arguments[1:], prog_name=name, standalone_mode=False)
-    return Group(TRAWLNET)(arguments, prog_name="trawlnet", standalone_mode=False)
+    if code is None:
+        code = load("trawlnet.cli.dispatch:dispatch")(arguments)
+    return int(code)

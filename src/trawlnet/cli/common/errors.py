@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 import traceback
@@ -12,6 +11,7 @@ from enum import IntEnum
 
 import typer
 
+from trawlnet.cli.common.complaint import complain
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.net.redact import redact
 from trawlnet.storage.errors import SinkBusy, SinkError, SinkUnreachable
@@ -129,12 +129,7 @@ def tell(error: BaseException, *, as_json: bool) -> int:
         told = ErrorMessage(
             what, "nothing saved is lost; report it with the lines above", Exit.ERROR
         )
-    message, hint = redact(told.message), redact(told.hint)
-    if as_json:
-        line = json.dumps({"error": message, "hint": hint})
-    else:
-        line = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
-    print(line, file=sys.stderr)
+    complain(told.message, told.hint, as_json=as_json)
     return told.code
 
 
