@@ -9,6 +9,7 @@ command -v chromium >/dev/null || missing="$missing chromium"
 command -v chromedriver >/dev/null || missing="$missing chromium-driver"
 command -v promtool >/dev/null || missing="$missing prometheus"
 command -v cc >/dev/null || missing="$missing gcc"
+[ -e /usr/include/zstd.h ] || missing="$missing libzstd-dev"
 command -v clang >/dev/null || missing="$missing clang"
 ls /usr/lib/clang/*/lib/linux/libclang_rt.fuzzer-* /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-* \
   2>/dev/null | grep -q . || missing="$missing libclang-rt-dev"

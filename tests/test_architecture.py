@@ -21,18 +21,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "native": set(),
     "atproto": set(),
     "webpage": {"native"},
-    "net": {"engine"},
+    "net": {"engine", "native"},
     "stores": {"engine"},
     "storage": {"engine"},
     "queues": {"engine", "storage"},
     "archive": {"engine", "native", "atproto", "storage"},
-    "captures": {"engine", "webpage", "storage", "queues"},
+    "captures": {"engine", "native", "webpage", "storage", "queues"},
     "tables": {"engine", "atproto", "webpage"},
     "observe": {"engine", "net"},
     "sim": {"engine", "net", "atproto"},
 }
 MAY_IMPORT["crawlers"] = set(MAY_IMPORT) - {"sim", "native"}
-MAY_IMPORT["fleet"] = MAY_IMPORT["crawlers"] | {"crawlers"}
+MAY_IMPORT["fleet"] = MAY_IMPORT["crawlers"] | {"crawlers", "native"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # What every room may import: the error for bytes that are not what they claim to be.

@@ -5,8 +5,13 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.support.program import trawlnet
+from trawlnet.cli.accelerators import ACCELERATORS, accelerator_findings
+from trawlnet.cli.common.findings import DoctorMark
 from trawlnet.cli.doctor import EXTRAS
+from trawlnet.native import loader, zstd
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
@@ -15,7 +20,7 @@ def test_doctor_is_content_where_the_tests_run(tmp_path: Path) -> None:
     ran = trawlnet("doctor", "-w", tmp_path / "not" / "yet", "--json")
     findings = {row["what"]: row for row in ran.rows}
     assert ran.code == 0 and list(tmp_path.iterdir()) == []
-    assert {"python", "native code", "lmdb", "file system", "free disk", "open files"} <= set(
+    assert {"python", "native core", "lmdb", "file system", "free disk", "open files"} <= set(
         findings
     )
     assert findings["file system"]["mark"] == "ok"
@@ -40,10 +45,25 @@ def test_a_file_system_that_cannot_be_written_is_bad() -> None:
     assert ran.code == 1 and "bad      file system" in ran.out and "hint: choose a" in ran.out
 
 
+def test_doctor_reports_every_accelerator() -> None:
+    findings = {row["what"]: row for row in trawlnet("doctor", "--json").rows}
+    assert {one.what for one in ACCELERATORS} <= findings.keys()
+    if loader.has_zstd:
+        assert findings["native zstd"]["detail"] == f"{zstd.ZSTD_VERSION}, linked"
+
+
+def test_an_accelerator_that_is_absent_says_what_that_costs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loader, "native", None)
+    monkeypatch.delenv("TRAWLNET_NATIVE", raising=False)
+    findings = {one.what: one for one in accelerator_findings()}
+    zstd_row = findings["native zstd"]
+    assert zstd_row.mark is DoctorMark.MISSING
+    assert "more CPU" in zstd_row.detail and "apt install libzstd-dev" in zstd_row.hint
+
+
 def test_native_code_that_was_switched_off_is_not_blamed_on_a_library() -> None:
-    (native,) = [
-        row
-        for row in trawlnet("doctor", "--json", TRAWLNET_NATIVE="0").rows
-        if row["what"] == "native code"
-    ]
-    assert "TRAWLNET_NATIVE=0" in native["detail"] or native["mark"] == "missing"
+    rows = trawlnet("doctor", "--json", TRAWLNET_NATIVE="0").rows
+    (native,) = [row for row in rows if row["what"].startswith("native")]
+    assert "TRAWLNET_NATIVE=0" in native["detail"]

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import zstandard
 
 from trawlnet.engine.durable import fsync_path, make_directory
+from trawlnet.native.zstd import FrameWriter, ZstdError, read_frame
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.files import disk_errors, sync_filesystem, write_new
 
@@ -245,10 +245,10 @@ class _ZstdCodec:
     """Reused: setting up a context costs more than compressing a small page."""
 
     def __init__(self, level: int) -> None:
-        self._compressor = zstandard.ZstdCompressor(level=level, write_content_size=True)
+        self._compressor = FrameWriter(level, False)
 
     def deflate(self, body: bytes) -> bytes:
-        return self._compressor.compress(body)
+        return self._compressor.frame(body)
 
     def inflate(self, raw: bytes) -> bytes:
         return _inflate(raw)
@@ -257,13 +257,8 @@ class _ZstdCodec:
 def _inflate(raw: bytes) -> bytes:
     """ValueError when it is not one whole frame."""
     try:
-        size = zstandard.frame_content_size(raw)
-        if not 0 <= size <= _BODY_BYTES:
-            raise ValueError("the zstd frame does not tell a plausible size")
-        # Not shared: verify and get may run in other threads than put.
-        inflate = zstandard.ZstdDecompressor().decompress
-        return inflate(raw, max_output_size=size, allow_extra_data=False)
-    except zstandard.ZstdError as error:
+        return read_frame(raw, _BODY_BYTES)
+    except ZstdError as error:
         raise ValueError(f"not a whole zstd frame: {error}") from None
 
 

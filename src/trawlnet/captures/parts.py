@@ -7,16 +7,14 @@ composed of the lines whose keys were settled; the WARC files stay as they are.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-
-import zstandard
 
 from trawlnet.captures.capture import Capture
 from trawlnet.captures.line import Content, line_of, pack, visit_of
 from trawlnet.captures.warc.records import Packing, WarcRecords, is_recorded, packing_of
 from trawlnet.engine.task import Task
+from trawlnet.native.zstd import FrameWriter, ZstdError, read_pieces
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.objects import Objects
 from trawlnet.storage.part_sink import PartForm
@@ -64,7 +62,7 @@ def capture_form(writing: Writing) -> PartForm:
         log = b"".join(_line(piece, records, writing.run) for piece in pieces)
         warc = f"{WARC}/{records.name}", records.take()
         # The log last: where there is one, its WARC is there.
-        return [warc, (part_path(name), zstandard.ZstdCompressor(level=_LEVEL).compress(log))]
+        return [warc, (part_path(name), FrameWriter(_LEVEL, False).frame(log))]
 
     return PartForm(_piece, _size, objects)
 
@@ -101,20 +99,20 @@ class ComposedLog:
 
     def pieces(self) -> Iterator[bytes]:
         """Raises SinkError for a part that lacks what it was credited with."""
-        packer = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
+        packer = FrameWriter(_LEVEL, False)
         for part, keys in self._kept.items():
             lines = list(_counting(self._lines(part), keys))
             if len(lines) < len(keys):
                 raise _spoilt(self._objects, part, f"{len(keys) - len(lines)} captures are missing")
             self.captures += len(lines)
-            yield packer.compress(b"".join(lines))
-        yield packer.flush()
+            yield packer.add(b"".join(lines))
+        yield packer.end()
 
     def _lines(self, part: str) -> Iterator[bytes]:
         try:
             packed = self._objects.get(part_path(part))
             yield from zstd_lines(packed)
-        except (zstandard.ZstdError, FileNotFoundError) as error:
+        except (ZstdError, FileNotFoundError) as error:
             raise _spoilt(self._objects, part, str(error)) from error
 
 
@@ -130,8 +128,12 @@ def _counting(lines: Iterator[bytes], keys: Set[bytes]) -> Iterator[bytes]:
 
 def zstd_lines(packed: bytes) -> Iterator[bytes]:
     """Raises ZstdError."""
-    with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)) as plain:
-        yield from io.BufferedReader(plain)
+    rest = b""
+    for piece in read_pieces(packed):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        yield rest
 
 
 def _spoilt(objects: Objects, part: str, what: str) -> SinkError:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
-
 from trawlnet.captures.line import CaptureLine, unpack
 from trawlnet.captures.parts import WARC, zstd_lines
+from trawlnet.native.zstd import ZstdError, read_frame
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.objects import Objects
 
@@ -61,7 +60,7 @@ def archived_lines(objects: Objects, listed: ManifestLine) -> Iterator[CaptureLi
     try:
         for found, line in enumerate(zstd_lines(objects.get(path)), 1):
             yield unpack(line, f"{objects.url}/{path}, line {found}")
-    except (zstandard.ZstdError, FileNotFoundError) as error:
+    except (ZstdError, FileNotFoundError) as error:
         raise _damaged(objects, path, str(error)) from error
     if found != listed.captures:
         raise _damaged(objects, path, f"{found} captures, where {listed.captures} are listed")
@@ -79,7 +78,7 @@ def body_damage(read: Read, line: CaptureLine) -> str:
         body = _body(path, read(path, line.warc.length, line.warc.offset))
     except FileNotFoundError:
         return "is not there"
-    except (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+    except (ValueError, EOFError, OSError, zlib.error, ZstdError) as error:
         return str(error) or type(error).__name__
     if hashlib.sha256(body).hexdigest() != line.content_sha256:
         return "is not what was captured"
@@ -88,10 +87,8 @@ def body_damage(read: Read, line: CaptureLine) -> str:
 
 def _body(path: str, packed: bytes) -> bytes:
     """The payload of a response record. Raises for what is none."""
-    if path.endswith(".zst"):
-        record = zstandard.ZstdDecompressor().decompress(packed, max_output_size=_BODY_BYTES)
-    else:
-        record = gzip.decompress(packed)
+    is_zstd = path.endswith(".zst")
+    record = read_frame(packed, _BODY_BYTES) if is_zstd else gzip.decompress(packed)
     if b"\r\nWARC-Type: response\r\n" not in record.partition(_END)[0]:
         raise ValueError("no response is recorded there")
     _, _, block = record.removesuffix(_END).partition(_END)

@@ -12,24 +12,22 @@ import resource
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
 
 from trawlnet import __version__
+from trawlnet.cli.accelerators import accelerator_findings
 from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.common.findings import DoctorFinding, DoctorMark
 from trawlnet.cli.common.flags import Folder, Json
 from trawlnet.cli.common.output import emit, size
 from trawlnet.cli.common.verb import Verb
-from trawlnet.native.loader import page_reader
 
-_NATIVE = ("trawlnet.native._repo", "trawlnet.native._page")
 _LIBRARIES = (
     "aiohttp",
     "httptools",
     "lmdb",
     "uvloop",
-    "zstandard",
     "cryptography",
     "libipld",
     "orjson",
@@ -54,20 +52,6 @@ _LOW_DISK = 5 << 30
 _LOW_FILES = 1024  # Fifty workers and a store fit well below; sockets to many hosts may not.
 
 
-class DoctorMark(StrEnum):
-    OK = "ok"
-    MISSING = "missing"  # Not there, and not needed unless you want it.
-    BAD = "bad"  # Needed, and not in order.
-
-
-@dataclass(frozen=True, slots=True)
-class DoctorFinding:
-    what: str
-    mark: DoctorMark
-    detail: str
-    hint: str = ""  # What to type.
-
-
 def examine(*, workspace: Folder, json: Json = False) -> int:
     """Check what this machine has, and say what to type for the rest."""
     findings = list(_findings(workspace))
@@ -84,7 +68,7 @@ def examine(*, workspace: Folder, json: Json = False) -> int:
 def _findings(workspace: Path) -> Iterator[DoctorFinding]:
     yield DoctorFinding("trawlnet", DoctorMark.OK, __version__)
     yield _python()
-    yield _native()
+    yield from accelerator_findings()
     yield from (_library(name) for name in _LIBRARIES)
     yield from (_extra(module, extra) for module, extra in EXTRAS)
     yield from (_server(program, use) for program, use in _SERVERS)
@@ -97,30 +81,6 @@ def _findings(workspace: Path) -> Iterator[DoctorFinding]:
 def _python() -> DoctorFinding:
     where = f"{platform.system()} {platform.machine()}"
     return DoctorFinding("python", DoctorMark.OK, f"{platform.python_version()} on {where}")
-
-
-def _native() -> DoctorFinding:
-    if any(importlib.util.find_spec(module) is None for module in _NATIVE):
-        detail = "not compiled; plain Python does its work, more slowly"
-        hint = "install a C compiler (apt install gcc python3-dev), then: pip install ."
-        return DoctorFinding("native code", DoctorMark.MISSING, detail, hint)
-    try:
-        for module in _NATIVE:
-            importlib.import_module(module)
-    except ImportError as error:
-        return DoctorFinding(
-            "native code", DoctorMark.BAD, f"does not load: {error}", "pip install . again"
-        )
-    if os.environ.get("TRAWLNET_NATIVE") == "0":
-        return DoctorFinding(
-            "native code", DoctorMark.OK, "compiled, but TRAWLNET_NATIVE=0 switches it off"
-        )
-    if page_reader() is None:
-        detail = (
-            "compiled; pages are read in plain Python: this selectolax does not show its Lexbor"
-        )
-        return DoctorFinding("native code", DoctorMark.OK, detail)
-    return DoctorFinding("native code", DoctorMark.OK, "compiled")
 
 
 def _library(name: str) -> DoctorFinding:

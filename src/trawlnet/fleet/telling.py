@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import zstandard
-
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
+from trawlnet.native.zstd import FrameWriter, ZstdError, read_frame
 from trawlnet.observe.lane_table import MOST_LANES, LaneTable, LaneWriter, read_table
 from trawlnet.stores.redis.window import FleetWindow, Wishes
 
@@ -29,7 +28,7 @@ class Teller:
         """For as long as the shard crawls. While nobody watches, it only asks whether somebody
         does."""
         most = min(MOST_LANES, max(_FEWEST_LANES, _ALL_LANES // self.shards))
-        writer, packer = LaneWriter(), zstandard.ZstdCompressor(level=1)
+        writer, packer = LaneWriter(), FrameWriter(1, False)
         before: Wishes | None = None
         while True:
             wishes = await self.window.wishes()
@@ -37,7 +36,7 @@ class Teller:
             before = wishes
             if wishes.watched:
                 table = writer.table(gate.columns(most), gate.remembered, self.clock.now())
-                await self.window.tell_lanes(self.shard, packer.compress(table))
+                await self.window.tell_lanes(self.shard, packer.frame(table))
             await self.clock.sleep(_LOOK_EVERY)
 
 
@@ -53,8 +52,6 @@ def heed(control: Control, before: Wishes | None, now: Wishes) -> None:
 def unpacked(packed: bytes) -> LaneTable:
     """What makes no sense is empty."""
     try:
-        if not 0 < zstandard.frame_content_size(packed) <= _LARGEST_TABLE:
-            return LaneTable()
-        return read_table(zstandard.ZstdDecompressor().decompress(packed))
-    except zstandard.ZstdError:
+        return read_table(read_frame(packed, _LARGEST_TABLE))
+    except ZstdError:
         return LaneTable()

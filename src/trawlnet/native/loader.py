@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
-
-import zstandard
 
 # The version of Lexbor whose functions `_page` knows. It has none of its headers: what a function
 # takes and gives may change with any other, and the name would still be found.
@@ -24,6 +21,9 @@ _FOUND = (
 )
 
 
+troubles: dict[str, str] = {}  # What was compiled and does not load, and why; for `doctor`.
+
+
 def _load(name: str) -> ModuleType | None:
     """None where nothing was compiled; TRAWLNET_NATIVE=0 asks for that, =require forbids it."""
     wish = os.environ.get("TRAWLNET_NATIVE")
@@ -31,9 +31,11 @@ def _load(name: str) -> ModuleType | None:
         return None
     try:
         return importlib.import_module(f"trawlnet.native.{name}")
-    except ImportError:
+    except ImportError as error:
         if wish == "require":
             raise
+        if not isinstance(error, ModuleNotFoundError):
+            troubles[name] = str(error)
         return None
 
 
@@ -65,16 +67,12 @@ def _lacking(reader: Any, lexbor: Any) -> str | None:
 native = _load("_repo")
 
 
+# Whether zstd was found when the package was built: then it packs blocks, and is the only one.
+has_zstd = hasattr(native, "ZSTD_VERSION")
+if native is not None and not has_zstd and os.environ.get("TRAWLNET_NATIVE") == "require":
+    raise ImportError("the compiled code was built without zstd")
+
+
 def block_encoder() -> Any:
-    """The type that packs blocks, or None. Its zstd is the one in zstandard's part for interpreters
-    other than this one: the part for this one lets nobody else call it."""
-    if native is None:
-        return None
-    spec = find_spec("zstandard._cffi")
-    found = native.load_zstd(spec.origin) if spec and spec.origin else "zstandard._cffi"
-    major, minor, patch = zstandard.ZSTD_VERSION
-    if found == 10_000 * major + 100 * minor + patch:
-        return native.BlockEncoder
-    if os.environ.get("TRAWLNET_NATIVE") == "require":
-        raise ImportError(f"the compiled packer of blocks finds no zstd as zstandard's: {found}")
-    return None
+    """The type that packs blocks, or None."""
+    return native.BlockEncoder if native is not None and has_zstd else None

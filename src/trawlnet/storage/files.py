@@ -28,17 +28,21 @@ def disk_errors(doing: str) -> Iterator[None]:
 
 def sync_filesystem(path: Path) -> bool:
     """Make everything on the file system of `path` durable at once. False if this system cannot."""
-    syncfs = getattr(_LIBC, "syncfs", None)
-    if syncfs is None:
+    if not has_syncfs():
         return False
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if syncfs(fd) != 0:
+        if _LIBC.syncfs(fd) != 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), str(path))
     finally:
         os.close(fd)
     return True
+
+
+def has_syncfs() -> bool:
+    """Linux has it; elsewhere each file is synced by itself."""
+    return hasattr(_LIBC, "syncfs")
 
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

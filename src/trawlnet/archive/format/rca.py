@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import zstandard
-
 from trawlnet.malformed import Malformed
 from trawlnet.native.checksum import crc32
+from trawlnet.native.zstd import ZstdError, read_frame
 
 Buffer = bytes | bytearray | memoryview
 
@@ -30,8 +28,6 @@ _AFTER_NAMES = struct.Struct("<qHI")  # crawled at, collections, CRC
 _AFTER_COLLECTION = struct.Struct("<II")  # records, compressed size
 _U16_MAX = 0xFFFF
 _U32_MAX = 0xFFFFFFFF
-_STREAM_CHUNK = 1 << 20
-_per_thread = threading.local()
 
 
 class RcaError(Malformed):
@@ -214,35 +210,10 @@ def check_block(block: Buffer) -> BlockHead:
 
 def decompress(block: Buffer, collection: CollectionEntry, limit: int = MAX_DECOMPRESSED) -> bytes:
     """The entries of one collection; raises RcaError where they are no zstd or exceed `limit`."""
-    data = memoryview(block)[collection.start : collection.end]
     try:
-        declared = zstandard.frame_content_size(data)
-        if declared > limit:
-            raise RcaError(collection.start, f"{declared} bytes, more than {limit}")
-        if declared < 0:
-            declared = _measure(data, limit, collection.start)
-        return _decompressor().decompress(data, max_output_size=max(declared, 1))
-    except zstandard.ZstdError as error:
+        return read_frame(memoryview(block)[collection.start : collection.end], limit)
+    except ZstdError as error:
         raise RcaError(collection.start, f"no readable zstd: {error}") from None
-
-
-def _decompressor() -> zstandard.ZstdDecompressor:
-    """One per thread: making one costs more than unpacking a small collection."""
-    kept: zstandard.ZstdDecompressor | None = getattr(_per_thread, "decompressor", None)
-    if kept is None:
-        kept = _per_thread.decompressor = zstandard.ZstdDecompressor()
-    return kept
-
-
-def _measure(data: memoryview, limit: int, place: int) -> int:
-    """What a frame that does not declare its size comes to; other writers make such frames."""
-    size = 0
-    with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-        while chunk := reader.read(_STREAM_CHUNK):
-            size += len(chunk)
-            if size > limit:
-                raise RcaError(place, f"more than {limit} bytes")
-    return size
 
 
 def iter_records(entries: Buffer, count: int) -> Iterator[RecordEntry]:

@@ -7,8 +7,6 @@ import threading
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-import zstandard
-
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.cbor_plain import (
     ARRAY,
@@ -38,6 +36,7 @@ from trawlnet.archive.format.tree_plain import StoredBlock, walk
 from trawlnet.atproto.cid import read_cid
 from trawlnet.atproto.syntax import is_nsid, is_record_key
 from trawlnet.malformed import Malformed
+from trawlnet.native.zstd import FrameWriter
 
 _SHA_256 = b"\x12\x20"
 _per_thread = threading.local()
@@ -239,7 +238,7 @@ def _checked_json(options: ExtractOptions, data: bytes) -> bytes:
 
 
 def encode_content(content: RepoContent, pds: str, crawled_at_us: int, zstd_level: int) -> bytes:
-    compress = _compressor(zstd_level).compress
+    compress = _compressor(zstd_level).frame
     packed = [
         rca.PackedCollection(name, records, compress(data))
         for name, records, data in content.collections
@@ -247,10 +246,10 @@ def encode_content(content: RepoContent, pds: str, crawled_at_us: int, zstd_leve
     return rca.encode_block(content.did, pds, content.rev, crawled_at_us, packed)
 
 
-def _compressor(level: int) -> zstandard.ZstdCompressor:
+def _compressor(level: int) -> FrameWriter:
     """One per thread and level: making one costs more than a small repository."""
-    compressors: dict[str, zstandard.ZstdCompressor] = _per_thread.__dict__
+    compressors: dict[str, FrameWriter] = _per_thread.__dict__
     key = f"level {level}"
     if key not in compressors:
-        compressors[key] = zstandard.ZstdCompressor(level=level)
+        compressors[key] = FrameWriter(level, False)
     return compressors[key]

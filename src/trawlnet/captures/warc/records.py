@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-import zstandard
-
 from trawlnet.captures.capture import Capture
 from trawlnet.captures.line import InWarc
 from trawlnet.captures.warc import format
 from trawlnet.captures.warc.format import Original
+from trawlnet.native.zstd import FrameWriter
 
 _NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # The digest of no bytes at all.
 
@@ -28,8 +27,7 @@ class Packing:
 def packing_of(zstd_level: int | None) -> Packing:
     if zstd_level is None:
         return Packing(format.gzip_member, ".warc.gz")
-    frames = zstandard.ZstdCompressor(level=zstd_level, write_checksum=True)
-    return Packing(frames.compress, ".warc.zst")
+    return Packing(FrameWriter(zstd_level, True).frame, ".warc.zst")
 
 
 def is_recorded(capture: Capture) -> bool:

@@ -1,7 +1,7 @@
 /* Finds Lexbor's functions in a library that is loaded already. */
 #include "lexbor.h"
 
-#include "../repo/symbols.h"
+#include "symbols.h"
 
 const char *lexbor_load(lexbor *into, const char *library)
 {
@@ -25,5 +25,5 @@ const char *lexbor_load(lexbor *into, const char *library)
         {offsetof(lexbor, attribute_name), "lxb_dom_attr_qualified_name"},
         {offsetof(lexbor, attribute_value), "lxb_dom_attr_value_noi"},
     };
-    return symbols_find(into, library, LOADED_ALREADY, wanted, sizeof wanted / sizeof *wanted);
+    return symbols_find(into, library, wanted, sizeof wanted / sizeof *wanted);
 }

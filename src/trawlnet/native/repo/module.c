@@ -7,8 +7,11 @@
 #include "module.h"
 
 int add_record_counts(PyObject *module); /* module_counts.c */
-int add_block_encoder(PyObject *module); /* module_block.c */
 int add_parts(PyObject *module);         /* module_parts.c */
+#ifdef TRAWLNET_ZSTD
+int add_block_encoder(PyObject *module); /* pack/module_block.c */
+int add_zstd(PyObject *module);          /* pack/module_zstd.c */
+#endif
 
 uint64_t index_seed[4]; /* written once, under the GIL, before anything is read */
 
@@ -242,8 +245,12 @@ static int module_exec(PyObject *module)
     state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
     if (!state->payload_type || seed_from_os(index_seed) < 0)
         return -1;
-    if (add_record_counts(module) < 0 || add_block_encoder(module) < 0 || add_parts(module) < 0)
+    if (add_record_counts(module) < 0 || add_parts(module) < 0)
         return -1;
+#ifdef TRAWLNET_ZSTD
+    if (add_block_encoder(module) < 0 || add_zstd(module) < 0)
+        return -1;
+#endif
     if (PyModule_AddIntConstant(module, "ERROR_KINDS", REPO_ERROR_COUNT) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "DROP_REASONS", DROP_COUNT) < 0)

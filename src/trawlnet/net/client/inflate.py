@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import brotli
 
+from trawlnet.native.zstd import FrameReader, ZstdError
 from trawlnet.net.trouble import Garbled, Truncated
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 ACCEPTED = "gzip, deflate, br, zstd"  # For Accept-Encoding.
 
@@ -143,7 +138,7 @@ class _Brotli:
 
 class _ZstdDecoder:
     def __init__(self) -> None:
-        self._stream = _zstd_stream()
+        self._stream = FrameReader(_WINDOW_LOG)
         self._members = 0
         self._begun = False
 
@@ -152,7 +147,7 @@ class _ZstdDecoder:
         while data:
             if self._stream.eof:
                 self._members = _one_more(self._members)
-                self._stream = _zstd_stream()
+                self._stream = FrameReader(_WINDOW_LOG)
             yield self._process(data)
             while not (self._stream.eof or self._stream.needs_input):
                 yield self._process(b"")
@@ -164,13 +159,9 @@ class _ZstdDecoder:
 
     def _process(self, data: bytes) -> bytes:
         try:
-            return self._stream.decompress(data, _PIECE)
-        except zstd.ZstdError as error:
+            return self._stream.feed(data, _PIECE)
+        except ZstdError as error:
             raise Garbled(f"bad zstd data: {error}") from error
-
-
-def _zstd_stream() -> zstd.ZstdDecompressor:
-    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG})
 
 
 def _one_more(members: int) -> int:

@@ -1,4 +1,4 @@
-/* Finds functions by name in a shared library that another package brings along: no copy of it, none of its headers. */
+/* Finds functions by name in a shared library that another package has loaded: no copy of it, none of its headers. */
 #ifndef TRAWLNET_SYMBOLS_H
 #define TRAWLNET_SYMBOLS_H
 
@@ -10,15 +10,12 @@ typedef struct {
     const char *name;
 } symbol;
 
-enum { LOAD, LOADED_ALREADY };
-
 #ifdef _WIN32
 
-static inline const char *symbols_find(void *into, const char *library, int how, const symbol *wanted, size_t count)
+static inline const char *symbols_find(void *into, const char *library, const symbol *wanted, size_t count)
 {
     (void)into;
     (void)library;
-    (void)how;
     (void)wanted;
     (void)count;
     return "dlopen";
@@ -29,9 +26,9 @@ static inline const char *symbols_find(void *into, const char *library, int how,
 #include <dlfcn.h>
 
 /* NULL, or the name of what is missing. */
-static inline const char *symbols_find(void *into, const char *library, int how, const symbol *wanted, size_t count)
+static inline const char *symbols_find(void *into, const char *library, const symbol *wanted, size_t count)
 {
-    void *handle = dlopen(library, how == LOADED_ALREADY ? RTLD_NOW | RTLD_NOLOAD : RTLD_LAZY | RTLD_LOCAL);
+    void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
     if (!handle)
         return library;
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* From CARs to blocks in one call, several repositories in a row: to ask for the GIL twice for each of them costs as
  * much as a small one. */
-#include "module.h"
+#include "encoder.h"
 
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static block_error pack(BlockEncoder *e, const job *j, buffer *out)
     }
     qsort(runs, content.run_count, sizeof *runs, by_name);
     content.runs = runs;
-    block_error error = block_encode(out, &content, &zstd_library, e->context);
+    block_error error = block_encode(out, &content, e->context);
     free(runs);
     return error;
 }

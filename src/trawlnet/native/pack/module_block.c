@@ -1,13 +1,10 @@
 /* The Python face of packing: an encoder with a zstd context of its own, and the GIL released while it works. */
-#include "module.h"
+#include "encoder.h"
+#include "frames.h"
 
 #include <stdlib.h>
 
-enum { LARGEST_KEPT = 8 << 20 }; /* bytes of each kind of memory that wait for the next call */
-
-zstd zstd_library;
-
-static void keep_small(buffer *b)
+void keep_small(buffer *b)
 {
     if (b->cap > LARGEST_KEPT) {
         free(b->data);
@@ -30,8 +27,7 @@ static void encoder_free(PyObject *self)
 {
     BlockEncoder *e = (BlockEncoder *)self;
     PyTypeObject *type = Py_TYPE(self);
-    if (e->context)
-        zstd_library.destroy(e->context);
+    ZSTD_freeCCtx(e->context);
     for (int i = 0; i < PACKED_AT_ONCE; i++)
         free(e->blocks[i].data);
     free(e->json.data);
@@ -43,10 +39,6 @@ static void encoder_free(PyObject *self)
 static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     int level;
-    if (!zstd_library.create) {
-        PyErr_SetString(PyExc_RuntimeError, "zstd is not loaded");
-        return NULL;
-    }
     if (keywords && PyDict_GET_SIZE(keywords)) {
         PyErr_SetString(PyExc_TypeError, "BlockEncoder() takes no keyword arguments");
         return NULL;
@@ -56,12 +48,12 @@ static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     BlockEncoder *e = (BlockEncoder *)type->tp_alloc(type, 0);
     if (!e)
         return NULL;
-    e->context = zstd_library.create();
+    e->context = ZSTD_createCCtx();
     if (!e->context) {
         Py_DECREF(e);
         return PyErr_NoMemory();
     }
-    if (zstd_library.is_error(zstd_library.set(e->context, ZSTD_LEVEL, level))) {
+    if (ZSTD_isError(ZSTD_CCtx_setParameter(e->context, ZSTD_c_compressionLevel, level))) {
         Py_DECREF(e);
         return PyErr_Format(PyExc_ValueError, "zstd has no level %d", level);
     }
@@ -153,7 +145,7 @@ static PyObject *encoded(BlockEncoder *e, const block_content *content)
     e->busy = 1;
     e->blocks[0].len = 0;
     Py_BEGIN_ALLOW_THREADS
-    error = block_encode(&e->blocks[0], content, &zstd_library, e->context);
+    error = block_encode(&e->blocks[0], content, e->context);
     Py_END_ALLOW_THREADS
     PyObject *result = finished(e, error);
     encoder_tidy(e);
@@ -213,35 +205,11 @@ static PyType_Spec encoder_spec = {
     .slots = encoder_slots,
 };
 
-PyDoc_STRVAR(load_doc,
-"load_zstd(library)\n--\n\n"
-"Finds zstd's functions in a shared library, once. Returns the version, or the name of what is missing.");
-
-static PyObject *py_load_zstd(PyObject *Py_UNUSED(module), PyObject *path)
-{
-    const char *file = PyUnicode_AsUTF8(path);
-    if (!file)
-        return NULL;
-    if (!zstd_library.create) {
-        zstd found;
-        const char *missing = zstd_load(&found, file);
-        if (missing)
-            return PyUnicode_FromString(missing);
-        zstd_library = found;
-    }
-    return PyLong_FromUnsignedLong(zstd_library.version());
-}
-
-static PyMethodDef load_method = {"load_zstd", py_load_zstd, METH_O, load_doc};
-
 int add_block_encoder(PyObject *module)
 {
     PyObject *type = PyType_FromSpec(&encoder_spec);
-    PyObject *load = PyCFunction_New(&load_method, NULL);
-    int failed = !type || !load || PyModule_AddObjectRef(module, "BlockEncoder", type) < 0 ||
-                 PyModule_AddObjectRef(module, "load_zstd", load) < 0 ||
+    int failed = !type || PyModule_AddObjectRef(module, "BlockEncoder", type) < 0 ||
                  PyModule_AddIntConstant(module, "PACKED_AT_ONCE", PACKED_AT_ONCE) < 0;
     Py_XDECREF(type);
-    Py_XDECREF(load);
     return failed ? -1 : 0;
 }

@@ -2,8 +2,9 @@
 #ifndef TRAWLNET_BLOCK_H
 #define TRAWLNET_BLOCK_H
 
+#include <zstd.h>
+
 #include "repoblock.h"
-#include "zstd.h"
 
 typedef struct {
     text name;
@@ -28,6 +29,6 @@ typedef enum {
 } block_error;
 
 /* Into `out`, which comes empty. */
-block_error block_encode(buffer *out, const block_content *content, const zstd *z, zstd_context *context);
+block_error block_encode(buffer *out, const block_content *content, ZSTD_CCtx *context);
 
 #endif

@@ -49,15 +49,15 @@ static block_error check(const block_content *content)
 }
 
 /* What compressing needs at most is asked for run by run: all at once would be as much as the JSON. */
-static block_error compress_run(buffer *out, const run *r, size_t size_at, const zstd *z, zstd_context *context)
+static block_error compress_run(buffer *out, const run *r, size_t size_at, ZSTD_CCtx *context)
 {
-    size_t bound = z->bound(r->data.len);
-    if (z->is_error(bound))
+    size_t bound = ZSTD_compressBound(r->data.len);
+    if (ZSTD_isError(bound))
         return BLOCK_NOT_COMPRESSED;
     if (!buffer_reserve(out, bound))
         return BLOCK_NO_MEMORY;
-    size_t size = z->compress(context, out->data + out->len, out->cap - out->len, r->data.at, r->data.len);
-    if (z->is_error(size))
+    size_t size = ZSTD_compress2(context, out->data + out->len, out->cap - out->len, r->data.at, r->data.len);
+    if (ZSTD_isError(size))
         return BLOCK_NOT_COMPRESSED;
     out->len += size;
     if (out->len > UINT32_MAX)
@@ -66,7 +66,7 @@ static block_error compress_run(buffer *out, const run *r, size_t size_at, const
     return BLOCK_OK;
 }
 
-block_error block_encode(buffer *out, const block_content *content, const zstd *z, zstd_context *context)
+block_error block_encode(buffer *out, const block_content *content, ZSTD_CCtx *context)
 {
     block_error error = check(content);
     if (error)
@@ -89,7 +89,7 @@ block_error block_encode(buffer *out, const block_content *content, const zstd *
     size_t at = checked;
     for (size_t i = 0; !error && i < content->run_count; i++) {
         at += U16 + content->runs[i].name.len + 2 * U32;
-        error = compress_run(out, &content->runs[i], at - U32, z, context);
+        error = compress_run(out, &content->runs[i], at - U32, context);
     }
     if (error)
         return error;

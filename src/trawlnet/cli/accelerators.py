@@ -1,0 +1,102 @@
+"""What makes a crawl faster where it is there, and what its absence costs; for `doctor`."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trawlnet.atproto.identity import k256
+from trawlnet.cli.common.findings import DoctorFinding, DoctorMark
+from trawlnet.native import loader
+from trawlnet.storage.files import has_syncfs
+
+_REINSTALL = "pip install --force-reinstall trawlnet, which has it compiled for Linux"
+_COMPILE = f"{_REINSTALL}; from source: apt install gcc python3-dev, then pip install ."
+_ZSTD = f"{_REINSTALL}; from source: apt install libzstd-dev, then pip install ."
+_NONE = "nothing to install: this system does not have it"
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    what: str
+    found: Callable[[], str]  # What is there; empty when nothing is.
+    costs: str
+    hint: str
+
+
+def _core() -> str:
+    return "compiled" if loader.native is not None else ""
+
+
+def _zstd() -> str:
+    version = getattr(loader.native, "ZSTD_VERSION", "")
+    return f"{version}, linked" if version else ""
+
+
+def _pages() -> str:
+    return "compiled, over selectolax's Lexbor" if loader.page_reader() else ""
+
+
+def _signatures() -> str:
+    return "coincurve" if k256.is_available else ""
+
+
+def _has(owner: object, name: str) -> Callable[[], str]:
+    return lambda: name if hasattr(owner, name) else ""
+
+
+ACCELERATORS = (
+    Accelerator(
+        "native core",
+        _core,
+        "reading a repository takes twenty times the CPU",
+        _COMPILE,
+    ),
+    Accelerator("native zstd", _zstd, "packing a repository takes about 7 % more CPU", _ZSTD),
+    Accelerator(
+        "native pages", _pages, "reading the links of a page takes about thrice the CPU", _COMPILE
+    ),
+    Accelerator(
+        "signatures",
+        _signatures,
+        "verifying a signature takes eight times the CPU",
+        "pip install coincurve",
+    ),
+    Accelerator(
+        "syncfs",
+        lambda: "syncfs" if has_syncfs() else "",
+        "each stored page is synced by itself: more waiting for the disk",
+        _NONE,
+    ),
+    Accelerator(
+        "batch threads",
+        _has(os, "sched_setscheduler"),
+        "reading threads may hold up the event loop",
+        _NONE,
+    ),
+    Accelerator(
+        "low-water marks",
+        _has(socket, "TCP_INFO"),
+        "a long body wakes the event loop more often",
+        _NONE,
+    ),
+)
+
+
+def accelerator_findings() -> Iterator[DoctorFinding]:
+    if os.environ.get("TRAWLNET_NATIVE") == "0":
+        yield DoctorFinding(
+            "native core", DoctorMark.OK, "not used: TRAWLNET_NATIVE=0 switches compiled code off"
+        )
+        return
+    yield from map(_finding, ACCELERATORS)
+    for module, trouble in loader.troubles.items():
+        yield DoctorFinding(module, DoctorMark.BAD, f"does not load: {trouble}", _REINSTALL)
+
+
+def _finding(one: Accelerator) -> DoctorFinding:
+    if found := one.found():
+        return DoctorFinding(one.what, DoctorMark.OK, found)
+    return DoctorFinding(one.what, DoctorMark.MISSING, f"absent: {one.costs}", one.hint)
