@@ -31,6 +31,7 @@ class Kept:
     rows: dict[str, tuple[str, bool]]  # By URI: where it was found, and whether it is there.
     withdrawals: list[Withdrawal]  # All that ever were.
     hosts: frozenset[str]  # In the registry.
+    strays: list[tuple[str, str, float]]  # What was written without a claim: where, by whom, when.
 
 
 def watch_withdrawals(connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
@@ -45,6 +46,28 @@ def watch_withdrawals(connection: sqlite3.Connection, clock: Callable[[], float]
         )
 
 
+def watch_claims(connection: sqlite3.Connection, writer: Callable[[], str]) -> None:
+    """The database notes who claims a PDS, and who writes about one that others have. Later scans
+    mostly mend what such a write spoils, so that the end does not show it."""
+    connection.create_function("world_writer", 0, writer)
+    connection.execute("CREATE TABLE claimants (owner TEXT PRIMARY KEY, writer TEXT)")
+    connection.execute("CREATE TABLE strays (pds TEXT, writer TEXT, at REAL)")
+    connection.execute(
+        "CREATE TRIGGER note_claim AFTER UPDATE OF lease_owner ON pds_registry"
+        " WHEN NEW.lease_owner IS NOT NULL BEGIN"
+        " INSERT OR IGNORE INTO claimants VALUES (NEW.lease_owner, world_writer()); END"
+    )
+    writes = ("INSERT ON scan_progress", "UPDATE ON scan_progress", "UPDATE OF todo ON scan_repos")
+    for number, write in enumerate(writes):
+        connection.execute(
+            f"CREATE TRIGGER note_stray_{number} AFTER {write}"
+            " WHEN world_writer() <> '' AND NOT EXISTS ("
+            " SELECT 1 FROM pds_registry AS r JOIN claimants AS c ON c.owner = r.lease_owner"
+            " WHERE r.pds_url = NEW.pds_url AND c.writer = world_writer()) BEGIN"
+            " INSERT INTO strays VALUES (NEW.pds_url, world_writer(), world_time()); END"
+        )
+
+
 async def kept_in(db: Relational) -> Kept:
     rows: dict[str, tuple[str, bool]] = {}
     for table in Table:
@@ -55,7 +78,13 @@ async def kept_in(db: Relational) -> Kept:
                 rows[uri] = (pds, bool(live))
     noted = await db.rows(Statement("noted", "SELECT uri, pds, at FROM withdrawals"))
     hosts = await db.rows(Statement("hosts", "SELECT pds_url FROM pds_registry"))
-    return Kept(rows, [Withdrawal(*row) for row in noted], frozenset(url for (url,) in hosts))
+    strays = await db.rows(Statement("strays", "SELECT pds, writer, at FROM strays"))
+    return Kept(
+        rows,
+        [Withdrawal(*row) for row in noted],
+        frozenset(url for (url,) in hosts),
+        [(str(pds), str(writer), float(at)) for pds, writer, at in strays],
+    )
 
 
 def tells_the_truth(world: World, configs: Sequence[PdsConfig], kept: Kept) -> None:
@@ -78,6 +107,11 @@ def withdraws_what_went(world: World, kept: Kept) -> None:
             world.gone.get((one.uri, one.pds), math.inf), world.reordered.get(one.pds, math.inf)
         )
         assert went <= one.at, f"withdrawn, and there: {one}"
+
+
+def writes_under_claims(kept: Kept) -> None:
+    """Whoever has lost its claim changes nothing, however late it wakes up."""
+    assert not kept.strays, f"written without a claim: {kept.strays[0]}"
 
 
 def keeps_the_pace(world: World, configs: Sequence[PdsConfig]) -> None:

@@ -85,6 +85,7 @@ class World:
     liars: set[str] = field(default_factory=set)  # URLs of those who have invented accounts.
     gone: dict[tuple[str, str], float] = field(default_factory=dict)  # URI and PDS: since when.
     reordered: dict[str, float] = field(default_factory=dict)  # PDS: since when.
+    writer: str = ""  # The process whose transaction is under way, if it is one of those that crawl.
     _there: set[tuple[str, str]] = field(default_factory=set)
     _watches: list[_Watch] = field(default_factory=list)
 
@@ -208,6 +209,24 @@ async def _said(
     return response.status, dict(response.headers), cast(bytes, response.body)
 
 
+@dataclass
+class Life:
+    """Of one process that crawls."""
+
+    name: str
+    is_dead: bool = False
+    is_frozen: bool = False  # It neither asks nor writes; time goes on meanwhile.
+    _thawed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def thaw(self) -> None:
+        self.is_frozen = False
+        self._thawed.set()
+
+    async def awake(self) -> None:
+        if self.is_frozen:
+            await self._thawed.wait()
+
+
 @dataclass(frozen=True)
 class SimHttp:
     """The crawler's way out: a turn of its own gate, and then the world instead of a socket."""
@@ -215,6 +234,7 @@ class SimHttp:
     world: World
     gate: Gate
     user: int
+    life: Life
 
     async def get(
         self,
@@ -227,6 +247,7 @@ class SimHttp:
         limits, loop = limits or RequestLimits(), asyncio.get_running_loop()
         async with self.gate.turn(lane or lane_of(url)) as turn:
             await turn.leave()
+            await self.life.awake()
             try:
                 async with asyncio.timeout(limits.total):
                     answer = await self.world.answer(url, self.user, loop.time())
@@ -249,7 +270,8 @@ class MortalDb:
     was just writing is taken back."""
 
     db: Relational
-    is_dead: bool = False
+    world: World
+    life: Life
 
     @property
     def dialect(self) -> Dialect:
@@ -265,16 +287,21 @@ class MortalDb:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
+        await self.life.awake()
         self._live()
         async with self.db.transaction() as transaction:
-            yield transaction
-            self._live()
+            self.world.writer = self.life.name
+            try:
+                yield transaction
+                self._live()
+            finally:
+                self.world.writer = ""
 
     async def close(self) -> None:
         """Others use the database, too: it outlives the process that dies here."""
 
     def _live(self) -> None:
-        if self.is_dead:
+        if self.life.is_dead:
             raise asyncio.CancelledError
 
 

@@ -40,20 +40,23 @@ from tests.random_worlds.pds_laws import (
     kept_in,
     leaves_the_banned_alone,
     tells_the_truth,
+    watch_claims,
     watch_withdrawals,
     withdraws_what_went,
+    writes_under_claims,
 )
 from tests.random_worlds.pds_world import (
     COLLECTIONS,
     VALUES,
     Ill,
+    Life,
     MortalDb,
     SimHttp,
     World,
 )
 from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.pds.build import Kit, crawl_parts
-from trawlnet.crawlers.pds.config import PdsConfig, limits, manners
+from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.gate import Gate
@@ -79,6 +82,7 @@ def check(plan: Plan, users: list[User]) -> None:
     keeps_the_pace(world, configs)
     leaves_the_banned_alone(world, configs, kept)
     withdraws_what_went(world, kept)
+    writes_under_claims(kept)
     tells_the_truth(world, configs, kept)
 
 
@@ -108,6 +112,7 @@ async def run(world: World, plan: Plan, users: list[User], folder: Path) -> Kept
     scanned = Scanned(registry.db)
     await scanned.migrate()
     watch_withdrawals(connection, asyncio.get_running_loop().time)
+    watch_claims(connection, lambda: world.writer)
     try:
         for pds in world.pdses:
             await registry.register(world.url(pds), PdsSource.USER, now=0.0)
@@ -148,15 +153,16 @@ async def _lives(
     death: Death | None,
 ) -> None:
     """One run of the crawler, to its end or its death."""
-    db = MortalDb(registry.db)
-    mine = Registry(db, registry.terms)
-    running = asyncio.ensure_future(_run(world, mine, number, config, folder))
+    life = Life(f"user {number} at {asyncio.get_running_loop().time()}")
+    running = asyncio.ensure_future(_run(world, registry, number, config, folder, life))
     if death is not None:
         dying = asyncio.ensure_future(world.asked_by(number, death.requests, death.moment))
         await asyncio.wait((running, dying), return_when=asyncio.FIRST_COMPLETED)
         if dying.done() and not running.done():
-            if death.is_kill:
-                db.is_dead = True
+            if death.kind == "freeze":
+                await _freezes(world, registry, number, config, folder, life)
+            if death.kind == "kill":
+                life.is_dead = True
                 world.kills.append((asyncio.get_running_loop().time(), number))
             running.cancel()
             await asyncio.wait((running,))
@@ -166,13 +172,28 @@ async def _lives(
         await running
 
 
+async def _freezes(
+    world: World, registry: Registry, number: int, config: PdsConfig, folder: Path, life: Life
+) -> None:
+    """Its claims run out, and an heir on another machine does all there is to do; then it wakes up
+    and goes on for a while as if nothing had been."""
+    life.is_frozen = True
+    await asyncio.sleep(lease(config) + 1.0)
+    once = config.model_copy(update={"once": True})
+    heir = Life(f"heir of {life.name}")
+    await _run(world, registry, number, once, folder.with_name(f"{folder.name} heir"), heir)
+    life.thaw()
+    await asyncio.sleep(config.scan_timeout)
+
+
 async def _run(
-    world: World, registry: Registry, number: int, config: PdsConfig, folder: Path
+    world: World, registry: Registry, number: int, config: PdsConfig, folder: Path, life: Life
 ) -> None:
     clock = SimClock()
     gate = Gate(clock, manners(config))
-    http = SimHttp(world, gate, number)
-    kit = Kit(config, folder, registry, http, gate, clock, CrawlMetrics("pds", clock))
+    http = SimHttp(world, gate, number, life)
+    mine = Registry(MortalDb(registry.db, world, life), registry.terms)
+    kit = Kit(config, folder, mine, http, gate, clock, CrawlMetrics("pds", clock))
     async with crawl_parts(kit) as parts:
         await crawl(parts, limits(config), Control(config.concurrency))
 
@@ -291,5 +312,5 @@ def calm_user(**more: Any) -> User:
 def test_who_is_stopped_while_a_server_wants_to_be_left_alone_says_so_to_the_next() -> None:
     """The wait was known to the process alone, and the next one asked within it."""
     ill = Sickness(0.0, requests=3, host=0, kind="429", seconds=60.0, wait=9)
-    stop = Death(requests=4, moment=2.0, pause=0.5, is_kill=False)
+    stop = Death(requests=4, moment=2.0, pause=0.5, kind="stop")
     check(fixed(ills=(ill,)), [calm_user(deaths=(stop,))])
