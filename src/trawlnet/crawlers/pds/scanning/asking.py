@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 from trawlnet.crawlers.atproto.answers import error_outcome
-from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanVerdict
+from trawlnet.crawlers.pds.scanning.ending import OUT_OF_TIME, SliceEnd, failed, put_off
+from trawlnet.crawlers.pds.scanning.parts import ScanParts
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
@@ -18,33 +19,6 @@ _UNTOLD_WAIT = 300.0  # Seconds, after a "slow down" that names no time: a serve
 _SHORT_PAUSE = 10.0  # Seconds: no longer than two turns at the usual pace.
 # One that hangs must not take all the time of a scan, or no scan would ever come past it.
 _REQUESTS_AT_LEAST = 3
-# Seconds until a scan may go on that its own deadline or cap ended. It has taken its time or read
-# its fill, so that going on at once is no busy loop.
-SOON = 0.0
-
-
-class Stopped(Exception):
-    """The scan ends here; what it has is saved, and the next goes on."""
-
-    def __init__(
-        self,
-        verdict: ScanVerdict,
-        reason: Reason,
-        detail: str,
-        again_in: float | None = None,
-        *,
-        error: str = "",
-    ) -> None:
-        super().__init__(detail)
-        self.verdict = verdict
-        self.reason = reason
-        self.detail = detail
-        self.again_in = again_in
-        self.error = error  # What went wrong with a part, where the whole went well.
-
-
-def out_of_time() -> Stopped:
-    return Stopped(ScanVerdict.PARTIAL, Reason.OK, "its time is up", SOON)
 
 
 @dataclass(slots=True)
@@ -65,19 +39,23 @@ class ScanClient:
     def lane(self) -> str:
         return lane_of(self.pds)
 
-    async def ask(self, url: str, body_bytes: int | None = None) -> bytes | Outcome:
-        """The body, or what came instead after a few tries. Raises Stopped."""
+    async def ask(self, url: str, body_bytes: int | None = None) -> bytes | Outcome | SliceEnd:
+        """The body, or what came instead after a few tries."""
         limits = self.parts.limits
         most = min(body_bytes or limits.page_bytes, limits.page_bytes)
         outcome: Outcome | None = None
         for _ in range(limits.tries):
             answer = await self._get(url, most, outcome)
+            if isinstance(answer, SliceEnd):
+                return answer
             if isinstance(answer, Response) and answer.status < 300:
                 self.is_answered = True
                 return answer.body
             outcome = _outcome(answer)
             if outcome.reason is Reason.RATE_LIMITED:
-                await self._slow_down(outcome.wait or _UNTOLD_WAIT)
+                wait = outcome.wait or _UNTOLD_WAIT
+                if not await self._slow_down(wait):
+                    return _sent_away(wait)
             elif outcome.wait:
                 self._stay_away(outcome.wait)
                 break
@@ -85,20 +63,23 @@ class ScanClient:
                 break
         assert outcome is not None  # There is a first try.
         if outcome.reason is Reason.RATE_LIMITED:
-            raise _put_off(outcome.wait or _UNTOLD_WAIT)
+            return _sent_away(outcome.wait or _UNTOLD_WAIT)
         return outcome
 
-    async def _slow_down(self, wait: float) -> None:
+    async def _slow_down(self, wait: float) -> bool:
         """A pause that is short is made here; anything longer is for others to use."""
         self._stay_away(wait)
         if wait > min(_SHORT_PAUSE, self.deadline - self.parts.clock.now()):
-            raise _put_off(wait)
+            return False
         await self.parts.clock.sleep(wait)
+        return True
 
-    async def _get(self, url: str, body_bytes: int, before: Outcome | None) -> Response | Trouble:
+    async def _get(
+        self, url: str, body_bytes: int, before: Outcome | None
+    ) -> Response | Trouble | SliceEnd:
         left = self.deadline - self.parts.clock.now()
         if left <= 0.0:
-            raise self._out_of_time(before)
+            return _out_of_time(before)
         patience = self.patience
         limits = RequestLimits(
             total=min(patience, left),
@@ -113,34 +94,32 @@ class ScanClient:
                 answer = await self.parts.http.get(url, lane=self.lane, limits=limits)
         except TimeoutError:
             # Mostly while it waited for its turn, which is nobody's fault.
-            raise self._out_of_time(before) from None
+            return _out_of_time(before)
         except LaneParked as parked:
             wait = max(parked.until - self.parts.clock.now(), 1.0)
-            detail = "it was asked to wait before"
-            raise Stopped(ScanVerdict.PUT_OFF, Reason.PARKED, detail, wait) from None
+            return put_off(Reason.PARKED, "it was asked to wait before", wait)
         self.requests += 1
         if isinstance(answer, Response):
-            self._refuse_relays(answer)
-        elif answer.reason is Reason.TIMEOUT and left < patience:
-            raise self._out_of_time(before or (None if self.is_answered else outcome_of(answer)))
+            return failed(Reason.REFUSED, "a relay, not a PDS") if _is_relay(answer) else answer
+        if answer.reason is Reason.TIMEOUT and left < patience:
+            return _out_of_time(before or (None if self.is_answered else outcome_of(answer)))
         return answer
-
-    def _out_of_time(self, before: Outcome | None) -> Stopped:
-        """Who used the time up: a server that failed until then, or we with all our questions."""
-        if before is None:
-            return out_of_time()
-        return Stopped(ScanVerdict.FAILED, before.reason, before.detail)
 
     def _stay_away(self, wait: float) -> None:
         self.parts.park(self.lane, self.parts.clock.now() + wait)
 
-    def _refuse_relays(self, answer: Response) -> None:
-        if _RELAY_SOFTWARE in answer.headers.get("Server", "").lower():
-            raise Stopped(ScanVerdict.FAILED, Reason.REFUSED, "a relay, not a PDS")
+
+def _out_of_time(before: Outcome | None) -> SliceEnd:
+    """Who used the time up: a server that failed until then, or we with all our questions."""
+    return OUT_OF_TIME if before is None else failed(before.reason, before.detail)
 
 
-def _put_off(wait: float) -> Stopped:
-    return Stopped(ScanVerdict.PUT_OFF, Reason.RATE_LIMITED, "it asked us to slow down", wait)
+def _sent_away(wait: float) -> SliceEnd:
+    return put_off(Reason.RATE_LIMITED, "it asked us to slow down", wait)
+
+
+def _is_relay(answer: Response) -> bool:
+    return _RELAY_SOFTWARE in answer.headers.get("Server", "").lower()
 
 
 def _outcome(answer: Response | Trouble) -> Outcome:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from trawlnet.atproto.syntax import is_tid
 from trawlnet.atproto.tid import tid_time_us
 from trawlnet.crawlers.atproto.answers import speaks_for_account
-from trawlnet.crawlers.pds.scanning.asking import SOON, Stopped, is_missing, is_surely_missing
+from trawlnet.crawlers.pds.scanning.asking import is_missing, is_surely_missing
+from trawlnet.crawlers.pds.scanning.ending import SOON, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.pages import (
     RecordsPage,
     describe_repo_url,
@@ -17,7 +18,7 @@ from trawlnet.crawlers.pds.scanning.pages import (
 )
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import Scan
+from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
@@ -28,50 +29,47 @@ _SMALLER_PAGES = (10, 1)  # For records so large that a full page of them is ref
 _SKEW = 300.0  # Seconds that a server's clock may be ahead of ours.
 
 
-async def read_repo(scan: Scan, reading: RepoReading) -> None:
-    """Everything of one repo, page by page. Raises Stopped."""
-    if reading.todo is None:
-        begun = await _begun(scan, reading)
-        if isinstance(begun, Outcome):
-            return await _no_collections(scan, reading, begun)
-        reading = begun
-    if not reading.todo:
-        return await scan.nothing_there(reading)
-    match await residence_of(scan, reading.did):
-        case Residence.HERE:
-            scan.own += 1
-            await _read_collections(scan, replace(reading, is_held=True))
-        case Residence.ELSEWHERE:
-            await _elsewhere(scan, reading)
-        case Outcome() as outcome:
-            scan.done.append(replace(reading, trouble=str(outcome.reason)))
-    return None
-
-
-async def _begun(scan: Scan, reading: RepoReading) -> RepoReading | Outcome:
-    """The reading with what is to be read. Who can only ask by name looks at nothing else."""
+async def begun(scan: Scan, reading: RepoReading) -> RepoReading:
+    """The reading with what is to be read, where that is known without asking. Who can only ask by
+    name looks at nothing else."""
+    if reading.todo is not None:
+        return reading
     if _leads_cover(scan, reading):
         leads = await scan.parts.tables.leads(scan.key, reading.did)
         wanted = tuple(filter(scan.parts.routes.wants, leads))
         return replace(reading, todo=wanted, by_names=True)
-    described = None if scan.lacks_describe else await _described(scan, reading)
     if scan.lacks_describe:
         return replace(reading, todo=scan.names, by_names=True)
-    return described if isinstance(described, Outcome) else replace(reading, todo=described)
+    return reading
 
 
-async def _described(scan: Scan, reading: RepoReading) -> tuple[str, ...] | Outcome:
-    url = describe_repo_url(scan.pds, reading.did)
-    body = await scan.asker.ask(url, _DESCRIPTION_BYTES)
+async def describe_repo(scan: Scan, repo: OpenReading) -> Stepped:
+    """Which of the wanted collections the repo has."""
+    reading = repo.reading
+    body = await scan.client.ask(describe_repo_url(scan.pds, reading.did), _DESCRIPTION_BYTES)
+    if isinstance(body, SliceEnd):
+        return Stepped(end=body)
     if isinstance(body, Outcome):
-        scan.lacks_describe = _lacks_describe(scan, body)
-        return body
+        return _not_described(scan, repo, body)
     try:
         described = read_description(body, reading.did)
     except Malformed as error:
-        return Outcome(Reason.PARSE_ERROR, detail=str(error))
+        return scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=str(error)))
     scan.described += 1
-    return tuple(filter(scan.parts.routes.wants, described))
+    repo.reading = replace(reading, todo=tuple(filter(scan.parts.routes.wants, described)))
+    return Stepped() if repo.reading.todo else Stepped(scan.nothing_there(repo.reading))
+
+
+def _not_described(scan: Scan, repo: OpenReading, outcome: Outcome) -> Stepped:
+    reading = repo.reading
+    if _lacks_describe(scan, outcome):
+        scan.lacks_describe = True
+        repo.reading = replace(reading, todo=scan.names, by_names=True)
+        return Stepped(outcome=outcome)
+    if speaks_for_account(outcome):
+        # Listed, and yet not to be read. It may come back as it was, so no rev is remembered.
+        return Stepped(scan.nothing_there(replace(reading, rev="")), outcome=outcome)
+    return scan.broken(reading, outcome)
 
 
 def _lacks_describe(scan: Scan, outcome: Outcome) -> bool:
@@ -91,49 +89,74 @@ def _leads_cover(scan: Scan, reading: RepoReading) -> bool:
     return tid_time_us(reading.rev) / 1e6 < progress.leads_at - _SKEW
 
 
-async def _no_collections(scan: Scan, reading: RepoReading, outcome: Outcome) -> None:
-    if speaks_for_account(outcome):
-        # Listed, and yet not to be read. It may come back as it was, so no rev is remembered.
-        await scan.nothing_there(replace(reading, rev=""))
-    else:
-        await scan.broken(reading, outcome)
+async def read_page(scan: Scan, repo: OpenReading) -> Stepped:
+    """The next page of records of a repo that lives here."""
+    if not repo.is_resident and (stepped := await _settled_elsewhere(scan, repo)) is not None:
+        return stepped
+    reading = repo.reading
+    page = await _page(scan, reading)
+    if isinstance(page, SliceEnd):
+        return Stepped(end=page)
+    if isinstance(page, Outcome):
+        return _no_records(scan, reading, page)
+    if why := await _circle(scan, repo, page):
+        return scan.broken(reading, Outcome(Reason.LOOP, detail=why))
+    return _take_in(scan, repo, page)
 
 
-async def _elsewhere(scan: Scan, reading: RepoReading) -> None:
+async def _settled_elsewhere(scan: Scan, repo: OpenReading) -> Stepped | None:
+    """What it means that the account does not live here; None if it does."""
+    reading = repo.reading
+    match await residence_of(scan, reading.did):
+        case SliceEnd() as end:
+            return Stepped(end=end)
+        case Outcome() as outcome:
+            scan.open = None
+            scan.done.append(replace(reading, trouble=str(outcome.reason)))
+            return Stepped(outcome=outcome)
+        case Residence.ELSEWHERE:
+            return _elsewhere(scan, reading)
+        case Residence.HERE:
+            scan.own += 1
+            repo.is_resident = True
+            repo.reading = replace(reading, is_held=True)
+    return None
+
+
+def _elsewhere(scan: Scan, reading: RepoReading) -> Stepped:
     scan.strangers += 1
-    await scan.nothing_there(replace(reading, by_names=False))
-    if scan.strangers >= scan.parts.limits.strangers and not scan.own:
-        detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
-        raise Stopped(ScanVerdict.FAILED, Reason.REFUSED, detail)
+    items = scan.nothing_there(replace(reading, by_names=False))
+    if scan.strangers < scan.parts.limits.strangers or scan.own:
+        return Stepped(items)
+    detail = f"it shows records of {scan.strangers} accounts, and none of them lives there"
+    return Stepped(items, failed(Reason.REFUSED, detail))
 
 
-async def _read_collections(scan: Scan, reading: RepoReading) -> None:
-    seen: set[str] = set()  # Record keys of the current collection; a scan's cap bounds it.
-    good = bad = 0
-    while reading.todo:
-        page = await _page(scan, reading)
-        if isinstance(page, Outcome):
-            return await _no_records(scan, reading, page)
-        if why := await _circle(scan, reading, page, seen):
-            return await scan.broken(reading, Outcome(Reason.LOOP, detail=why))
-        fresh = [record for record in page.records if record.uri.rkey not in seen]
-        seen.update(record.uri.rkey for record in fresh)
-        good, bad, begun = good + len(page.records), bad + page.forged, scan.now
-        after = _after_page(reading, page)
-        route = scan.parts.routes.route
-        routed = [route(record.uri, record.cid, record.value) for record in fresh]
-        records = scan.count(reading.todo[0], routed, page.forged)
-        await scan.keep(records, after)
-        scan.index_took(reading.todo[0], scan.now - begun)
-        if after.todo != reading.todo:
-            seen.clear()
-        reading = after
-    if bad and not good:
-        detail = f"{bad} records that are not what they claim to be"
-        return await scan.broken(reading, Outcome(Reason.PARSE_ERROR, detail=detail))
+def _take_in(scan: Scan, repo: OpenReading, page: RecordsPage) -> Stepped:
+    reading = repo.reading
+    assert reading.todo
+    collection = reading.todo[0]
+    scan.indexing = (collection, scan.now)
+    fresh = [record for record in page.records if record.uri.rkey not in repo.seen]
+    repo.seen.update(record.uri.rkey for record in fresh)
+    repo.good, repo.bad = repo.good + len(page.records), repo.bad + page.forged
+    after = _after_page(reading, page)
+    route = scan.parts.routes.route
+    routed = [route(record.uri, record.cid, record.value) for record in fresh]
+    items = scan.keep(scan.count(collection, routed, page.forged), after)
+    if after.todo != reading.todo:
+        repo.seen.clear()
+    repo.reading = after
+    if after.todo:
+        return Stepped(items)
+    if repo.bad and not repo.good:
+        detail = f"{repo.bad} records that are not what they claim to be"
+        broken = scan.broken(after, Outcome(Reason.PARSE_ERROR, detail=detail))
+        return replace(broken, items=[*items, *broken.items])
+    scan.open = None
     scan.read += 1
     scan.broken_in_row = 0
-    return None
+    return Stepped(items)
 
 
 def _after_page(reading: RepoReading, page: RecordsPage) -> RepoReading:
@@ -147,8 +170,9 @@ def _after_page(reading: RepoReading, page: RecordsPage) -> RepoReading:
     return replace(reading, todo=reading.todo[1:], cursor="", pages=0)
 
 
-async def _circle(scan: Scan, reading: RepoReading, page: RecordsPage, seen: set[str]) -> str:
+async def _circle(scan: Scan, repo: OpenReading, page: RecordsPage) -> str:
     """Why the pages of a collection will not end; empty if they may."""
+    reading, seen = repo.reading, repo.seen
     if page.cursor and page.cursor == reading.cursor:
         return "the cursor of the records repeats"
     if reading.pages >= scan.parts.limits.record_pages:
@@ -164,21 +188,21 @@ async def _circle(scan: Scan, reading: RepoReading, page: RecordsPage, seen: set
     return "a page of records with nothing new" if is_known else ""
 
 
-async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome:
+async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | SliceEnd:
     assert reading.todo
     left = scan.parts.limits.records - scan.tally.found.total()
     if left <= 0:
         detail = f"{scan.parts.limits.records} records read, the rest comes later"
-        raise Stopped(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
+        return SliceEnd(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
-    body: bytes | Outcome = b""
+    body: bytes | Outcome | SliceEnd = b""
     for limit in (_RECORDS_AT_ONCE, *_SMALLER_PAGES):
         most = min(limit, left)
         url = list_records_url(scan.pds, reading.did, collection, most, reading.cursor)
-        body = await scan.asker.ask(url)
+        body = await scan.client.ask(url)
         if not isinstance(body, Outcome) or body.reason is not Reason.TOO_LARGE:
             break
-    if isinstance(body, Outcome):
+    if not isinstance(body, bytes):
         return body
     try:
         return read_records(body, reading.did, collection)
@@ -186,11 +210,11 @@ async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome:
         return Outcome(Reason.PARSE_ERROR, detail=str(error))
 
 
-async def _no_records(scan: Scan, reading: RepoReading, outcome: Outcome) -> None:
+def _no_records(scan: Scan, reading: RepoReading, outcome: Outcome) -> Stepped:
     if speaks_for_account(outcome):
-        await scan.nothing_there(replace(reading, rev="", by_names=False))
-    elif scan.lacks_describe and is_missing(outcome):
+        gone = replace(reading, rev="", by_names=False)
+        return Stepped(scan.nothing_there(gone), outcome=outcome)
+    if scan.lacks_describe and is_missing(outcome):
         detail = "it lists repos and shows none: not a PDS"
-        raise Stopped(ScanVerdict.FAILED, Reason.REFUSED, detail)
-    else:
-        await scan.broken(reading, outcome)
+        return Stepped(end=failed(Reason.REFUSED, detail), outcome=outcome)
+    return scan.broken(reading, outcome)

@@ -6,8 +6,7 @@ import asyncio
 from enum import StrEnum
 
 from trawlnet.crawlers.atproto.identity import Identity
-from trawlnet.crawlers.pds.scanning.asking import Stopped, out_of_time
-from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
+from trawlnet.crawlers.pds.scanning.ending import OUT_OF_TIME, SliceEnd, put_off
 from trawlnet.crawlers.pds.scanning.state import Scan
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
@@ -22,40 +21,45 @@ class Residence(StrEnum):
     ELSEWHERE = "elsewhere"
 
 
-async def residence_of(scan: Scan, did: str, *, afresh: bool = False) -> Residence | Outcome:
-    """An Outcome where one account's document cannot be had; raises Stopped where nobody's can."""
+async def residence_of(
+    scan: Scan, did: str, *, afresh: bool = False
+) -> Residence | Outcome | SliceEnd:
+    """An Outcome where one account's document cannot be had; the end of the slice where nobody's
+    can."""
     identities = scan.parts.identities
     was_remembered = identities.remembers(did) and not afresh
     answer = await _look_up(scan, did, afresh=afresh)
     if was_remembered and not _is_here(scan, answer):
         # It may have moved here since.
         answer = await _look_up(scan, did, afresh=True)
+    if isinstance(answer, SliceEnd):
+        return answer
     if _is_here(scan, answer):
         return Residence.HERE
     if isinstance(answer, Identity) or answer.reason in _ANSWERS:
         return Residence.ELSEWHERE
     if did.startswith("did:plc:"):
         wait = max(answer.wait or 0.0, _DIRECTORY_PAUSE)
-        raise Stopped(ScanVerdict.PUT_OFF, Reason.PARKED, f"the directory: {answer.detail}", wait)
+        return put_off(Reason.PARKED, f"the directory: {answer.detail}", wait)
     return answer
 
 
-def _is_here(scan: Scan, answer: Identity | Outcome) -> bool:
+def _is_here(scan: Scan, answer: Identity | Outcome | SliceEnd) -> bool:
     return isinstance(answer, Identity) and answer.pds == scan.pds
 
 
-async def _look_up(scan: Scan, did: str, *, afresh: bool) -> Identity | Outcome:
-    left = scan.asker.deadline - scan.now
+async def _look_up(scan: Scan, did: str, *, afresh: bool) -> Identity | Outcome | SliceEnd:
+    left = scan.client.deadline - scan.now
     if left <= 0.0:
-        raise out_of_time()
-    patience = scan.asker.patience
+        return OUT_OF_TIME
+    patience = scan.client.patience
     scan.lookups += 1
     try:
         async with asyncio.timeout(min(left, patience)):
             return await scan.parts.identities.ask(did, afresh=afresh)
     except TimeoutError:
         if left < patience:
-            raise out_of_time() from None
+            return OUT_OF_TIME
         return Outcome(Reason.TIMEOUT, detail="its DID document does not come")
     except LaneParked as parked:
         wait = max(parked.until - scan.now, 1.0)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from trawlnet.crawlers.pds.scanning.asking import Stopped
-from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
+from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import Scan
+from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped
 from trawlnet.engine.outcome import Reason
 from trawlnet.tables.scanned.rows import RepoReading
 
@@ -23,21 +22,31 @@ _LONG = 500
 RARELY = 30 * 86_400.0  # Seconds until somebody who makes accounts up is asked again.
 
 
-async def check_residents(scan: Scan, *, pending: int) -> None:
-    """After a page behind which there are more: look some of its accounts up. Raises Stopped when
-    so many in a row live elsewhere that there is no reason to go on."""
-    if scan.progress.pages < 2 and pending < _LONG and not scan.progress.strangers:
-        return
+def is_doubtful(scan: Scan, fresh: FreshPage) -> bool:
+    """After a page behind which there are more: whether some of its accounts are looked up."""
+    if scan.progress.is_listed or fresh.is_checked:
+        return False
+    is_long = scan.progress.pages >= 2 or fresh.stored.pending >= _LONG
+    return is_long or bool(scan.progress.strangers)
+
+
+async def check_residents(scan: Scan) -> Stepped:
+    """Look some accounts up. When many in a row live elsewhere, there is no reason to go on."""
+    if scan.fresh is not None:
+        scan.fresh.is_checked = True
     unread = await scan.parts.tables.pending(scan.key, _LOOKED_AT)
     for reading in chosen(unread, scan.key.lease):
         residence = await residence_of(scan, reading.did)
+        if isinstance(residence, SliceEnd):
+            return Stepped(end=residence)
         if residence is Residence.HERE:
             scan.progress = replace(scan.progress, strangers=0)
         elif residence is Residence.ELSEWHERE:
             scan.progress = replace(scan.progress, strangers=scan.progress.strangers + 1)
         if scan.progress.strangers >= _ENOUGH:
             scan.progress = replace(scan.progress, is_open=False)
-            raise Stopped(ScanVerdict.FAILED, Reason.LOOP, _told(scan), RARELY)
+            return Stepped(end=failed(Reason.LOOP, _told(scan), RARELY))
+    return Stepped()
 
 
 def chosen(readings: Sequence[RepoReading], salt: str) -> list[RepoReading]:

@@ -1,28 +1,72 @@
-"""What one scan carries along, and how its state is kept safe."""
+"""What one scan carries along from step to step, and what of it is to be written."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trawlnet.crawlers.pds.records.routing import Fate, Routed
-from trawlnet.crawlers.pds.scanning.asking import ScanClient, Stopped
-from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanParts, ScanVerdict
-from trawlnet.engine.outcome import Outcome
-from trawlnet.tables.scanned.rows import RepoReading, ScanKey, ScannedRecord, WalkProgress
+from trawlnet.crawlers.pds.scanning.asking import ScanClient
+from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
+from trawlnet.crawlers.pds.scanning.items import ReadingEnded, RecordsRead, ScanItem
+from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanParts
+from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.tables.scanned.rows import (
+    RepoReading,
+    ScanKey,
+    ScannedRecord,
+    StoredListing,
+    WalkProgress,
+)
 
 _RECORDS_AT_ONCE = 100  # In one commit, or somewhat more.
+_WELL: Outcome = Outcome(Reason.OK)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """What one step came to."""
+
+    items: Sequence[ScanItem] = ()  # To be written before the next step.
+    end: SliceEnd | None = None  # The slice ends here.
+    outcome: Outcome = _WELL  # What the server did.
+
+
+@dataclass(slots=True)
+class OpenReading:
+    """The repo that is read now, as far as this scan has come with it."""
+
+    reading: RepoReading
+    is_resident: bool = False  # Its DID document was looked at.
+    seen: set[str] = field(default_factory=set)  # Record keys of the collection; a cap bounds it.
+    good: int = 0
+    bad: int = 0
+
+
+@dataclass(slots=True)
+class FreshPage:
+    """A page of the listing that was just stored."""
+
+    before: WalkProgress
+    stored: StoredListing
+    is_checked: bool = False
 
 
 @dataclass(slots=True)
 class Scan:
     parts: ScanParts
     key: ScanKey
-    asker: ScanClient
+    client: ScanClient
     names: tuple[str, ...]  # Wanted collections whose names are known beforehand.
+    account: str = ""  # The one DID that is scanned; empty: all that are listed.
     progress: WalkProgress = field(default_factory=WalkProgress)
     tally: ScanCounts = field(default_factory=ScanCounts)
+    fresh: FreshPage | None = None
+    leads_pages: int = 0
+    queue: deque[RepoReading] = field(default_factory=deque)  # To be read next.
+    has_pending: bool = False  # There may be more of them in the tables.
+    open: OpenReading | None = None
     # Repos that had nothing for us. Losing these to a crash costs a request each, and saving
     # each by itself would cost a sync of the disk.
     done: list[RepoReading] = field(default_factory=list)
@@ -30,6 +74,8 @@ class Scan:
     # a commit, for the same reason.
     unsaved: list[ScannedRecord] = field(default_factory=list)
     under_way: RepoReading | None = None
+    indexing: tuple[str, float] | None = None  # A collection, since when its page is taken in.
+    is_over: bool = False  # The walk has come to its end, and all of it is written.
     lookups: int = 0
     read: int = 0  # Repos.
     own: int = 0  # Repos with records that live here.
@@ -47,54 +93,56 @@ class Scan:
     def now(self) -> float:
         return self.parts.clock.now()
 
-    async def save(self) -> None:
-        await self.flush()
-        await self.parts.tables.save(self.key, self.progress, self.take_done(), self.now)
-
     def take_done(self) -> list[RepoReading]:
         done, self.done = self.done, []
         return done
 
-    async def keep(self, records: list[ScannedRecord], after: RepoReading) -> None:
+    def keep(self, records: list[ScannedRecord], after: RepoReading) -> Sequence[ScanItem]:
         """A page of the repo under way; the last one ends its reading."""
         self.unsaved += records
         self.under_way = after
         if not after.todo:
-            await self.parts.tables.end_reading(self.key, self.unsaved, after, self.now)
+            ended = ReadingEnded(self.unsaved, after)
             self._forget_page()
-        elif len(self.unsaved) >= _RECORDS_AT_ONCE:
-            await self.flush()
+            return [ended]
+        return self.unwritten() if len(self.unsaved) >= _RECORDS_AT_ONCE else ()
 
-    async def flush(self) -> None:
-        if self.under_way is not None:
-            await self.parts.tables.put_records(self.key, self.unsaved, self.under_way, self.now)
-            self._forget_page()
+    def unwritten(self) -> Sequence[ScanItem]:
+        """What was read and is not written yet; from now on it counts as written."""
+        if self.under_way is None:
+            return ()
+        read = RecordsRead(self.unsaved, self.under_way)
+        self._forget_page()
+        return [read]
 
     def _forget_page(self) -> None:
         self.unsaved, self.under_way = [], None
 
-    async def nothing_there(self, reading: RepoReading) -> None:
+    def nothing_there(self, reading: RepoReading) -> Sequence[ScanItem]:
         """A repo without anything for us; what it may have had before is gone."""
         self.read += 1
         self.broken_in_row = 0
+        self.open = None
         self._forget_page()
-        if reading.is_held:
-            # A number above all, so that what this very reading saw is withdrawn, too. What it
-            # did not look at may still be there.
-            number, is_held = reading.number + 1, reading.by_names
-            empty = replace(reading, number=number, todo=(), is_held=is_held, is_flawed=False)
-            await self.parts.tables.end_reading(self.key, (), empty, self.now)
-        else:
+        if not reading.is_held:
             self.done.append(reading)
+            return ()
+        # A number above all, so that what this very reading saw is withdrawn, too. What it did not
+        # look at may still be there.
+        number, is_held = reading.number + 1, reading.by_names
+        empty = replace(reading, number=number, todo=(), is_held=is_held, is_flawed=False)
+        return [ReadingEnded((), empty)]
 
-    async def broken(self, reading: RepoReading, outcome: Outcome) -> None:
-        """A repo that could not be read is asked again by the next walk. Raises Stopped when so
-        many came in a row that it is the server that is unwell."""
-        await self.flush()
+    def broken(self, reading: RepoReading, outcome: Outcome) -> Stepped:
+        """A repo that could not be read is asked again by the next walk. When so many came in a row
+        it is the server that is unwell."""
+        items = self.unwritten()
+        self.open = None
         self.done.append(replace(reading, trouble=str(outcome.reason)))
         self.broken_in_row += 1
-        if self.broken_in_row >= self.parts.limits.broken_repos:
-            raise Stopped(ScanVerdict.FAILED, outcome.reason, outcome.detail)
+        is_unwell = self.broken_in_row >= self.parts.limits.broken_repos
+        end = failed(outcome.reason, outcome.detail) if is_unwell else None
+        return Stepped(items, end, outcome)
 
     def count(self, collection: str, routed: list[Routed], forged: int) -> list[ScannedRecord]:
         tally, fates = self.tally, [one.fate for one in routed]
@@ -119,7 +167,3 @@ class Scan:
         meter.records_scanned(label, sum(figures.values()))
         for fate, count in figures.items():
             meter.records_indexed(label, fate, count)
-
-    def index_took(self, collection: str, seconds: float) -> None:
-        if self.parts.meter is not None:
-            self.parts.meter.index_took(self.parts.routes.label(collection), seconds)

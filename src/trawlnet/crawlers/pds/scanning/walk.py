@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trawlnet.crawlers.pds.scanning.asking import Stopped, is_missing
+from trawlnet.crawlers.pds.scanning.asking import is_missing
+from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
+from trawlnet.crawlers.pds.scanning.items import LeadsListed, PageListed, WalkSaved
 from trawlnet.crawlers.pds.scanning.pages import (
     REPOS_AT_ONCE,
     ReposPage,
@@ -12,15 +14,11 @@ from trawlnet.crawlers.pds.scanning.pages import (
     read_repos,
     repos_by_collection_url,
 )
-from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
-from trawlnet.crawlers.pds.scanning.reading import read_repo
-from trawlnet.crawlers.pds.scanning.residents import check_residents
-from trawlnet.crawlers.pds.scanning.state import Scan
+from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import WalkProgress
 
-_BATCH = 100  # Repos between two saves.
 _ROUND = 50  # Page sizes of servers are multiples of this.
 # Few PDSes list repos by collection: whether one does is worth a question only where a yes would
 # save this many requests.
@@ -28,37 +26,7 @@ _DOUBT = 30
 _NOT_THIS_TIME = -1.0  # Instead of an instant: this walk goes without leads.
 
 
-async def walk(scan: Scan) -> None:
-    """To the end, or until something stops it: then Stopped is raised, and the rest is left to
-    the next scan."""
-    before = await scan.parts.tables.progress(scan.key)
-    scan.progress = begun(before, scan.parts.limits.full_every)
-    if scan.progress.leads_todo:
-        await _follow_leads(scan)
-    # What an earlier walk has left is in the listing of a new one, too.
-    if scan.progress is before:
-        await _read_pending(scan)
-    while not scan.progress.is_listed:
-        await _list_page(scan)
-        await _read_pending(scan)
-    if scan.progress.is_open:
-        scan.progress = replace(scan.progress, is_open=False)
-        await scan.parts.tables.end_walk(scan.key, scan.progress, scan.take_done(), scan.now)
-
-
-async def _read_pending(scan: Scan) -> None:
-    """Before the next page is listed, so that the queue stays short."""
-    size = _BATCH if scan.progress.is_open else 0
-    while size == _BATCH:
-        batch = await scan.parts.tables.pending(scan.key, _BATCH)
-        for reading in batch:
-            await read_repo(scan, reading)
-        size = len(batch)
-        if size == _BATCH:
-            await scan.save()
-
-
-def begun(before: WalkProgress, full_every: int) -> WalkProgress:
+def walk_after(before: WalkProgress, full_every: int) -> WalkProgress:
     """The walk that is under way, or a new one."""
     if before.is_open:
         return before
@@ -76,22 +44,18 @@ def begun(before: WalkProgress, full_every: int) -> WalkProgress:
     )
 
 
-async def _list_page(scan: Scan) -> None:
+async def list_page(scan: Scan) -> Stepped:
+    """The next page of the listing."""
     before = scan.progress
     page = await _ask_for_page(scan, list_repos_url(scan.pds, before.cursor))
+    if isinstance(page, SliceEnd):
+        return Stepped(end=page)
     if isinstance(page, Outcome):
         if page.reason.blame is not Blame.LANE:
             # It may be the cursor that displeases: the next walk starts from the beginning.
             scan.progress = replace(before, is_open=False)
-        raise Stopped(ScanVerdict.FAILED, page.reason, page.detail)
-    after = after_page(before, page)
-    done = scan.take_done()
-    listed = await scan.parts.tables.list_page(scan.key, page.repos, after, done, scan.now)
-    scan.progress = listed.progress
-    if not scan.progress.is_listed:
-        _refuse_circles(scan, before, page, listed.new)
-        await check_residents(scan, pending=listed.pending)
-    await _look_for_leads(scan, listed.pending)
+        return Stepped(end=failed(page.reason, page.detail), outcome=page)
+    return Stepped([PageListed(page.repos, after_page(before, page), scan.take_done())])
 
 
 def after_page(before: WalkProgress, page: ReposPage) -> WalkProgress:
@@ -122,56 +86,58 @@ def _has_room(rows: int, page_size: int) -> bool:
     return rows < page_size if page_size else rows < REPOS_AT_ONCE and rows % _ROUND != 0
 
 
-def _refuse_circles(scan: Scan, before: WalkProgress, page: ReposPage, new: int) -> None:
+def circle(scan: Scan, fresh: FreshPage) -> SliceEnd | None:
+    """The end of a walk whose listing will have none."""
     why = ""
-    if page.cursor == before.cursor:
+    if scan.progress.cursor == fresh.before.cursor:
         why = "the cursor of the listing repeats"
-    elif not new:
+    elif not fresh.stored.new:
         why = "a page of the listing with nobody new"
     elif scan.progress.pages >= scan.parts.limits.listing_pages:
         why = f"more than {scan.parts.limits.listing_pages} pages of repos"
-    if why:
-        scan.progress = replace(scan.progress, is_open=False)
-        raise Stopped(ScanVerdict.FAILED, Reason.LOOP, why)
+    if not why:
+        return None
+    scan.progress = replace(scan.progress, is_open=False)
+    return failed(Reason.LOOP, why)
 
 
-async def _look_for_leads(scan: Scan, pending: int) -> None:
-    """Ask which repos have a collection at all, where that is cheaper than to ask every repo."""
+def with_leads(scan: Scan, pending: int) -> WalkProgress | None:
+    """The walk that first asks which repos have a collection at all, where that is cheaper than to
+    ask every repo."""
     progress = scan.progress
     doubt = 0 if progress.by_collection == "yes" else _DOUBT
     if progress.leads_at or progress.by_collection == "no" or not scan.names:
-        return
+        return None
     if pending <= len(scan.names) + doubt:
-        return
-    scan.progress = replace(progress, leads_at=scan.now, leads_todo=scan.names, leads_cursor="")
-    await scan.parts.tables.begin_leads(scan.key, scan.progress, scan.now)
-    await _follow_leads(scan)
+        return None
+    return replace(progress, leads_at=scan.now, leads_todo=scan.names, leads_cursor="")
 
 
-async def _follow_leads(scan: Scan) -> None:
-    pages = 0
-    while scan.progress.leads_todo:
-        progress, pages = scan.progress, pages + 1
-        collection, *rest = progress.leads_todo
-        url = repos_by_collection_url(scan.pds, collection, progress.leads_cursor)
-        page = await _ask_for_page(scan, url)
-        if isinstance(page, Outcome) or _is_circular(scan, page, pages):
-            missing = isinstance(page, Outcome) and is_missing(page)
-            scan.progress = _without_leads(progress, "no" if missing else progress.by_collection)
-            return await scan.save()
-        if not page.cursor or not page.rows:
-            after = replace(progress, leads_todo=tuple(rest), leads_cursor="")
-        else:
-            after = replace(progress, leads_cursor=page.cursor)
-        scan.progress = replace(after, by_collection="yes")
-        dids = [repo.did for repo in page.repos]
-        await scan.parts.tables.add_leads(scan.key, collection, dids, scan.progress, scan.now)
-    return None
+async def follow_leads(scan: Scan) -> Stepped:
+    """A page of those who have the next collection."""
+    progress = scan.progress
+    scan.leads_pages += 1
+    collection, *rest = progress.leads_todo
+    url = repos_by_collection_url(scan.pds, collection, progress.leads_cursor)
+    page = await _ask_for_page(scan, url)
+    if isinstance(page, SliceEnd):
+        return Stepped(end=page)
+    if isinstance(page, Outcome) or _is_circular(scan, page):
+        missing = isinstance(page, Outcome) and is_missing(page)
+        without = _without_leads(progress, "no" if missing else progress.by_collection)
+        outcome = page if isinstance(page, Outcome) else Outcome(Reason.LOOP)
+        return Stepped([WalkSaved(without, scan.take_done())], outcome=outcome)
+    if not page.cursor or not page.rows:
+        after = replace(progress, leads_todo=tuple(rest), leads_cursor="")
+    else:
+        after = replace(progress, leads_cursor=page.cursor)
+    after = replace(after, by_collection="yes")
+    return Stepped([LeadsListed(collection, [repo.did for repo in page.repos], after)])
 
 
-def _is_circular(scan: Scan, page: ReposPage, pages: int) -> bool:
+def _is_circular(scan: Scan, page: ReposPage) -> bool:
     repeats = bool(page.cursor) and page.cursor == scan.progress.leads_cursor
-    return repeats or pages > scan.parts.limits.listing_pages
+    return repeats or scan.leads_pages > scan.parts.limits.listing_pages
 
 
 def _without_leads(progress: WalkProgress, by_collection: str) -> WalkProgress:
@@ -184,9 +150,9 @@ def _without_leads(progress: WalkProgress, by_collection: str) -> WalkProgress:
     )
 
 
-async def _ask_for_page(scan: Scan, url: str) -> ReposPage | Outcome:
-    body = await scan.asker.ask(url)
-    if isinstance(body, Outcome):
+async def _ask_for_page(scan: Scan, url: str) -> ReposPage | Outcome | SliceEnd:
+    body = await scan.client.ask(url)
+    if not isinstance(body, bytes):
         return body
     try:
         page = read_repos(body)
