@@ -42,6 +42,7 @@ class World:
     refusing: tuple[TimeSpan, ...] = ()  # The key is refused.
     stated_wait: float | None = None  # What a refusal says about when to come back.
     spoilt_share: float = 0.0  # Ids that never parse.
+    timed: bool = True  # Whether answers say when the thing behind an id happened.
     end: float = 0.0
     over: float = 0.0  # When the last trouble was over.
     bound: float = 0.0  # Seconds after that in which a crawl must have caught up.
@@ -75,7 +76,7 @@ class Server:
         if wait is not None:
             self.refusals.append((at + took, at + took + wait))
         happened = None
-        if verdict in (AnswerVerdict.STORED, AnswerVerdict.FILTERED):
+        if self.world.timed and verdict in (AnswerVerdict.STORED, AnswerVerdict.FILTERED):
             happened = self.world.traffic.completed_at(ask.id)
         return Answer(ask, verdict, took, happened, wait)
 
@@ -234,6 +235,7 @@ def worlds(draw: st.DrawFn) -> World:
         tuple(made.refusing),
         draw(st.sampled_from([None, 1.0, 20.0])),
         draw(st.sampled_from([0.0, 0.005])),
+        draw(st.sampled_from([True, True, False])),
         over=made.t,
         bound=made.bound + 2.0 * delay + survey_bound(made),
     )

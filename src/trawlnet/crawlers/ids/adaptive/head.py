@@ -19,6 +19,8 @@ _EARLY_MOST = 0.35  # ... but no larger share of them.
 _GAIN = 4.0  # Seconds of delay for each unit of share that is too much.
 _DELAY_DOWN, _DELAY_UP = 0.5, 2.0
 _DELAY_PACE = 0.7  # Seconds of delay in a second, at most.
+_ABSENT_MOST = 0.25  # No larger share of ids is taken to be late, or never to come.
+_ABSENT_MEMORY = 1000.0  # First asks over which that share is averaged.
 _CALM = 40  # Seconds for which delays are kept, to go back to.
 _DELAY_MOST = 3600.0
 _EDGE = 5  # The highest ids; the median of their times is that of the newest published id.
@@ -27,7 +29,8 @@ _EDGE = 5  # The highest ids; the median of their times is that of the newest pu
 class HeadModel:
     """Ids and the times at which the things behind them happened go in; what may be asked for
     comes out. The delay from happening to being published is learnt from first asks that came
-    too early, so that their share becomes `freshness`."""
+    too early, so that their share becomes `freshness`. An id that is not there at its next ask
+    either was not asked for too early: it is late, or a hole, and no delay would help."""
 
     def __init__(self, freshness: float) -> None:
         self.rate: float | None = None  # Ids a second, as they are handed out.
@@ -40,6 +43,7 @@ class HeadModel:
         self._base_id, self._base_at = 0.0, 0.0
         self._drawn = False  # Whether the line begins at many ids, not at a single one.
         self._firsts = self._early = 0
+        self._absent = 0.0  # The share of ids that are not there at their second ask.
         self._corrected_at = 0.0
         self._delays: deque[float] = deque(maxlen=_CALM)
 
@@ -57,14 +61,19 @@ class HeadModel:
         """The answer to the first ask for an id at the head."""
         self._firsts += 1
         self._early += early
+        self._absent -= self._absent / _ABSENT_MEMORY
         enough = self._firsts >= _CHECK or now >= self._corrected_at + _CHECK_EVERY
         if enough and self.timed:
-            over = _GAIN * (self._early / self._firsts - self._early_wanted())
+            over = _GAIN * (self._early_share() - self._early_wanted())
             # When ids stop coming the head must not run away backwards: nobody would notice.
             up = min(_DELAY_UP, _DELAY_PACE * (now - self._corrected_at))
             delay = self.delay + min(max(over, -_DELAY_DOWN), up)
             self.delay = min(max(delay, 0.0), _DELAY_MOST)
             self._firsts, self._early, self._corrected_at = 0, 0, now
+
+    def still_absent(self) -> None:
+        """The second ask for an id found nothing, either."""
+        self._absent += 1.0 / _ABSENT_MEMORY
 
     def _early_wanted(self) -> float:
         """The share of first asks that may come too early; more of them where ids are few."""
@@ -76,9 +85,12 @@ class HeadModel:
         times, which have no delay to correct. None when there were too few."""
         if self._firsts < _CHECK:
             return None
-        share = self._early / self._firsts
+        share = self._early_share()
         self._firsts = self._early = 0
         return share
+
+    def _early_share(self) -> float:
+        return self._early / self._firsts - min(self._absent, _ABSENT_MOST)
 
     def refresh(self) -> None:
         """Draw the line anew; to be called once a second."""

@@ -192,10 +192,14 @@ class AdaptivePilot:
         """First asks tell where the head is; retries are too few and too old for that."""
         missing = answer.verdict is AnswerVerdict.NOT_FOUND
         self._lookout.first_ask(now, missing=missing)
-        if self._head.rate is None or self._lookout.stalled:
-            return
-        if not self._head.timed or self._speed.at_head(now, self._walk.cursor):
+        if self._learns(now):
             self._head.first_ask(now, early=missing)
+
+    def _learns(self, now: float) -> bool:
+        """Whether what is not there now tells anything of the delay."""
+        if self._head.rate is None or self._lookout.stalled:
+            return False
+        return not self._head.timed or self._speed.at_head(now, self._walk.cursor)
 
     def _exists(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         i = answer.ask.id
@@ -233,6 +237,8 @@ class AdaptivePilot:
         if self._never_comes(now, i, tries):
             self._waiting.forget(i)
             return self._entries(i, LedgerMark.HOLE)
+        if tries.not_found == 1 and self._learns(now):
+            self._head.still_absent()
         nth = min(tries.not_found, len(self._waits) - 1)
         wait = jittered(self._waits[nth], i, tries.total)
         self._waiting.put(i, now + wait, Tries(tries.not_found + 1, tries.errors))
