@@ -85,7 +85,7 @@ class World:
     liars: set[str] = field(default_factory=set)  # URLs of those who have invented accounts.
     gone: dict[tuple[str, str], float] = field(default_factory=dict)  # URI and PDS: since when.
     reordered: dict[str, float] = field(default_factory=dict)  # PDS: since when.
-    writer: str = ""  # The process whose transaction is under way, if it is one of those that crawl.
+    writer: str = ""  # Of the transaction under way, if a crawl is at it.
     _there: set[tuple[str, str]] = field(default_factory=set)
     _watches: list[_Watch] = field(default_factory=list)
 
