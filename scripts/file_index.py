@@ -17,7 +17,7 @@ HEAD = """# Every file, and what it is about
 The rooms stand in the order in which they may import each other, from the commands down.
 """
 ORDER = [
-    *("cli", "fleet", "crawlers", "observe", "sim"),
+    *("cli", "fleet", "reading", "crawlers", "observe", "sim"),
     *("captures", "archive", "tables", "queues", "storage", "stores"),
     *("net", "webpage", "atproto", "native", "engine"),
 ]

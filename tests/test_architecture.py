@@ -31,8 +31,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "observe": {"engine", "net"},
     "sim": {"engine", "net", "atproto"},
 }
-MAY_IMPORT["crawlers"] = set(MAY_IMPORT) - {"sim", "native"}
-MAY_IMPORT["fleet"] = MAY_IMPORT["crawlers"] | {"crawlers", "native"}
+_BELOW = set(MAY_IMPORT) - {"sim", "native"}
+MAY_IMPORT["reading"] = _BELOW
+MAY_IMPORT["crawlers"] = _BELOW
+MAY_IMPORT["fleet"] = _BELOW | {"crawlers", "native"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 # What every room may import: the error for bytes that are not what they claim to be.
@@ -49,6 +51,7 @@ ONLY_IN = {
     "clickhouse_connect": "tables/clickhouse/server.py",
     "prometheus_client": "observe/metrics/",
     "obstore": "storage/s3.py",
+    "pyarrow": "reading/",
     "ray": "fleet/ray.py",
     "opentelemetry": "observe/traces/otel.py",
 }

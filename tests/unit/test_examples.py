@@ -2,39 +2,164 @@
 
 from __future__ import annotations
 
+import json
+import re
+import signal
+import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
-from tests.support.program import PATIENCE
+from tests.support.program import PATIENCE, environment, wait_until
 
-ROOT = Path(__file__).parents[2]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def example(name: str) -> Any:
+    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+API = example("story_api")
 
 
 def reachable() -> set[int]:
-    """What a reader of the toy API would find by hand: from 1, over links that are not gone."""
-    found, todo = set(), [1]
+    """What a reader of the API would find by hand: from the stories, over comments that are not
+    gone."""
+    found, todo = set(), list(range(1, API.STORIES + 1))
     while todo:
-        n = todo.pop()
-        if n % 7 and n <= 60 and n not in found:
-            found.add(n)
-            todo += [2 * n, 2 * n + 1]
+        item = API.item(todo.pop())
+        if item and item["id"] not in found:
+            found.add(item["id"])
+            todo += item["kids"]
     return found
 
 
-@pytest.mark.parametrize("name", ["toy_api.py"])
-def test_the_example_finds_each_reachable_thing_once(name: str) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / name],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={"PYTHONPATH": str(ROOT / "src")},
-    )
-    assert done.returncode == 0, done.stderr
+class QuietServer(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """That a killed client is gone is no news."""
+
+
+class SlowApi:
+    """The API, which answers no more requests than it is allowed to: whoever crawls it cannot be
+    done before a test has killed it."""
+
+    def __init__(self) -> None:
+        self.allowed, self.asked, self.state = 0, 0, threading.Condition()
+        api = self
+
+        class Handler(API.StoryHandler):
+            failed: ClassVar[set[str]] = set()
+
+            def count(self) -> None:
+                with api.state:
+                    api.asked += 1
+                    api.state.wait_for(lambda: api.asked <= api.allowed, PATIENCE)
+
+        self.server = QuietServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def allow(self, more: int) -> None:
+        """So many answers from now on; those who waited for one, and are gone, count for nobody."""
+        with self.state:
+            self.allowed, self.asked = more, 0
+            self.state.notify_all()
+
+    def close(self) -> None:
+        self.allow(1 << 30)
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def api() -> Iterator[SlowApi]:
+    served = SlowApi()
+    yield served
+    served.close()
+
+
+def run_stories(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, EXAMPLES / "stories.py", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    said, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    return said
+
+
+def published(folder: Path) -> list[int]:
+    segments = sorted((folder / "spool" / "items").glob("items-*.jsonl"))
+    whole = [line for path in segments for line in path.read_text().split("\n")[:-1]]
+    return [json.loads(line)["id"] for line in whole]
+
+
+def test_stories_are_crawled_once_each_however_often_it_is_killed(
+    tmp_path: Path, api: SlowApi
+) -> None:
+    folder = tmp_path / "stories"
+    for kills in (1, 2, 3):
+        api.allow(60)
+        crawling = run_stories("crawl", api.url, folder)
+        wait_until(lambda kills=kills: len(set(published(folder))) >= 10 * kills, "more are there")
+        assert crawling.poll() is None
+        crawling.send_signal(signal.SIGKILL)
+        crawling.communicate()
     things = reachable()
-    assert done.stdout.startswith(f"{len(things)} things stored")
-    assert f"{len(things):4} tries came to ok" in done.stdout
-    assert f"{sum(n % 5 == 0 for n in things):4} tries came to unavailable" in done.stdout
+    assert len(set(published(folder))) < len(things)
+    api.allow(1 << 30)
+    said = finished(run_stories("crawl", api.url, folder))
+    assert said.startswith("0 open; ") and f" ok {len(things) + 1}" in said  # And the list.
+    assert set(published(folder)) == things
+    assert finished(run_stories("load", folder)).startswith(f"{len(things)} items in ")
+    with sqlite3.connect(folder / "items.db") as database:
+        rows = dict(database.execute("SELECT id, json FROM items"))
+    assert {number: json.loads(text) for number, text in rows.items()} == {
+        number: API.item(number) for number in things
+    }
+
+
+TUTORIAL = (EXAMPLES.parent / "docs/tutorial/a-crawler-of-your-own.md").read_text()
+
+
+def test_the_tutorial_shows_parts_of_the_program() -> None:
+    program = (EXAMPLES / "stories.py").read_text()
+    lines = "\n".join(line.strip() for line in program.splitlines())
+    blocks = re.findall(r"^```python\n(.*?)^```$", TUTORIAL, re.M | re.S)
+    assert len(blocks) >= 7
+    for block in blocks:
+        assert "\n".join(line.strip() for line in block.splitlines()) in lines, block
+
+
+def test_the_transcript_of_the_tutorial_is_what_is_printed(tmp_path: Path, api: SlowApi) -> None:
+    api.allow(1 << 30)
+    said = re.findall(r"^\$ \S+ examples/stories\.py .*\n(.*)$", TUTORIAL, re.M)
+    folder = tmp_path / "stories"
+    printed = [
+        finished(run_stories("crawl", api.url, folder)),
+        finished(run_stories("load", folder)),
+    ]
+    assert "".join(printed).replace(str(folder), "./stories").splitlines() == said
+
+
+def test_what_is_crawled_already_is_not_asked_for_again(tmp_path: Path, api: SlowApi) -> None:
+    folder = tmp_path / "stories"
+    api.allow(1 << 30)
+    finished(run_stories("crawl", api.url, folder))
+    api.allow(1 << 30)
+    finished(run_stories("crawl", api.url, folder))
+    assert api.asked == 0
+    assert len(published(folder)) == len(reachable())

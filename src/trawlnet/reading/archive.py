@@ -1,0 +1,136 @@
+"""An archive of repositories: what it holds, each repository once, records one after the other."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from trawlnet.archive.blocks import DamagedBytes, FoundBlock
+from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.lookup import look_up
+from trawlnet.archive.lookup import records as records_of
+from trawlnet.archive.reader import Damage, Place, Segment, find_segments
+from trawlnet.archive.remote import remote
+from trawlnet.archive.tally import open_all
+from trawlnet.reading.arrow import pyarrow, reader_of
+from trawlnet.storage.s3 import SCHEME, s3_options
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatchReader
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class DamagedArchive(UserWarning):
+    """Bytes of an archive that cannot be read; what they held is missing from what is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRepo:
+    did: str
+    pds: str
+    rev: str
+    crawled_at: datetime  # UTC.
+    collections: Mapping[str, int]  # How many records each has.
+
+
+class ArchivedRecord(NamedTuple):
+    did: str
+    collection: str
+    rkey: str
+    json: bytes
+
+    @property
+    def value(self) -> Any:
+        """The record as Python objects; parsed anew each time."""
+        return orjson.loads(self.json)
+
+
+class Archive:
+    """Each repository once, with its latest block, unless a tombstone covers it. Looked at anew
+    by each method, so that a crawl may be writing to it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def repos(self) -> Iterator[ArchivedRepo]:
+        """All of them in the order written; records are not unpacked."""
+        for _, block in self._blocks(check=False):
+            head = block.head
+            counts = {collection.name: collection.records for collection in head.collections}
+            at = _EPOCH + timedelta(microseconds=head.crawled_at_us)
+            yield ArchivedRepo(head.did, head.pds, head.rev, at, counts)
+
+    def records(self, *collections: str, did: str = "") -> Iterator[ArchivedRecord]:
+        """Those of the collections that these patterns name (`app.bsky.feed.*`), or all. Those of
+        one DID are found by the index, in milliseconds."""
+        for segment, block in self._block_of(did) if did else self._blocks(check=True):
+            for found in records_of(segment, block, lambda name: _wanted(name, collections)):
+                if isinstance(found, Damage):
+                    _warn(found)
+                else:
+                    yield ArchivedRecord(block.head.did, *found)
+
+    def to_arrow(self, *collections: str, did: str = "") -> RecordBatchReader:
+        """The same with the columns `did`, `collection`, `rkey` and `json`, a batch at a time."""
+        text = pyarrow().string()
+        columns = [(name, text) for name in ArchivedRecord._fields]
+        return reader_of(columns, self.records(*collections, did=did))
+
+    def _block_of(self, did: str) -> Iterator[tuple[Segment, FoundBlock]]:
+        found = look_up(self._place, did)
+        for damage in found.damage:
+            _warn(damage)
+        if found.segment and found.block and found.tombstone is None:
+            yield found.segment, found.block
+
+    def _blocks(self, *, check: bool) -> Iterator[tuple[Segment, FoundBlock]]:
+        damage: list[Damage] = []
+        segments = open_all(find_segments(self._place), damage)
+        census = take_census(segments, load_tombstones(self._place))
+        for one in (*damage, *census.damage):
+            _warn(one)
+        for segment in segments:
+            dead = census.dead(segment.path)
+            for block in _sound(segment, check):
+                if block.offset not in dead:
+                    yield segment, block
+
+
+def open_archive(place: str | Path) -> Archive:
+    """A folder of segments, one of them, or `s3://BUCKET/FOLDER`, whose address and keys are in
+    the variables that the commands read. Raises NoArchive if nothing is there."""
+    text = str(place)
+    where = remote(text, s3_options(os.environ)) if text.startswith(SCHEME) else Path(place)
+    find_segments(where)
+    return Archive(where)
+
+
+def _sound(segment: Segment, check: bool) -> Iterator[FoundBlock]:
+    last: DamagedBytes | None = None
+    with segment.open() as fd:
+        for found in segment.blocks(fd, check=check):
+            if last is not None:
+                _warn(Damage(segment.path, last.place, last.what))
+            last = found if isinstance(found, DamagedBytes) else None
+            if isinstance(found, FoundBlock):
+                yield found
+    # The end of a segment that is still being written may be torn: that is no damage.
+    if last is not None and segment.finalised:
+        _warn(Damage(segment.path, last.place, last.what))
+
+
+def _wanted(collection: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(collection, pattern) for pattern in patterns)
+
+
+def _warn(damage: Damage) -> None:
+    warnings.warn(DamagedArchive(str(damage)), stacklevel=3)

@@ -1,0 +1,91 @@
+"""The captures of a web crawl: one line for each fetched page, and its body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trawlnet.captures.blobs import read_blob
+from trawlnet.captures.line import CaptureLine
+from trawlnet.captures.role import ROLES, read_all
+from trawlnet.reading.arrow import pyarrow, reader_of
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatchReader
+
+
+class Captures:
+    """Every capture of a workspace by its time, those of `crawl` and those of `scrape`; a crawl
+    may be writing more."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def __iter__(self) -> Iterator[CaptureLine]:
+        for lines in read_all(self._workspace, {}):
+            yield from lines
+
+    def body(self, capture: CaptureLine) -> bytes | None:
+        """What was fetched, inflated and checked against its hash; None if nothing was stored.
+        Raises FileNotFoundError if the file is gone, ValueError if it is damaged."""
+        return read_blob(self._workspace / capture.stored_path) if capture.stored_path else None
+
+    def to_arrow(self) -> RecordBatchReader:
+        """All but links, metadata and places in WARC files, a batch at a time."""
+        types = _types(pyarrow())
+        return reader_of(list(types.items()), (_row(line) for line in self))
+
+
+def open_captures(workspace: str | Path) -> Captures:
+    """Of a workspace of `trawlnet web`. Raises FileNotFoundError if it has no captures."""
+    folder = Path(workspace)
+    if not any((folder / role.log).is_dir() for role in ROLES):
+        raise FileNotFoundError(
+            f"there are no captures in {folder}: name the workspace of a `trawlnet web crawl`"
+        )
+    return Captures(folder)
+
+
+def _types(pa: Any) -> dict[str, Any]:
+    text = pa.string()
+    return {
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "url": text,
+        "http_status": pa.int32(),
+        "final_url": text,
+        "page_type": text,
+        "depth": pa.int32(),
+        "referrer": text,
+        "content_type": text,
+        "encoding": text,
+        "content_sha256": text,
+        "content_bytes": pa.int64(),
+        "stored_path": text,
+        "etag": text,
+        "last_modified": text,
+        "fetch_latency_ms": pa.float64(),
+        "retries": pa.int32(),
+    }
+
+
+def _row(line: CaptureLine) -> tuple[Any, ...]:
+    return (
+        datetime.fromtimestamp(line.timestamp, UTC),
+        line.url,
+        line.http_status,
+        line.final_url,
+        line.page_type,
+        line.depth,
+        line.referrer,
+        line.content_type,
+        line.encoding,
+        line.content_sha256,
+        line.content_bytes,
+        line.stored_path,
+        line.etag,
+        line.last_modified,
+        line.fetch_latency_ms,
+        line.retries,
+    )
