@@ -121,6 +121,15 @@ def test_bytes_beyond_a_length_are_no_answer_wherever_they_are_cut(way: str) -> 
         assert answered([head, b"ha", b"lf!"], way, ends=False) == "BadAnswer"
 
 
+@pytest.mark.parametrize(
+    "second", [b"200 OK\r\nContent-Length: 0", b"101 Go\r\nUpgrade: x\r\nConnection: Upgrade"]
+)
+def test_a_second_answer_in_the_same_bytes_is_no_answer(second: bytes) -> None:
+    first = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhalf"
+    raw = first + b"HTTP/1.1 " + second + b"\r\n\r\n"
+    assert answered([raw], "rest", ends=False) == "BadAnswer"
+
+
 def test_bytes_that_nobody_asked_for_end_a_connection() -> None:
     async def run() -> bool:
         connection, wire = Connection(PLACE, memoryview(bytearray(SCRATCH))), Wire()

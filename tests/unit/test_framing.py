@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from trawlnet.net.client.framing import Framing, Overhead, framing_of, is_folded, is_idle_tls
+from trawlnet.net.client.framing import (
+    UNCODED,
+    Framing,
+    Overhead,
+    framing_of,
+    is_folded,
+    is_idle_tls,
+    length_of,
+)
 
 LONGEST = 1000
 
@@ -46,17 +54,29 @@ def test_framing_is_bounded_by_the_body_that_it_frames() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "framing"),
+    ("fields", "framing", "length"),
     [
-        ({}, Framing(False, None)),
-        ({"Content-Length": "12"}, Framing(False, 12)),
-        ({"Content-Length": "0"}, Framing(False, 0)),
-        ({"Transfer-Encoding": "chunked"}, Framing(True, None)),
-        ({"Transfer-Encoding": "CHUNKED"}, Framing(True, None)),
+        ({}, UNCODED, None),
+        ({"Content-Length": "12"}, UNCODED, 12),
+        ({"Content-Length": "0"}, UNCODED, 0),
+        ({"Content-Length": "twelve"}, UNCODED, None),
+        ({"Content-Length": "1" * 20}, UNCODED, None),
+        ({"Transfer-Encoding": "chunked"}, Framing(True), None),
+        ({"Transfer-Encoding": "CHUNKED"}, Framing(True), None),
     ],
 )
-def test_a_body_is_delimited_by_its_head(fields: dict[str, str], framing: Framing) -> None:
-    assert framing_of(CIMultiDictProxy(CIMultiDict(fields))) == framing
+def test_a_body_is_delimited_by_its_head(
+    fields: dict[str, str], framing: Framing, length: int | None
+) -> None:
+    headers = CIMultiDictProxy(CIMultiDict(fields))
+    assert framing_of(headers) == framing
+    assert length_of(headers) == length
+
+
+@pytest.mark.parametrize("coding", ["", "gzip", "gzip, chunked", "chunked, chunked"])
+def test_a_coding_that_was_not_asked_for_is_refused(coding: str) -> None:
+    framing = framing_of(CIMultiDictProxy(CIMultiDict({"Transfer-Encoding": coding})))
+    assert framing.refusal and not framing.is_chunked
 
 
 def test_a_line_may_be_folded_but_not_without_end() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDictProxy, istr
 
 _PER_BODY_BYTE = 10  # Bytes of framing: a chunk of one byte has five, or ten with a padded size.
 _LONGEST_LENGTH = 19  # Digits.
@@ -19,22 +19,31 @@ class Framing(NamedTuple):
     """Of one response, by its head."""
 
     is_chunked: bool
-    length: int | None  # Of the body; None for one that ends with the connection, or in chunks.
     refusal: str = ""  # Why the body cannot be read.
+
+
+UNCODED = Framing(False)  # The body is as long as announced, or ends with the connection.
+_CHUNKED = Framing(True)
+_CODING = istr("Transfer-Encoding")
+_LENGTH = istr("Content-Length")
 
 
 def framing_of(headers: CIMultiDictProxy[str]) -> Framing:
     """By what stands in the head, which the parser has found to be of one mind about it."""
-    codings = headers.getall("Transfer-Encoding", ())
-    if codings:
-        coding = ", ".join(codings).lower()
-        if coding != "chunked":
-            # We ask for no transfer coding, and none can be told from a mangled `chunked`.
-            return Framing(False, None, f"transfer encoding {coding!r} was not asked for")
-        return Framing(True, None)
-    length = headers.get("Content-Length", "")
+    if _CODING not in headers:
+        return UNCODED
+    coding = ", ".join(headers.getall(_CODING)).lower()
+    if coding != "chunked":
+        # We ask for no transfer coding, and none can be told from a mangled `chunked`.
+        return Framing(False, f"transfer encoding {coding!r} was not asked for")
+    return _CHUNKED
+
+
+def length_of(headers: CIMultiDictProxy[str]) -> int | None:
+    """Of a body that is uncoded; None for one that ends with the connection."""
+    length = headers.get(_LENGTH, "")
     is_number = length.isdecimal() and length.isascii() and len(length) <= _LONGEST_LENGTH
-    return Framing(False, int(length) if is_number else None)
+    return int(length) if is_number else None
 
 
 class Overhead:
