@@ -114,7 +114,7 @@ def test_a_host_that_is_given_up_on_is_named(tmp_path: Path) -> None:
     assert told["hosts blocked"]["text"] == "blocked after too many failures: 127.0.0.1:1"
     assert told["hosts blocked"]["fields"] == {"blocked hosts": "1", "their tasks": "14"}
     assert told["crawl ended"]["level"] == "warning"
-    assert told["crawl ended"]["fields"] == {"given up on": "14"}
+    assert told["crawl ended"]["fields"] == {"given up": "14"}
 
 
 def test_a_crawl_that_cannot_begin_is_told(tmp_path: Path) -> None:

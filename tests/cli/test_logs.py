@@ -32,7 +32,7 @@ def write(path: Path, *lines: dict[str, Any] | str) -> None:
             file.write(line if isinstance(line, str) else json.dumps(line) + "\n")
 
 
-def line(minute: int, event: str = "try failed", **fields: Any) -> dict[str, Any]:
+def line(minute: int, event: str = "attempt failed", **fields: Any) -> dict[str, Any]:
     return {"at": f"2024-05-01T12:{minute:02}:00Z", "level": "info", "event": event, **fields}
 
 
@@ -174,7 +174,7 @@ def test_a_crawl_logs_tries_that_failed_and_lanes_that_are_held(tmp_path: Path):
 
     with logging_to(tmp_path / "logs", "web-20240501T120000Z", lambda line: None):
         asyncio.run(main())
-    failed = at_once("logs", "-w", tmp_path, "--event", "try failed", "--json").rows
+    failed = at_once("logs", "-w", tmp_path, "--event", "attempt failed", "--json").rows
     assert {row["reason"] for row in failed} == {"timeout", "rate_limited"}
     assert all(row["detail"] == "so it is" and row["lane"] for row in failed)
     held = at_once("logs", "-w", tmp_path, "--event", "lane held", "--json").rows

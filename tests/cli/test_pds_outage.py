@@ -56,7 +56,7 @@ def test_a_crawl_outlives_its_registry_and_misses_nothing(network: Any, tmp_path
             before = held(postgres)
             assert before != expected(network), "it was to be killed in the middle"
             postgres.kill()
-            crawl.until(lambda: "registry away" in logged(tmp_path), "that it notices")
+            crawl.until(lambda: "registry unreachable" in logged(tmp_path), "that it notices")
             postgres.start()
             crawl.until(lambda: held(postgres) == expected(network), "every record of all hosts")
             assert "registry back" in logged(tmp_path)

@@ -122,7 +122,7 @@ def test_a_server_is_used_by_address_and_its_password_is_never_shown(network, tm
         assert rows == [{"n": ran.rows[-1]["dids"]}]
         flags = ("--clickhouse-address", front.address, "--clickhouse-password", "wr0ng")
         refused = trawlnet("repos", "query", count, "-w", tmp_path / "w", *flags, "--json")
-        assert refused.code == 12 and "does not let us in" in refused.error["error"]
+        assert refused.code == 12 and "refused the login" in refused.error["error"]
         for text in (ran.out, ran.err, refused.out, refused.err):
             assert "s3cret" not in text and "wr0ng" not in text
         config = trawlnet("config", "repos", "-w", tmp_path / "w", "--json", **known)

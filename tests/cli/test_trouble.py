@@ -131,7 +131,7 @@ def test_a_server_that_may_not_be_asked_is_told_at_once_with_what_to_type(tmp_pa
         ran = at_once(
             "repos", verb, "-w", tmp_path / "net", *given, *(more if verb != "plc" else ())
         )
-        assert ran.code == 2 and "http://10.0.0.7:2582 is not asked: " in ran.err
+        assert ran.code == 2 and "http://10.0.0.7:2582 is refused: " in ran.err
         assert "--allow-private-hosts" in ran.err
 
 

@@ -533,7 +533,7 @@ def test_a_database_that_is_away_is_waited_for(
 
     in_hall(tmp_path, body)
     words = [record.message for record in caplog.records]
-    assert "registry away; waiting for it" in words and "registry back" in words
+    assert "registry unreachable; waiting" in words and "registry back" in words
 
 
 def test_a_scan_without_room_on_the_disk_is_no_fault_of_the_host(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_an_address_that_we_refuse_ourselves_is_told_at_once(tireless: bool) -> 
         async with Http(gate, clock, agent_for("a@b.example", allow_private=False)) as http:
             directory = Directory("http://127.0.0.1:2582", http, gate, clock)
             reader = ExportReader(directory, MirrorCounts(), tireless=tireless)
-            with pytest.raises(NotReady, match="is not asked") as refused:
+            with pytest.raises(NotReady, match="is refused") as refused:
                 await reader.page(ExportCursor())
         assert "--allow-private-hosts" in refused.value.hint
         assert clock.now() < 1.0

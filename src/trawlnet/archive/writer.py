@@ -209,7 +209,7 @@ def _unfinalised(folder: Path) -> Iterator[Segment]:
         except rca.RcaError as error:
             # Not from a crash: a header is durable before its file has its name.
             told = {"path": f"{path}@{error.offset}", "error": error.what}
-            log.warning("no segment", extra=told)
+            log.warning("not a segment", extra=told)
             continue
         if not segment.finalised:
             yield segment

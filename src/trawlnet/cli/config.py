@@ -18,7 +18,7 @@ from trawlnet.cli.common.workspace import Workspace, find, shown
 from trawlnet.net.redact import redacted
 
 Section = Annotated[
-    str | None, typer.Argument(metavar="[CRAWLER]", help="Show only the section of this crawler.")
+    str | None, typer.Argument(metavar="CRAWLER", help="Show only the section of this crawler.")
 ]
 
 

@@ -158,7 +158,7 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         hint = "write it like 30m, 2h, 2024-05-01 or 2024-05-01T12:00:00Z"
-        raise UsageTrouble(f"--since: {text} is no time", hint) from None
+        raise UsageTrouble(f"--since: {text} is not a time", hint) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

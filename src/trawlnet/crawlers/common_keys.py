@@ -36,14 +36,14 @@ ArchivePlace = Annotated[
 ]
 PartSize = Annotated[
     Size,
-    Field(
-        ge=1 << 10, le=256 << 20, description="A fleet uploads a part when it reaches this size,"
-    ),
+    Field(ge=1 << 10, le=256 << 20, description="Size at which a fleet uploads a part."),
 ]
 PartSeconds = Annotated[
     Seconds,
     Field(
-        gt=0, description="or this age, whichever comes first; its tasks stay unsettled until then."
+        gt=0,
+        description="Age at which a fleet uploads a smaller part; until then its tasks are "
+        "unsettled.",
     ),
 ]
 ShardTimeout = Annotated[

@@ -14,7 +14,7 @@ def check_reachable(url: str, *, allow_private: bool) -> None:
     """Raises NotReady for what no request would leave for, as far as its name tells."""
     if names_user(url):
         raise NotReady(
-            f"{redact(url)} is not asked: URL with a user name or password",
+            f"{redact(url)} is refused: the URL has a user name or a password",
             "write it without: https://HOST",
         )
     refused = canonical_origin(url, allow_private=allow_private).refused
@@ -23,4 +23,4 @@ def check_reachable(url: str, *, allow_private: bool) -> None:
             raise AddressRefused(refused.replace("_", " "))
         Guard(allow_private=allow_private).destination(f"{url}/")
     except AddressRefused as why:
-        raise NotReady(f"{url} is not asked: {why}", PRIVATE_HINT) from why
+        raise NotReady(f"{url} is refused: {why}", PRIVATE_HINT) from why

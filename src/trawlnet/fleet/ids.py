@@ -69,7 +69,7 @@ async def run_member(job: ShardJob, clock: Clock) -> None:
             return
         except (StoreUnreachable, SinkUnreachable, Fenced) as trouble:
             told = {"member": job.shard, "error": trouble.message}
-            log.warning("member begins anew", extra=told)
+            log.warning("member restarted", extra=told)
             await clock.sleep(_PAUSE)
 
 

@@ -56,7 +56,7 @@ async def run_node(job: ShardJob, clock: Clock) -> None:
                 return
         except TablesUnreachable as trouble:
             told = {"node": job.shard, "error": trouble.message}
-            log.warning("node begins anew", extra=told)
+            log.warning("node restarted", extra=told)
             await clock.sleep(_PAUSE)
 
 

@@ -150,7 +150,7 @@ def _join(ray: Any, address: str) -> None:
         except Exception as error:  # Ray raises nothing less when a node does not start in time.
             ray.shutdown()
             if (tries := tries - 1) and any(words in str(error) for words in _SLOW):
-                log.warning("ray is tried again", extra={"error": str(error)[:300]})
+                log.warning("ray retried", extra={"error": str(error)[:300]})
                 continue
             raise NotReady(
                 f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}", _JOIN_HINT

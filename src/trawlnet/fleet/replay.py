@@ -59,7 +59,7 @@ class FleetReplay:
                 part = await self.tasks.run(replay_segment, job)
             except ProcessDied as death:
                 told = {"segment": job.name, "error": str(death)}
-                log.warning("segment is replayed again", extra=told)
+                log.warning("segment retried", extra=told)
                 continue
             part.tries = tries
             part.damage = [replace(one, path=segment.path) for one in part.damage]

@@ -91,7 +91,7 @@ async def run_shard(job: ShardJob, open_shard: OpenShard, clock: Clock) -> None:
                 return
         except (StoreUnreachable, SinkUnreachable, ObjectsError, Fenced) as trouble:
             told = {"shard": job.shard, "error": trouble.message}
-            log.warning("shard begins anew", extra=told)
+            log.warning("shard restarted", extra=told)
             await clock.sleep(_PAUSE)
 
 

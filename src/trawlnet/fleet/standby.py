@@ -79,7 +79,7 @@ class LeaderEpoch:
             await _ended(noting, claiming)
             await self._waiting.leave(self._office.name)
         self._beats = asyncio.create_task(self._beat())
-        log.info("office held", extra={"token": self.tenure.token, "before": list(before)})
+        log.info("lease taken", extra={"token": self.tenure.token, "before": list(before)})
         if before:
             await self._clock.sleep(min(_MANNERS, self._office.stands / 2))
 

@@ -127,7 +127,7 @@ class Live:
             order = _order(path)
             path.unlink(missing_ok=True)
             if order is None:
-                log.warning("order not understood", extra={"file": path.name})
+                log.warning("unknown order", extra={"file": path.name})
             else:
                 reopened = await self._retry(order.reason)
                 log.info("retried", extra={"reason": order.reason or "any", "keys": reopened})

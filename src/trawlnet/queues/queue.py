@@ -111,7 +111,9 @@ async def open_queue(where: str | Path, name: str, options: QueueOptions | None 
 
         return Spool(Path(where) / name, name, options or QueueOptions())
     if scheme not in ("amqp", "amqps"):
-        raise SinkError(f"no queue speaks {scheme}://", "give a directory or an amqp:// URL")
+        raise SinkError(
+            f"there is no queue for {scheme}:// addresses", "give a directory or an amqp:// URL"
+        )
     try:
         from trawlnet.queues.rabbitmq import RabbitQueue
     except ImportError as error:

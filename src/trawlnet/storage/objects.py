@@ -47,7 +47,8 @@ def check_archive(where: str, s3: Mapping[str, str]) -> None:
     tried.put(name, _PROBE_TEXT)
     if tried.get(name) != _PROBE_TEXT:
         raise ObjectsError(
-            f"{tried.url}: what was written there reads otherwise", "name an archive of your own"
+            f"{tried.url}: reading back gave other bytes than were written",
+            "name an archive of your own",
         )
     tried.sizes("")
     tried.delete([name])

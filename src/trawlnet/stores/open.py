@@ -37,7 +37,7 @@ async def open_store(
         return await _open_redis(place, remember_done, owner, prefix, fence)
     if "://" in place:
         raise StoreError(
-            f"no store is kept at {place.partition('://')[0]}:// addresses",
+            f"there is no store for {place.partition('://')[0]}:// addresses",
             "give a folder, or redis://host:port/number",
         )
     if not begin and not _has_begun(Path(where)):

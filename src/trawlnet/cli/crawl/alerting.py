@@ -44,6 +44,6 @@ def begun(crawler: str, counts: Counts, now: float) -> Alert:
 
 
 def ended(crawler: str, text: str, given_up: int, now: float) -> Alert:
-    fields = {"given up on": f"{given_up:,}"} if given_up else {}
+    fields = {"given up": f"{given_up:,}"} if given_up else {}
     level = Level.WARNING if given_up else Level.INFO
     return Alert(crawler, ENDED, text, now, level, fields)

@@ -73,7 +73,7 @@ def status_text(row: Mapping[str, Any], facts: Mapping[str, Any], workspace: Wor
 
 def _running(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if row["running"]:
-        return f"running, pid {row['running']}, {row['rate']:g} tries/s"
+        return f"running, pid {row['running']}, {row['rate']:g} attempts/s"
     return f"running on {facts[_ELSEWHERE]}" if facts.get(_ELSEWHERE) else "not running"
 
 

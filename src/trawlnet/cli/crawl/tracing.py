@@ -26,7 +26,7 @@ def tracing(crawler: str, clock: Clock) -> Iterator[Ways | None]:
     ratio = _ratio(environ)
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
         # The variable may be meant for other programs of this machine.
-        say("no traces: opentelemetry is not there; pip install 'trawlnet[otel]'")
+        say("traces are off: opentelemetry is not installed; pip install 'trawlnet[otel]'")
         yield None
         return
     from trawlnet.observe.traces.otel import exporting
@@ -42,5 +42,5 @@ def _ratio(environ: Mapping[str, str]) -> float:
     except ValueError:
         ratio = -1.0
     if not 0.0 <= ratio <= 1.0:
-        raise UsageTrouble(f"{_RATIO}: {text} is no share of tasks", "a number from 0 to 1")
+        raise UsageTrouble(f"{_RATIO}: {text} is not a share of tasks", "a number from 0 to 1")
     return ratio

@@ -229,7 +229,7 @@ def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Exhibit:
     well = sum(row[1] in _WELL for row in rows)
     return Exhibit(
         "Shards of the fleet",
-        ("", "state", "where", "pid", "tries/s", "in flight", "memory", "heard of"),
+        ("", "state", "where", "pid", "attempts/s", "in flight", "memory", "last report"),
         rows,
         note=f"{well} of {plan.shards} are well; the word is {plan.word}.",
     )

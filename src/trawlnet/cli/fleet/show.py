@@ -22,5 +22,5 @@ def fleet_line(seen: Seen) -> str:
     settled = sum(seen.counts.settled.values())
     return (
         f"{len(seen.shards)} of {seen.plan.shards} shards, {seen.plan.word}: "
-        f"{settled:,} settled, {seen.counts.open:,} open, {rate:,.0f} tries/s"
+        f"{settled:,} settled, {seen.counts.open:,} open, {rate:,.0f} attempts/s"
     )

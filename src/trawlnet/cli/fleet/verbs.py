@@ -166,7 +166,7 @@ def _text(seen: Seen) -> str:
     lines = [fleet_line(seen)]
     for shard, row in seen.shards.items():
         lines.append(
-            f"  shard {shard}: {row['node']} pid {row['pid']}, {row['rate']:g} tries/s, "
+            f"  shard {shard}: {row['node']} pid {row['pid']}, {row['rate']:g} attempts/s, "
             f"{row['in_flight']} in flight, {_state(row)}; {listed(row['settled'])}"
         )
     return "\n".join(lines)

@@ -58,8 +58,9 @@ def holders_text(seen: Holders) -> str:
     lines = [f"{seen.plan.word}: {'one process is' if seen.active else 'no process is'} active"]
     if (one := seen.active) is not None:
         lines.append(
-            f"  active: {one['node']} pid {one['pid']}, as {one['token']}: {one['rate']:g} tries/s,"
-            f" {one['in_flight']} in flight, settled up to {one.get('watermark')}"
+            f"  active: {one['node']} pid {one['pid']}, as {one['token']}:"
+            f" {one['rate']:g} attempts/s, {one['in_flight']} in flight,"
+            f" settled up to {one.get('watermark')}"
         )
     lines += [f"  standby: {one['node']} pid {one['pid']}" for one in seen.standbys]
     return "\n".join(lines)

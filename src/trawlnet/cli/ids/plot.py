@@ -24,7 +24,7 @@ def check_plotting(file: Path) -> None:
     if find_spec("matplotlib") is None:
         raise CliError("a plot needs matplotlib", "pip install 'trawlnet[plot]'")
     if file.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise UsageTrouble(f"--plot: {file} is no picture", "name it like plot.png")
+        raise UsageTrouble(f"--plot: {file} is not a picture file", "name it like plot.png")
     if not file.parent.is_dir():
         raise UsageTrouble(f"--plot: there is no directory {file.parent}", "make it first")
 

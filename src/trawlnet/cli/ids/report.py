@@ -21,7 +21,7 @@ def report(
 ) -> int:
     """Write a page about an ids crawl: lag, gaps, decisions, and the stored items.
 
-    Nothing is written but the page, so that a crawl and a store may run meanwhile.
+    Writes only the page; a crawl and a store may run meanwhile.
     """
     place = find(workspace, "ids")
     config = load_section(place, IdsConfig, flags).config

@@ -79,8 +79,8 @@ def store(
 ) -> int:
     """Store what a crawl has published: processed rows, and each raw report.
 
-    Runs beside a crawl until it is stopped, and may be killed at any instant: what was stored
-    before changes nothing. A message that is no report is put aside, and the rest goes on.
+    Runs beside a crawl until it is stopped. A kill at any instant loses nothing, and storing an
+    item twice changes nothing. Messages that cannot be parsed go to the poison queue.
     """
     config = load_section(Workspace(workspace, "ids"), IdsConfig, flags).config
     refuse_bad_webhook(Webhook(config.webhook, config.webhook_shape))

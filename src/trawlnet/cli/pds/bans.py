@@ -139,7 +139,7 @@ def host_of(text: str) -> str:
     origin = canonical_origin(text, allow_private=True)
     host = urlsplit(origin.url).hostname or ""
     if "." not in host and ":" not in host:
-        raise UsageTrouble(f"{text!r} is no host and no domain", "write it like pds.example")
+        raise UsageTrouble(f"{text!r} is neither a host nor a domain", "write it like pds.example")
     return host
 
 

@@ -28,7 +28,7 @@ def report(
 ) -> int:
     """Write a page about the registry: status, sources, scans, records, failures.
 
-    Nothing is written but the page, so that scans may go on meanwhile.
+    Writes only the page; scans may run meanwhile.
     """
     here = Workspace(workspace, "pds")
     config = load_section(here, PdsConfig, flags).config

@@ -49,7 +49,7 @@ def plc(
 ) -> int:
     """Mirror the PLC directory: every operation, and the current state of each DID.
 
-    Continues where it stopped; ends when the directory has told everything.
+    Continues where it stopped; ends when the mirror is up to date.
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     agent_for(config.contact, allow_private=config.allow_private_hosts)

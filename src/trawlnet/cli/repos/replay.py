@@ -119,7 +119,7 @@ def replay(
 ) -> int:
     """Load an archive into the table repo_records.
 
-    Segments that were replayed before are left out; to repeat one changes nothing.
+    Skips segments that were replayed before; replaying one twice changes nothing.
     """
     if input_dir is None:
         find(workspace, "repos")
@@ -197,8 +197,8 @@ def _sum_up(done: ReplayCounts, seconds: float, code: Exit, as_json: bool) -> No
 def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
     """Run a SQL query on the tables, and print the rows.
 
-    Repeated rows count once, as if each table were followed by FINAL. Of a server's account no more
-    is needed than that it may read.
+    Repeated rows count once, as if each table were followed by FINAL. On a server,
+    an account that may only read is enough.
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     if not config.clickhouse_address:

@@ -30,7 +30,7 @@ _SEEDS_TEXT = (
 
 Seeds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SEED]...", show_default=False, help="URLs to put into seeds.txt."),
+    typer.Argument(metavar="SEED", show_default=False, help="URLs to put into seeds.txt."),
 ]
 
 

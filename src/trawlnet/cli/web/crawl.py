@@ -37,7 +37,7 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 Seeds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SEED]...", show_default=False, help="URLs to start from."),
+    typer.Argument(metavar="SEED", show_default=False, help="URLs to start from."),
 ]
 
 

@@ -27,9 +27,7 @@ RobotsFile = Annotated[
 Agent = Annotated[
     str, typer.Argument(metavar="AGENT", show_default=False, help="Product token or user agent.")
 ]
-Urls = Annotated[
-    list[str], typer.Argument(metavar="URL...", show_default=False, help="URLs to test.")
-]
+Urls = Annotated[list[str], typer.Argument(metavar="URL", show_default=False, help="URLs to test.")]
 
 
 def check(urls: Urls, workspace: Folder, json: Json = False) -> int:

@@ -102,7 +102,7 @@ class ExportReader:
                 return self._read(answer, place, url)
             if answer.reason is Reason.REFUSED:
                 # By ourselves: asking again is no use, however patient somebody is.
-                raise NotReady(f"{self._directory.url} is not asked: {answer.detail}", PRIVATE_HINT)
+                raise NotReady(f"{self._directory.url} is refused: {answer.detail}", PRIVATE_HINT)
             self._heard |= answer.reason not in _SILENT
             if answer.reason.again is Again.PATIENT:
                 waits += 1

@@ -77,7 +77,7 @@ class Scout:
             return told
         found = await newest_found(self.exists)
         if found is None:
-            raise NotReady("no id was found by searching", "name one that exists: --target N")
+            raise NotReady("the search found no id", "name one that exists: --target N")
         return found
 
     async def anchor(self) -> int | None:

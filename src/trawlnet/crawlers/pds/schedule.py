@@ -160,7 +160,7 @@ class RegistryStore:
             except TablesAway as away:
                 if away_since is None:
                     away_since = self._clock.now()
-                    log.warning("registry away; waiting for it", extra={"error": str(away)})
+                    log.warning("registry unreachable; waiting", extra={"error": str(away)})
                 await self._clock.sleep(wait)
                 wait = min(2 * wait, _LONGEST_AWAY)
             else:
@@ -215,7 +215,7 @@ class RegistryStore:
             try:
                 await self._give_back(key, one)
             except TablesAway as away:
-                log.warning("claim not given back", extra={"pds": key, "error": str(away)})
+                log.warning("claim not released", extra={"pds": key, "error": str(away)})
                 return  # It runs out by itself.
 
     async def _give_back(self, key: str, held: _HeldClaim) -> None:
@@ -267,7 +267,9 @@ class DueSource:
                 if due > begun + rota.interval:
                     # All that is known is scanned; what that source has nobody knows.
                     if unread:
-                        raise Unanswered(f"a source was not read to its end: {unread}", _UNREAD)
+                        raise Unanswered(
+                            f"discovery did not finish reading a source: {unread}", _UNREAD
+                        )
                     return
                 await self._pause(due)
             if not rota.once:

@@ -110,7 +110,7 @@ class ReposConfig(BaseModel):
         gt=0,
         description="Wait before the first retry, in seconds; it doubles with each further retry.",
     )
-    retry_cap: float = Field(3600.0, gt=0, description="Longest wait before a retry, in seconds.")
+    retry_cap: Seconds = Field(3600.0, gt=0, description="Longest wait before a retry, in seconds.")
     max_repo_size: Size = Field(
         100 << 20, ge=1, description="Refuse repositories larger than this (bytes, or 100MB)."
     )

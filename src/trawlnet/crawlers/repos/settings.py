@@ -68,7 +68,7 @@ def check_crawl(config: ReposConfig, workspace: Path) -> None:
 
 def not_mirrored() -> NotReady:
     return NotReady(
-        "the directory has not been mirrored here, so there is no DID to visit",
+        "this workspace has no mirror of the PLC directory, so there is no DID to visit",
         "mirror it first: trawlnet repos plc; or ask a relay: --relay https://relay.example",
     )
 

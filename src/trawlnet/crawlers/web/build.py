@@ -118,7 +118,7 @@ async def open_crawl(
 
 def _no_start(workspace: Path) -> NotReady:
     return NotReady(
-        "no address to start from",
+        "no URL to start from",
         f"name one: trawlnet web crawl -w {workspace} https://example.org/",
     )
 

@@ -52,7 +52,7 @@ def _url(text: str, where: str) -> str:
         return request_url(text if "://" in text else f"https://{text}")
     except Malformed as error:
         raise NotReady(
-            f"{where}: {text[:200]!r} is no address to start from: {error}",
+            f"{where}: {text[:200]!r} is not a URL to start from: {error}",
             "write it like https://example.org/",
         ) from None
 

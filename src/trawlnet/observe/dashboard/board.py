@@ -67,7 +67,7 @@ class Board:
                 try:
                     desk.look = await place.look(now)
                 except Unreadable as error:
-                    log.warning("not looked at", extra={"crawler": crawler, "error": str(error)})
+                    log.warning("figures not read", extra={"crawler": crawler, "error": str(error)})
                     desk.look = desk.look or _nothing_of(crawler, now)
                     desk.look = replace(desk.look, now=now)
                 desk.looked_until = now + _LOOK_EVERY
@@ -84,7 +84,7 @@ class Board:
                 try:
                     desk.told = await place.told()
                 except Unreadable as error:
-                    log.warning("nothing told", extra={"crawler": crawler, "error": str(error)})
+                    log.warning("facts not read", extra={"crawler": crawler, "error": str(error)})
                 took = self.clock.now() - now
                 desk.told_until = self.clock.now() + max(desk.told.keeps, _COST * took)
             return desk.told
@@ -99,7 +99,7 @@ class Board:
             try:
                 samples = await self.places[crawler].history(end - SPANS[span][1], POINTS)
             except Unreadable as error:
-                log.warning("no history", extra={"crawler": crawler, "error": str(error)})
+                log.warning("history not read", extra={"crawler": crawler, "error": str(error)})
             desk.samples[span] = (now + _HISTORY_EVERY, samples)
         return _with_now(samples, look) if len(samples) < _FEW else samples
 

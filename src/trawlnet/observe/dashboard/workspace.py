@@ -81,7 +81,7 @@ class WorkspacePlace:
         try:
             (self._asked.folder() / WATCHED).touch()
         except OSError as error:
-            log.warning("crawl not told of viewers", extra={"error": str(error)})
+            log.warning("viewers not announced", extra={"error": str(error)})
 
     async def told(self) -> CrawlerFacts:
         return await self._asked.told()

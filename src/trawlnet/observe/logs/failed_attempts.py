@@ -23,7 +23,7 @@ class LoggedTries:
         if not outcome.reason.answer and outcome.reason not in _EXPECTED:
             told = {"key": task.key, "lane": outcome.lane or task.lane, "attempt": task.attempt}
             told |= {"reason": str(outcome.reason), "detail": outcome.detail}
-            log.info("try failed", extra=told)
+            log.info("attempt failed", extra=told)
         return outcome
 
 

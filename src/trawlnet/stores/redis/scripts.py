@@ -110,7 +110,7 @@ def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
         return state_lost(where)
     if isinstance(error, exceptions.AuthenticationError):
         return StoreError(
-            f"Redis at {where} refuses us: {error}",
+            f"Redis at {where} refused the login: {error}",
             "check the user and the password in the Redis URL",
         )
     if isinstance(error, _UNREACHABLE):

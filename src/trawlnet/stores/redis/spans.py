@@ -139,7 +139,7 @@ class SpanKeys:
     def _send(self, gone: Iterable[Span], fresh: Iterable[Span], notes: Mapping[str, Any]) -> None:
         if not self._token:
             raise StoreError(
-                f"the ledger in Redis at {self._where} is only looked at",
+                f"the ledger in Redis at {self._where} is open read-only",
                 "let a crawl write: trawlnet ids crawl --store redis://HOST:PORT/0",
             )
         kept = [(k, json.dumps(v)) for k, v in notes.items() if v is not None]

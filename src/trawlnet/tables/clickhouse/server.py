@@ -170,7 +170,7 @@ def _translated(work: Callable[[], T], address: str, hint: str, *, connecting: b
     except DatabaseError as error:
         if any(word in str(error) for word in _NOT_LET_IN):
             raise TablesUnreachable(
-                f"the ClickHouse server at {address} does not let us in: {said(error)}",
+                f"the ClickHouse server at {address} refused the login: {said(error)}",
                 "check --clickhouse-username and CLICKHOUSE_PASSWORD",
             ) from error
         if connecting and _OF_CLICKHOUSE not in str(error):
@@ -189,7 +189,7 @@ def _translated(work: Callable[[], T], address: str, hint: str, *, connecting: b
 
 def _no_clickhouse(address: str, error: BaseException) -> TablesUnreachable:
     return TablesUnreachable(
-        f"what answers at {address} is no ClickHouse server: {said(error)}",
+        f"the server at {address} is not ClickHouse: {said(error)}",
         "name the port of its HTTP interface: 8123, or https://HOST:8443",
     )
 

@@ -72,7 +72,7 @@ async def open_relational(where: Path | str, *, readonly: bool = False) -> Relat
         return await open_postgres(str(where))
     if scheme:
         raise TablesError(
-            f"no such database: {scheme}://",
+            f"there is no database for {scheme}:// addresses",
             "give the path of a file, or postgresql://user:password@host/name",
         )
     from trawlnet.tables.relational.sqlite import open_sqlite

@@ -90,5 +90,5 @@ def plain_api(time_key: str, wanted: Sequence[str], *, keyed: bool = False) -> A
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise NotReady(f"{text!r} says nothing about items", "write it like --wanted type=story")
+        raise NotReady(f"{text!r} is not KEY=VALUE", "write it like --wanted type=story")
     return key, value

@@ -104,7 +104,7 @@ class PrometheusReader:
     def _tell(self, reading: PeriodReading | str) -> None:
         if isinstance(reading, str):
             if not self._failing:
-                log.warning("no figures from Prometheus: going by own", extra={"why": reading})
+                log.warning("no figures from Prometheus: using own", extra={"why": reading})
             self._failing = True
             self.pilot.told(None)
             return

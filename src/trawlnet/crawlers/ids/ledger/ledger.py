@@ -103,7 +103,7 @@ class IdsLedger:
             try:
                 self._file.write((), {name: value})
             except StoreError as error:
-                log.warning("note not kept", extra={"note": name, "error": error.message})
+                log.warning("note not written", extra={"note": name, "error": error.message})
 
         self._thread.submit(run)
 

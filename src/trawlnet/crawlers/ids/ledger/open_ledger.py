@@ -61,7 +61,7 @@ def check_shareable(config: IdsConfig) -> None:
     """Raises NotReady for a crawl that nobody could take over."""
     if config.redis_address and not config.queue:
         raise NotReady(
-            "a ledger in Redis needs a queue that whoever takes over can reach, too",
+            "a ledger in Redis needs a queue that the standby process can reach, too",
             "name one: --queue amqp://USER:PASSWORD@HOST/",
         )
     if config.fleet and not config.redis_address:

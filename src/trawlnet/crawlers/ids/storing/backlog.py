@@ -65,10 +65,10 @@ class Backlog:
             alerts.append(Alert(CRAWLER, STORE_BEHIND, text, now, Level.WARNING))
         elif self._behind and behind < _BEHIND_OVER:
             self._behind = False
-            alerts.append(Alert(CRAWLER, STORE_BEHIND + OVER, "the queue was empty again", now))
+            alerts.append(Alert(CRAWLER, STORE_BEHIND + OVER, "the queue is empty again", now))
         if self.tally.put_aside > self._put_aside:
             self._put_aside = self.tally.put_aside
-            text = f"{self._put_aside:,} messages could not be stored; the queue's poison has them"
+            text = f"{self._put_aside:,} messages could not be stored; they are in the poison queue"
             alerts.append(Alert(CRAWLER, PUT_ASIDE, text, now, Level.ERROR))
         return alerts
 

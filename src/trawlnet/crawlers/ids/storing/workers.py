@@ -134,7 +134,7 @@ class Storing:
                 if self._clock.now() + pause > end or self._stop.is_set():
                     raise
                 told = {"error": away.message, "again_in": pause}
-                log.warning("store away", extra=told)
+                log.warning("store unreachable", extra=told)
             await self._clock.sleep(pause)
             pause = min(limits.longest_pause, pause * 2)
 

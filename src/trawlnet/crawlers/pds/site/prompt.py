@@ -66,7 +66,7 @@ class PromptBooks:
         done, _ = await asyncio.wait([task], timeout=self._seconds)
         if not done:
             raise TablesUnreachable(
-                f"no answer of the registry within {self._seconds:g} s", "try again later"
+                f"the registry did not answer within {self._seconds:g} s", "try again later"
             )
         return task.result()
 

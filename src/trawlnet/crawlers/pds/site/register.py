@@ -92,7 +92,7 @@ async def register(desk: Desk, text: str, caller: Identity | None) -> Accepted |
     try:
         return await _enter(desk, origin.url, caller)
     except TablesError as trouble:
-        log.warning("registry away", extra={"error": str(trouble)})
+        log.warning("registry unreachable", extra={"error": str(trouble)})
         return Declined(Fault.UNAVAILABLE, "The registry cannot be reached now.", wait=_LATER)
 
 
