@@ -338,3 +338,16 @@ def test_whoever_wants_to_be_left_alone_is(network: Any, tmp_path: Path) -> None
     assert at_once("pds", "unban", "-w", net, host).code == 1
     assert at_once(*register).rows[0]["result"] == "new"
     assert at_once("pds", "ban", "-w", net, "com").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [("pds.example", "pds.example"), ("https://A.ngrok.io/x", "a.ngrok.io"), ("[::1]:80", "::1")],
+)
+def test_any_host_can_be_banned_also_one_that_is_never_registered(
+    text: str, host: str, tmp_path: Path
+) -> None:
+    """The example in the help of `pds ban` was refused."""
+    ran = at_once("pds", "ban", text, "-w", tmp_path, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.rows[-1]["banned"] == host

@@ -68,6 +68,20 @@ def canonical_origin(text: str, *, allow_private: bool = False) -> ServerOrigin:
     return _canonical(text.strip(), allow_private)
 
 
+def canonical_host(text: str) -> str:
+    """The host of a URL, or a name, also one that is never contacted; empty when it is neither."""
+    if len(text) > _LONGEST:
+        return ""
+    try:
+        url = URL(text.strip() if _SCHEME.match(text.strip()) else f"https://{text.strip()}")
+    except ValueError:
+        return ""
+    host = url.hostname.removesuffix(".")
+    if url.host_type is HostType.DEFAULT:
+        return host if len(host) <= _LONGEST_NAME and _NAME.fullmatch(host) else ""
+    return host.strip("[]")
+
+
 def names_user(text: str) -> bool:
     """Whether a URL says as whom to come, as in `https://user@host`."""
     try:

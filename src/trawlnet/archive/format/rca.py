@@ -101,7 +101,8 @@ def parse_header(data: Buffer) -> Header:
     if magic != MAGIC:
         raise RcaError(0, "not an archive: the magic bytes are missing")
     if version != VERSION:
-        raise RcaError(8, f"format version {version}, expected {VERSION}")
+        what = f"format version {version}; this version of trawlnet reads {VERSION}"
+        raise RcaError(8, what + (" (a newer one is needed)" if version > VERSION else ""))
     if index_offset and index_offset < HEADER_SIZE:
         raise RcaError(24, f"an index at {index_offset}, inside the header")
     return Header(created, count, index_offset)

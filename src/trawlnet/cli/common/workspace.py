@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.cli.common.errors import InUse, NoWorkspace
+from trawlnet.cli.common.workspace_format import check_format, stamp_format
 from trawlnet.engine.durable import make_directory
 
 _PROBES = 5  # `status` holds the lock for an instant to see whether it is free: look again.
@@ -81,7 +82,9 @@ def find(path: Path, crawler: str) -> Workspace:
         )
     if not path.is_dir():
         raise NoWorkspace(f"{shown(path)} is not a directory", "name a directory with -w")
-    return Workspace(path, crawler)
+    workspace = Workspace(path, crawler)
+    check_format(workspace.state)
+    return workspace
 
 
 def create(path: Path, crawler: str) -> Workspace:
@@ -89,8 +92,10 @@ def create(path: Path, crawler: str) -> Workspace:
     if path.exists() and not path.is_dir():
         raise NoWorkspace(f"{shown(path)} is not a directory", "name a directory with -w")
     workspace = Workspace(path, crawler)
+    check_format(workspace.state)
     make_directory(workspace.state)
     make_directory(workspace.logs)
+    stamp_format(workspace.state)
     return workspace
 
 

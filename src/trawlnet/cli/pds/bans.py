@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -24,7 +23,7 @@ from trawlnet.observe.lanes import shown as harmless
 from trawlnet.tables.registry.registry import Registry
 from trawlnet.tables.scanned.scanned import Scanned
 from trawlnet.webpage.domain import is_address
-from trawlnet.webpage.origin import canonical_origin
+from trawlnet.webpage.origin import canonical_host
 
 _KEYS = ("registry",)
 _CHARS = 200  # Of a name, or of a reason, that are shown.
@@ -136,8 +135,7 @@ def bans(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> 
 
 def host_of(text: str) -> str:
     """The host of a URL, or a domain. Raises UsageTrouble."""
-    origin = canonical_origin(text, allow_private=True)
-    host = urlsplit(origin.url).hostname or ""
+    host = canonical_host(text)
     if "." not in host and ":" not in host:
         raise UsageTrouble(f"{text!r} is neither a host nor a domain", "write it like pds.example")
     return host
