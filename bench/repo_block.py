@@ -27,8 +27,8 @@ from trawlnet.archive.format import repoblock
 from trawlnet.archive.format.content import ExtractOptions, Packed, PackJob
 from trawlnet.atproto.cid import RAW, cid_of
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.atproto.tid import tid
+from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 FIXTURES = Path(__file__).parents[2] / "shared" / "fixtures" / "car"

@@ -35,13 +35,13 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 from aiohttp import web
 
 from repo_block import BASE32, CRAWLED_AT_US, made_record
-from trawlnet.atproto.car import car_frame, car_header
 from trawlnet.atproto.cid import Cid, cid_of
-from trawlnet.atproto.commit import Commit, parse_commit
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
-from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.atproto.tid import tid
+from trawlnet.sim.repository.car import car_frame, car_header
+from trawlnet.sim.repository.commit import Commit, parse_commit
+from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 SIGNER = PrivateKey(Curve.P256, 1234567)
 REV = tid(CRAWLED_AT_US)

@@ -20,14 +20,14 @@ from pathlib import Path
 
 from repo_block import BASE32, made_record
 from repo_block_peer import CRAWLED_AT_US
-from trawlnet.atproto.car import CarBlock, car_frame, car_header
 from trawlnet.atproto.cid import Cid, cid_of
-from trawlnet.atproto.commit import Commit
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
 from trawlnet.atproto.identity.plc import operation_cid
-from trawlnet.atproto.mst import build_tree
 from trawlnet.atproto.tid import tid
+from trawlnet.sim.repository.car import CarBlock, car_frame, car_header
+from trawlnet.sim.repository.commit import Commit
+from trawlnet.sim.repository.mst import build_tree
 from web_site import await_port, free_port
 
 TREES = 32

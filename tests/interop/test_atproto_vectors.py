@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from trawlnet.archive.format import tree_plain
 from trawlnet.atproto import dagcbor, syntax
-from trawlnet.atproto.car import read_frames, read_header
 from trawlnet.atproto.cid import Cid, cid_of, matches, parse_cid
-from trawlnet.atproto.commit import parse_commit
 from trawlnet.atproto.identity.base58 import decode_base58
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key
 from trawlnet.atproto.identity.plc import check_log, fold_log, parse_log_line
-from trawlnet.atproto.mst import build_tree, common_prefix, key_height, walk_tree
-from trawlnet.atproto.repo import verify_repo
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository import cbor_decoder
+from trawlnet.sim.repository.car import read_frames, read_header
+from trawlnet.sim.repository.commit import parse_commit
+from trawlnet.sim.repository.mst import build_tree, common_prefix, key_height, walk_tree
+from trawlnet.sim.repository.repo import verify_repo
 
 FIXTURES = Path(__file__).parents[2] / ".." / "shared" / "fixtures"
 INTEROP = FIXTURES / "atproto-interop"
@@ -79,13 +81,14 @@ def test_records_encode_to_the_published_bytes_and_cids():
         data = b64decode(row["cbor_base64"] + "=" * (-len(row["cbor_base64"]) % 4))
         value = from_json(row["json"])
         assert dagcbor.encode(value) == data
-        assert dagcbor.decode(data) == value
+        assert cbor_decoder.decode(data) == value
         assert str(cid_of(data)) == row["cid"]
 
 
 def test_key_heights_and_common_prefixes():
     for row in load("mst/key_heights.json"):
         assert key_height(row["key"].encode()) == row["height"]
+        assert tree_plain.key_height(row["key"].encode()) == row["height"]
     for row in load("mst/common_prefix.json"):
         assert common_prefix(row["left"].encode(), row["right"].encode()) == row["len"]
 
@@ -157,7 +160,7 @@ def test_a_real_repository_verifies_with_the_key_of_its_document():
 def test_a_repository_of_version_2_is_signed_the_same_way_but_refused():
     root, blocks = blocks_of("paul_staging.repo.car")
     doc = json.loads((FIXTURES / "car/paul_staging.did.json").read_text())
-    commit = dagcbor.decode(blocks[root])
+    commit = cbor_decoder.decode(blocks[root])
     signature = commit.pop("sig")
     assert signing_key(doc).verifies(signature, dagcbor.encode(commit))
     with pytest.raises(Malformed, match="version 2"):
@@ -175,7 +178,7 @@ def test_a_repository_of_version_2_is_signed_the_same_way_but_refused():
 )
 def test_real_trees_walk_to_the_end_and_build_back_to_the_same_root(name, records):
     root, blocks = blocks_of(name)
-    data = dagcbor.decode(blocks[root])["data"]
+    data = cbor_decoder.decode(blocks[root])["data"]
     entries = list(walk_tree(data, blocks.__getitem__))
     assert len(entries) == records
     tree = build_tree(entries)
@@ -183,13 +186,13 @@ def test_real_trees_walk_to_the_end_and_build_back_to_the_same_root(name, record
     for cid, node in tree.nodes:
         assert blocks[cid] == node
     for _, cid in entries:
-        value = dagcbor.decode(blocks[cid])
+        value = cbor_decoder.decode(blocks[cid])
         assert dagcbor.encode(value) == blocks[cid]
 
 
 def test_a_slice_of_a_repository_is_not_taken_for_the_whole():
     root, blocks = blocks_of("repo_slice.car")
-    data = dagcbor.decode(blocks[root])["data"]
+    data = cbor_decoder.decode(blocks[root])["data"]
     assert isinstance(data, Cid)
     with pytest.raises(KeyError):
         list(walk_tree(data, blocks.__getitem__))

@@ -26,9 +26,9 @@ from tests.support.repos.made_repos import (  # noqa: E402 The path comes first.
     make_record,
     text,
 )
-from trawlnet.atproto.car import write_car  # noqa: E402
 from trawlnet.atproto.dagcbor import encode, head  # noqa: E402
-from trawlnet.atproto.repo import build_repo_of_blocks  # noqa: E402
+from trawlnet.sim.repository.car import write_car  # noqa: E402
+from trawlnet.sim.repository.repo import build_repo_of_blocks  # noqa: E402
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "car"
 LARGEST_FIXTURE = 20_000  # Bytes.

@@ -18,10 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from multidict import CIMultiDict
 
-from trawlnet.atproto.car import write_car
-from trawlnet.atproto.commit import parse_commit
 from trawlnet.atproto.identity.keys import parse_did_key
-from trawlnet.atproto.repo import Repo, build_repo
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
@@ -29,6 +26,9 @@ from trawlnet.net.lane import lane_of
 from trawlnet.net.rate_limit import wait_from
 from trawlnet.net.trouble import Trouble, reason_for_status
 from trawlnet.sim.atproto.keyring import make_keyring
+from trawlnet.sim.repository.car import write_car
+from trawlnet.sim.repository.commit import parse_commit
+from trawlnet.sim.repository.repo import Repo, build_repo
 
 PLC = "https://plc.directory"
 RELAY = "https://relay.world.org"

@@ -7,13 +7,14 @@ import pytest
 
 from tests.support.atproto.visitor import visit
 from trawlnet.atproto import dagcbor
-from trawlnet.atproto.car import read_frames, read_header
 from trawlnet.atproto.cid import cid_of, parse_cid
-from trawlnet.atproto.dagjson import from_json
 from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
 from trawlnet.atproto.identity.keys import Curve
-from trawlnet.atproto.repo import verify_repo
 from trawlnet.sim.atproto.records import write_records
+from trawlnet.sim.repository import cbor_decoder
+from trawlnet.sim.repository.car import read_frames, read_header
+from trawlnet.sim.repository.dagjson import from_json
+from trawlnet.sim.repository.repo import verify_repo
 
 
 def test_every_active_repository_is_whole_and_signed_by_the_key_in_its_document(tmp_path):
@@ -32,7 +33,7 @@ def test_every_active_repository_is_whole_and_signed_by_the_key_in_its_document(
             counts = Counter(record.collection for record in records)
             assert counts == visitor.dids[did]["records"]
             for record in records:
-                assert dagcbor.encode(dagcbor.decode(record.data)) == record.data
+                assert dagcbor.encode(cbor_decoder.decode(record.data)) == record.data
             _, blocks = libipld.decode_car(car)
             assert {cid.raw for cid in repo.blocks} == set(blocks)
             header = read_header(car)
@@ -53,7 +54,7 @@ def test_records_of_every_odd_kind_are_there(tmp_path):
         ]
         did = odd[0]
         repo = verify_repo(await visitor.car(did), did, signing_key(await visitor.document(did)))
-        records = {f"{r.collection}/{r.rkey}": dagcbor.decode(r.data) for r in repo.records()}
+        records = {f"{r.collection}/{r.rkey}": cbor_decoder.decode(r.data) for r in repo.records()}
         assert "\0" in records["com.example.odd.text/nul"]["text"]
         assert "" in records["com.example.odd.keys/empty"]
         assert records["com.example.odd.number/wide"]["max"] == 2**63 - 1
@@ -204,7 +205,7 @@ def test_since_gives_only_what_is_newer(tmp_path):
         )
         full = await visitor.car(did)
         header = read_header(full)
-        rev = dagcbor.decode(block_of(full, header.roots[0]))["rev"]
+        rev = cbor_decoder.decode(block_of(full, header.roots[0]))["rev"]
         nothing = await visitor.car(did, since=rev)
         assert len(nothing) == 59 and read_header(nothing).roots == header.roots
         everything = await visitor.car(did, since="2222222222222")

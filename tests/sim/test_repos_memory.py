@@ -14,11 +14,11 @@ from tests.support.repos.run import FAST, Crawled, archived, run_config
 from trawlnet.archive.lookup import look_up, records
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
-from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.crawlers.repos.build import ARCHIVE
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
+from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 PATIENCE = 150.0  # Seconds; only a test that fails waits that long.
 CROWD = 16

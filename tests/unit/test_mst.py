@@ -4,8 +4,8 @@ import pytest
 
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import cid_of
-from trawlnet.atproto.mst import build_tree, key_height, parse_node, walk_tree
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository.mst import build_tree, key_height, parse_node, walk_tree
 
 LEAF = cid_of(b"leaf")
 # Keys by the height they stand at, in order.

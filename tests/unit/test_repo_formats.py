@@ -8,9 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trawlnet.atproto import dagcbor
-from trawlnet.atproto.car import CarBlock, read_frames, read_header, write_car
 from trawlnet.atproto.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
-from trawlnet.atproto.commit import Commit, parse_commit
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
 from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
 from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key, parse_multikey
@@ -23,12 +21,14 @@ from trawlnet.atproto.identity.plc import (
     parse_log_line,
     sign_operation,
 )
-from trawlnet.atproto.mst import build_tree, key_height
-from trawlnet.atproto.repo import build_repo, verify_repo
 from trawlnet.atproto.syntax import is_did, is_nsid, is_record_key, is_tid, split_path
 from trawlnet.atproto.tid import tid, tid_time_us
 from trawlnet.atproto.varint import encode_varint, read_varint
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository.car import CarBlock, read_frames, read_header, write_car
+from trawlnet.sim.repository.commit import Commit, parse_commit
+from trawlnet.sim.repository.mst import build_tree, key_height
+from trawlnet.sim.repository.repo import build_repo, verify_repo
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 KEY = PrivateKey(Curve.P256, 1234567)

@@ -24,7 +24,7 @@ from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.format.content import DROP_REASONS, ERROR_KINDS, DropReason, ExtractOptions
 from trawlnet.atproto.dagcbor import encode, head
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
-from trawlnet.atproto.repo import build_repo
+from trawlnet.sim.repository.repo import build_repo
 
 LIKE = encode({"$type": "app.bsky.feed.like"})
 

@@ -18,12 +18,12 @@ from tests.support.repos.extractors import (
 from tests.support.repos.made_repos import DID, REV, SOME_CID, NoKey, field, make_car
 from trawlnet.archive.format import repoblock_plain
 from trawlnet.archive.format.content import DropReason, ExtractOptions, RepoError, RepoErrorKind
-from trawlnet.atproto.car import CarBlock, car_frame, car_header, write_car
+from trawlnet.archive.format.tree_plain import key_height
 from trawlnet.atproto.cid import Cid, cid_of
-from trawlnet.atproto.commit import Commit
 from trawlnet.atproto.dagcbor import encode, head
-from trawlnet.atproto.mst import key_height
-from trawlnet.atproto.repo import build_repo_of_blocks
+from trawlnet.sim.repository.car import CarBlock, car_frame, car_header, write_car
+from trawlnet.sim.repository.commit import Commit
+from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 LIKE = encode({"$type": "app.bsky.feed.like"})
 

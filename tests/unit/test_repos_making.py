@@ -7,10 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.repos.made_repos import DID, REV
-from trawlnet.atproto.car import write_car
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
-from trawlnet.atproto.repo import build_repo_of_blocks
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
 from trawlnet.crawlers.repos.visiting.packing import (
     CarReading,
@@ -24,6 +22,8 @@ from trawlnet.crawlers.repos.visiting.packing import (
     usual_room,
 )
 from trawlnet.engine.outcome import Reason
+from trawlnet.sim.repository.car import write_car
+from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 KEY, OTHER = PrivateKey(Curve.K256, 7), PrivateKey(Curve.P256, 8)
 OWNER = RepoOwner(DID, "https://pds.example", KEY.public.did_key, 1_760_000_000_000_000)

@@ -1,1 +1,1 @@
-"""The AT Protocol as bytes and values: CIDs, CBOR, CAR, the repository tree. Pure, no I/O."""
+"""The AT Protocol as bytes and values: CIDs, CBOR, identities, lexicons. Pure, no I/O."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode, link
-from trawlnet.atproto.repo import build_repo_of_blocks
+from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 REV = "3lscuqc52or2x"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from trawlnet.archive.format.cbor_plain import (
     ARRAY,
@@ -16,10 +17,15 @@ from trawlnet.archive.format.cbor_plain import (
     read_span,
 )
 from trawlnet.archive.format.content import MAX_KEY, MAX_LAYER, DropReason, RepoError, RepoErrorKind
-from trawlnet.atproto.mst import key_height
 from trawlnet.malformed import Malformed
 
 _NULL = 0xF6
+
+
+def key_height(key: bytes) -> int:
+    """The layer of a key: one for every two bits that its hash begins with and that are zero."""
+    leading = 256 - int.from_bytes(sha256(key).digest(), "big").bit_length()
+    return leading // 2
 
 
 @dataclass(slots=True)

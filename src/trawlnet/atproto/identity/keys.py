@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,6 +19,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from trawlnet.atproto.identity import k256
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
 from trawlnet.malformed import Malformed
+
+
+class Signer(Protocol):
+    """A private key, or something that signs like one."""
+
+    def sign(self, message: bytes) -> bytes:
+        """64 bytes: r and low s over the SHA-256 of the message."""
 
 
 class Curve(StrEnum):

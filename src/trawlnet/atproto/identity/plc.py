@@ -11,9 +11,8 @@ from hashlib import sha256
 from typing import Any
 
 from trawlnet.atproto.cid import Cid, base32, cid_of
-from trawlnet.atproto.commit import Signer
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.identity.keys import parse_did_key
+from trawlnet.atproto.identity.keys import Signer, parse_did_key
 from trawlnet.malformed import Malformed
 
 Operation = Mapping[str, Any]

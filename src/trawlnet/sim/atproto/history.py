@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from trawlnet.atproto.cid import cid_of
-from trawlnet.atproto.commit import Signer
 from trawlnet.atproto.dagcbor import encode, head
+from trawlnet.atproto.identity.keys import Signer
 from trawlnet.atproto.identity.plc import did_of_signed
 from trawlnet.sim.atproto.accounts import FIRST_DAY_MS, Account, AccountStatus, Story
 from trawlnet.sim.atproto.plan import WorldPlan

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
-from trawlnet.atproto.car import CarBlock, read_frames, read_header, write_car
 from trawlnet.atproto.cid import cid_of
-from trawlnet.atproto.commit import parse_commit
 from trawlnet.atproto.identity.keys import ORDER
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import RepoShelf
+from trawlnet.sim.repository.car import CarBlock, read_frames, read_header, write_car
+from trawlnet.sim.repository.commit import parse_commit
 
 
 class RepoLie(StrEnum):

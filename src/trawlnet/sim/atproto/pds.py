@@ -12,7 +12,6 @@ from aiohttp import web
 
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.dagjson import to_json
 from trawlnet.atproto.syntax import is_nsid, is_tid
 from trawlnet.sim.atproto.accounts import Account, AccountStatus, created_ms
 from trawlnet.sim.atproto.directory import did_document
@@ -29,6 +28,7 @@ from trawlnet.sim.atproto.xrpc import (
     limit_parameter,
 )
 from trawlnet.sim.habits import Habit
+from trawlnet.sim.repository.dagjson import to_json
 
 _COMPRESS_FROM = 4096  # Bytes; below that, it costs more than it saves.
 _BUILDS_AT_A_TIME = 16  # A listing lets other requests in after so many repositories.

@@ -6,12 +6,12 @@ import random
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from trawlnet.atproto.car import write_car
 from trawlnet.atproto.cid import Cid
-from trawlnet.atproto.repo import Repo, build_repo
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.records import Writings, write_records
+from trawlnet.sim.repository.car import write_car
+from trawlnet.sim.repository.repo import Repo, build_repo
 
 _BLOCKS_AT_HAND = 30_000  # Some 40 MB, whether in many small repositories or few large ones.
 _CID_SIZE = 36

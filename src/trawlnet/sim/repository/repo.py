@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from trawlnet.atproto.car import CarBlock, read_frames, read_header, write_car
 from trawlnet.atproto.cid import Cid, cid_of, matches
-from trawlnet.atproto.commit import Commit, Signer, parse_commit
 from trawlnet.atproto.dagcbor import Value, encode
-from trawlnet.atproto.identity.keys import PublicKey
-from trawlnet.atproto.mst import build_tree, walk_tree
+from trawlnet.atproto.identity.keys import PublicKey, Signer
 from trawlnet.atproto.syntax import split_path
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository.car import CarBlock, read_frames, read_header, write_car
+from trawlnet.sim.repository.commit import Commit, parse_commit
+from trawlnet.sim.repository.mst import build_tree, walk_tree
 
 
 class Shuffler(Protocol):

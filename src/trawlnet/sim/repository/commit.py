@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from trawlnet.atproto.cid import Cid
-from trawlnet.atproto.dagcbor import decode, encode
-from trawlnet.atproto.identity.keys import PublicKey
+from trawlnet.atproto.dagcbor import encode
+from trawlnet.atproto.identity.keys import PublicKey, Signer
 from trawlnet.atproto.syntax import is_did, is_tid
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository.cbor_decoder import decode
 
 VERSION = 3
-
-
-class Signer(Protocol):
-    """A private key, or something that signs like one."""
-
-    def sign(self, message: bytes) -> bytes:
-        """64 bytes: r and low s over the SHA-256 of the message."""
 
 
 @dataclass(frozen=True, slots=True)

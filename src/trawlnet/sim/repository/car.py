@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trawlnet.atproto.cid import Cid, read_cid
-from trawlnet.atproto.dagcbor import decode, encode
+from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.varint import encode_varint, read_varint
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository.cbor_decoder import decode
 
 
 class CarBlock(NamedTuple):

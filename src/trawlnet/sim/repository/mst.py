@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from trawlnet.atproto.car import CarBlock
 from trawlnet.atproto.cid import Cid, cid_of
-from trawlnet.atproto.dagcbor import decode, head, link
+from trawlnet.atproto.dagcbor import head, link
 from trawlnet.malformed import Malformed
+from trawlnet.sim.repository.car import CarBlock
+from trawlnet.sim.repository.cbor_decoder import decode
 
 _NULL = b"\xf6"
 
