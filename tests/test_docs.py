@@ -160,6 +160,7 @@ def test_every_variable_can_be_found(section: str) -> None:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_says_what_it_is(section: str) -> None:
     assert [row[0] for row in key_rows(SECTIONS[section]) if not row[3]] == []
+    assert [row[0] for row in key_rows(SECTIONS[section]) if "Undefined" in row[2]] == []
 
 
 def test_every_control_file_and_signal_is_documented() -> None:

@@ -160,8 +160,9 @@ def _help(field: FieldInfo, many: bool) -> str:
 
 def default_of(field: FieldInfo) -> str:
     """The default as one would type it; empty when there is none."""
-    if field.default in (None, "", (), False):
+    default = field.get_default(call_default_factory=True)
+    if default in (None, "", (), False, {}):
         return ""
     if _uses(field, parse_size):
-        return size(field.default).replace(".0 ", "").replace(" ", "")
-    return f"{field.default:g}" if isinstance(field.default, float) else str(field.default)
+        return size(default).replace(".0 ", "").replace(" ", "")
+    return f"{default:g}" if isinstance(default, float) else str(default)

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from trawlnet.crawlers.web.config import CapsSection, ScopeSection, Traps, WebConfig
+from trawlnet.crawlers.web.config import WebConfig
+from trawlnet.crawlers.web.scope import CapsSection, ScopeSection, Traps
 from trawlnet.malformed import Malformed
 from trawlnet.webpage.url import request_url
 
