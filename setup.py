@@ -18,6 +18,9 @@ REQUIRED = os.environ.get("TRAWLNET_NATIVE") == "require"
 # A folder with zstd.h and libzstd.a, to be linked in; else the system's shared library is. 0: none.
 ZSTD = os.environ.get("TRAWLNET_ZSTD")
 
+# One build serves this Python and every later one.
+LIMITED_API = "0x030B0000"
+
 FLAGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"]
 SANITIZERS = [
     "-fsanitize=address,undefined",
@@ -36,6 +39,8 @@ def extension(name: str, folders: tuple[str, ...]) -> Extension:
         sources=sources(*folders),
         depends=sorted(str(path) for path in NATIVE.rglob("*.h")),
         include_dirs=[str(NATIVE / folder) for folder in folders],
+        define_macros=[("Py_LIMITED_API", LIMITED_API)],
+        py_limited_api=True,
         extra_compile_args=FLAGS + SANITIZE + PORTABLE,
         extra_link_args=list(SANITIZE),
         optional=not REQUIRED,
@@ -84,8 +89,6 @@ def link_zstd(ext: Extension) -> None:
     if ZSTD:
         ext.include_dirs.append(ZSTD)
         ext.extra_objects.append(str(Path(ZSTD) / "libzstd.a"))
-        # Its names stay inside: another package may bring a zstd of its own.
-        ext.extra_link_args.append("-Wl,--exclude-libs,ALL")
     else:
         ext.libraries.append("zstd")
 
@@ -94,4 +97,5 @@ WANTED = os.environ.get("TRAWLNET_NATIVE") != "0"
 setup(
     ext_modules=[extension(*one) for one in EXTENSIONS.items()] if WANTED else [],
     cmdclass={"build_ext": BuildExtensions},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -117,6 +117,31 @@ def test_any_page(page: bytes) -> None:
     agree(page, tags=("a", "meta"))
 
 
+def test_every_character_is_a_space_or_none_for_both() -> None:
+    characters = [chr(number) for number in range(1, 0x110000) if not 0xD800 <= number < 0xE000]
+    unusual = [one for one in characters if one.isspace()]
+    assert len(unusual) > 20
+    for one in {*unusual, *(chr(ord(each) + step) for each in unusual for step in (-1, 1))}:
+        page = f"<p>{one}x{one}<a rel='x{one}nofollow' href=/>a{one}b</a>{one}y".encode()
+        agree(page)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80\x80", b"\xf0\x9f\x98", b"\xff"],
+)
+def test_bytes_that_are_no_utf8_are_replaced_alike(spoilt: bytes) -> None:
+    agree(
+        b"<p>\xc3\xa9"
+        + spoilt
+        + b"<a rel='"
+        + spoilt
+        + b" nofollow' href=/>\xf0\x9f\x98\x80"
+        + spoilt
+    )
+    agree(b"<p>x<a href=/>" + "é߿ࠀ\uffff\U00010000\U0010ffff".encode() + spoilt + b"</a>" + spoilt)
+
+
 def lexbor_of(major: int, minor: int, events: int = 1) -> SimpleNamespace:
     return SimpleNamespace(
         LEXBOR_VERSION_MAJOR=major,

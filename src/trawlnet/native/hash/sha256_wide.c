@@ -2,6 +2,7 @@
 #include "sha256.h"
 
 #ifdef SHA256_X86
+#include <cpuid.h>
 #include <immintrin.h>
 
 #define WIDE __attribute__((target("avx512f,avx512bw")))
@@ -9,7 +10,17 @@
 
 enum { FEW = 6 }; /* messages that are done sooner one by one */
 
-int sha256_wide_works(void) { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
+/* Whether the processor has AVX-512 F and BW, and the system keeps their registers. Asked of the processor itself: not
+ * every compiler's runtime library has what __builtin_cpu_supports needs in a shared object. */
+int sha256_wide_works(void)
+{
+    enum { OSXSAVE = 1 << 27, AVX512F = 1 << 16, AVX512BW = 1 << 30, KEPT = 0xe6 };
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE))
+        return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & KEPT) == KEPT && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & AVX512F) && (b & AVX512BW);
+}
 
 /* The steps of a transposition: row r of one becomes column r of the other. */
 WIDE_INLINE void pairs_of_words(__m512i to[16], const __m512i from[16])

@@ -32,20 +32,20 @@ static void encoder_free(PyObject *self)
         free(e->blocks[i].data);
     free(e->json.data);
     scratch_free(&e->mem);
-    type->tp_free(self);
+    PyObject_Free(self);
     Py_DECREF(type);
 }
 
 static PyObject *encoder_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     int level;
-    if (keywords && PyDict_GET_SIZE(keywords)) {
+    if (keywords && PyDict_Size(keywords)) {
         PyErr_SetString(PyExc_TypeError, "BlockEncoder() takes no keyword arguments");
         return NULL;
     }
     if (!PyArg_ParseTuple(args, "i", &level))
         return NULL;
-    BlockEncoder *e = (BlockEncoder *)type->tp_alloc(type, 0);
+    BlockEncoder *e = (BlockEncoder *)PyType_GenericAlloc(type, 0);
     if (!e)
         return NULL;
     e->context = ZSTD_createCCtx();
@@ -83,22 +83,22 @@ static void release(held_runs *held)
     free(held->views);
 }
 
-/* `items` is a list or tuple of (name, records, data), and stays as it is: the GIL is held. */
+/* `items` is a tuple of (name, records, data), and stays as it is: the GIL is held. */
 static int hold(PyObject *items, held_runs *held)
 {
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
+    Py_ssize_t count = PyTuple_Size(items);
     *held = (held_runs){calloc((size_t)count + 1, sizeof(run)), calloc((size_t)count + 1, sizeof(Py_buffer)), 0};
     if (!held->runs || !held->views) {
         PyErr_NoMemory();
         return 0;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
-        if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 3) {
+        PyObject *item = PyTuple_GetItem(items, i);
+        if (!PyTuple_Check(item) || PyTuple_Size(item) != 3) {
             PyErr_SetString(PyExc_TypeError, "a collection is (name, records, data)");
             return 0;
         }
-        unsigned long records = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(item, 1));
+        unsigned long records = PyLong_AsUnsignedLong(PyTuple_GetItem(item, 1));
         if (PyErr_Occurred())
             return 0;
         if (records > UINT32_MAX) {
@@ -107,8 +107,8 @@ static int hold(PyObject *items, held_runs *held)
         }
         run *r = &held->runs[i];
         Py_buffer *view = &held->views[i];
-        if (!text_of(PyTuple_GET_ITEM(item, 0), &r->name) ||
-            PyObject_GetBuffer(PyTuple_GET_ITEM(item, 2), view, PyBUF_SIMPLE) < 0)
+        if (!text_of(PyTuple_GetItem(item, 0), &r->name) ||
+            PyObject_GetBuffer(PyTuple_GetItem(item, 2), view, PyBUF_SIMPLE) < 0)
             return 0;
         held->count++;
         r->records = (uint32_t)records;

@@ -104,9 +104,9 @@ static int read_job(PyObject *item, job *j)
 static PyObject *packed(BlockEncoder *e, const repo_options *common, PyObject *items)
 {
     job jobs[PACKED_AT_ONCE];
-    Py_ssize_t count = 0, wanted = PyTuple_GET_SIZE(items);
+    Py_ssize_t count = 0, wanted = PyTuple_Size(items);
     PyObject *results = NULL;
-    while (count < wanted && read_job(PyTuple_GET_ITEM(items, count), &jobs[count]))
+    while (count < wanted && read_job(PyTuple_GetItem(items, count), &jobs[count]))
         count++;
     if (count == wanted) {
         e->busy = 1;
@@ -118,7 +118,7 @@ static PyObject *packed(BlockEncoder *e, const repo_options *common, PyObject *i
         for (Py_ssize_t i = 0; results && i < count; i++) {
             PyObject *result = result_of(&jobs[i], &e->blocks[i]);
             if (result)
-                PyList_SET_ITEM(results, i, result);
+                PyList_SetItem(results, i, result);
             else
                 Py_CLEAR(results);
         }
@@ -150,7 +150,7 @@ PyObject *encoder_pack(PyObject *self, PyObject *args)
         return NULL;
     if (max_record < 0 || max_json < 0 || max_json > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "limits must not be negative, and JSON must stay under 4 GiB");
-    } else if (PyTuple_GET_SIZE(items) > PACKED_AT_ONCE) {
+    } else if (PyTuple_Size(items) > PACKED_AT_ONCE) {
         PyErr_Format(PyExc_ValueError, "more than %d repositories at once", PACKED_AT_ONCE);
     } else if (e->busy) {
         PyErr_SetString(PyExc_ValueError, "another thread is using this encoder");

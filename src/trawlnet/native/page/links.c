@@ -1,6 +1,9 @@
 /* From a page's tree to its links as they stand there, in the order of the page. */
 #include "links.h"
 
+#include <string.h>
+
+#include "characters.h"
 #include "words.h"
 
 /* The elements that lead somewhere; the last three say it in ways of their own. */
@@ -46,21 +49,21 @@ static int is(const unsigned char *name, size_t size, const char *wanted)
     return size == strlen(wanted) && memcmp(name, wanted, size) == 0;
 }
 
+static char lowered(Py_UCS4 c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+
 /* Whether a word of `rel` is "nofollow". */
-static int says_nofollow(PyObject *rel)
+static int says_nofollow(const characters *rel)
 {
     static const char wanted[] = "nofollow";
-    const Py_ssize_t length = PyUnicode_GET_LENGTH(rel), size = (Py_ssize_t)sizeof wanted - 1;
-    const int kind = PyUnicode_KIND(rel);
-    const void *data = PyUnicode_DATA(rel);
+    const Py_ssize_t size = (Py_ssize_t)sizeof wanted - 1;
     Py_ssize_t matched = 0; /* -1: this word is another */
-    for (Py_ssize_t i = 0; i < length; i++) {
-        Py_UCS4 character = PyUnicode_READ(kind, data, i);
-        if (Py_UNICODE_ISSPACE(character)) {
+    for (Py_ssize_t i = 0; i < rel->length; i++) {
+        Py_UCS4 character = character_at(rel, i);
+        if (is_space(character)) {
             if (matched == size)
                 return 1;
             matched = 0;
-        } else if (character < 0x80 && matched >= 0 && matched < size && Py_TOLOWER(character) == wanted[matched]) {
+        } else if (character < 0x80 && matched >= 0 && matched < size && lowered(character) == wanted[matched]) {
             matched++;
         } else {
             matched = -1;
@@ -86,14 +89,14 @@ static int target_of(const lexbor *lxb, lxb_node *node, const char *wanted, targ
         const unsigned char *value = lxb->attribute_value(attr, &size);
         if (!value || !size || (is_target && *value == '#'))
             continue;
-        PyObject *text = decoded(value, size);
-        if (!text)
-            return -1;
         if (is_rel) {
-            found->nofollow = says_nofollow(text);
-            Py_DECREF(text);
-        } else {
-            found->href = text;
+            characters rel;
+            if (characters_of(value, size, &rel) < 0)
+                return -1;
+            found->nofollow = says_nofollow(&rel);
+            characters_free(&rel);
+        } else if (!(found->href = decoded(value, size))) {
+            return -1;
         }
     }
     return 0;
@@ -129,7 +132,7 @@ static int add_link(page *p, lxb_node *node, int tag)
     target to;
     PyObject *text, *context;
     int has_source = tag == TAG_IFRAME || tag == TAG_FRAME;
-    if (PyList_GET_SIZE(p->links) >= p->most)
+    if (PyList_Size(p->links) >= p->most)
         return 0;
     if (target_of(p->lxb, node, has_source ? "src" : "href", &to) < 0) {
         Py_XDECREF(to.href);
@@ -154,11 +157,11 @@ static int add_link(page *p, lxb_node *node, int tag)
         Py_DECREF(context);
         return -1;
     }
-    PyTuple_SET_ITEM(link, 0, to.href);
-    PyTuple_SET_ITEM(link, 1, Py_NewRef(p->tags->names[tag]));
-    PyTuple_SET_ITEM(link, 2, PyBool_FromLong(to.nofollow));
-    PyTuple_SET_ITEM(link, 3, text);
-    PyTuple_SET_ITEM(link, 4, context);
+    PyTuple_SetItem(link, 0, to.href);
+    PyTuple_SetItem(link, 1, Py_NewRef(p->tags->names[tag]));
+    PyTuple_SetItem(link, 2, PyBool_FromLong(to.nofollow));
+    PyTuple_SetItem(link, 3, text);
+    PyTuple_SetItem(link, 4, context);
     return append(p->links, link);
 }
 
@@ -167,7 +170,7 @@ static int add_other(page *p, lxb_node *node, int tag)
     PyObject *attributes = attributes_of(p->lxb, node);
     if (!attributes)
         return -1;
-    return append(p->others, Py_BuildValue("(nON)", PyList_GET_SIZE(p->links), p->tags->names[tag], attributes));
+    return append(p->others, Py_BuildValue("(nON)", PyList_Size(p->links), p->tags->names[tag], attributes));
 }
 
 int read_links(page *p)

@@ -6,11 +6,19 @@
 #include <Python.h>
 
 typedef struct {
-    PyObject *root;   /* scheme and authority, ASCII */
-    PyObject *folder; /* up to the last slash of the path, ASCII */
-    PyObject *join;   /* the URL of any other href, or None */
-    Py_ssize_t most;  /* characters of a URL */
+    const char *at;
+    Py_ssize_t length;
+} ascii;
+
+typedef struct {
+    ascii root;      /* scheme and authority */
+    ascii folder;    /* up to the last slash of the path */
+    PyObject *join;  /* the URL of any other href, or None */
+    Py_ssize_t most; /* characters of a URL */
 } place;
+
+/* Whether the text is ASCII; `into` lives as long as the text. */
+int ascii_of(PyObject *text, ascii *into);
 
 void merge_init(void);
 

@@ -21,7 +21,7 @@ PyDoc_STRVAR(load_doc, "load(library)\n--\n\n"
 static PyObject *load(PyObject *module, PyObject *library)
 {
     module_state *state = PyModule_GetState(module);
-    const char *path = PyUnicode_AsUTF8(library), *missing;
+    const char *path = PyUnicode_AsUTF8AndSize(library, NULL), *missing;
     if (!path)
         return NULL;
     missing = lexbor_load(&state->lxb, path);
@@ -95,12 +95,12 @@ PyDoc_STRVAR(merged_doc, "merged(links, kind, root, folder, most, join)\n--\n\n"
 static PyObject *merged(PyObject *Py_UNUSED(module), PyObject *args)
 {
     place base;
-    PyObject *raws;
+    PyObject *raws, *root, *folder;
     PyTypeObject *kind;
-    if (!PyArg_ParseTuple(args, "O!O!UUnO", &PyList_Type, &raws, &PyType_Type, &kind, &base.root, &base.folder,
-                          &base.most, &base.join))
+    if (!PyArg_ParseTuple(args, "O!O!UUnO", &PyList_Type, &raws, &PyType_Type, &kind, &root, &folder, &base.most,
+                          &base.join))
         return NULL;
-    if (!PyUnicode_IS_ASCII(base.root) || !PyUnicode_IS_ASCII(base.folder) || !PyType_IsSubtype(kind, &PyTuple_Type)) {
+    if (!ascii_of(root, &base.root) || !ascii_of(folder, &base.folder) || !PyType_IsSubtype(kind, &PyTuple_Type)) {
         PyErr_SetString(PyExc_ValueError, "a base is ASCII, and a link is a tuple");
         return NULL;
     }

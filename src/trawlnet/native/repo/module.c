@@ -70,7 +70,7 @@ static void payload_free(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     keep_output(PyType_GetModuleState(type), &((Payload *)self)->content);
-    type->tp_free(self);
+    PyObject_Free(self);
     Py_DECREF(type);
 }
 
@@ -91,7 +91,7 @@ static PyType_Spec payload_spec = {
 static PyObject *payload_take(const module_state *state, buffer *content)
 {
     PyTypeObject *type = (PyTypeObject *)state->payload_type;
-    Payload *p = (Payload *)type->tp_alloc(type, 0);
+    Payload *p = (Payload *)PyType_GenericAlloc(type, 0);
     if (!p)
         return NULL;
     /* Of a large buffer, what it grew beyond its content goes back: Python may hold it for long. */
@@ -135,7 +135,7 @@ PyObject *dropped_tuple(const repo *r)
         if (!n)
             Py_CLEAR(counts);
         else
-            PyTuple_SET_ITEM(counts, i, n);
+            PyTuple_SetItem(counts, i, n);
     }
     return counts;
 }
@@ -159,7 +159,7 @@ static PyObject *repo_result(const module_state *state, repo *r)
 
 int read_patterns(PyObject *names, pattern **patterns, size_t *count)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(names);
+    Py_ssize_t n = PyTuple_Size(names);
     *patterns = calloc((size_t)n + 1, sizeof **patterns);
     if (!*patterns) {
         PyErr_NoMemory();
@@ -167,7 +167,7 @@ int read_patterns(PyObject *names, pattern **patterns, size_t *count)
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         Py_ssize_t len;
-        const char *text = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(names, i), &len);
+        const char *text = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), &len);
         if (!text)
             return 0;
         (*patterns)[i] = (pattern){text, (size_t)len};
@@ -233,7 +233,7 @@ static int seed_from_os(uint64_t seed[4])
     PyObject *os = PyImport_ImportModule("os");
     PyObject *bytes = os ? PyObject_CallMethod(os, "urandom", "i", 32) : NULL;
     if (bytes)
-        memcpy(seed, PyBytes_AS_STRING(bytes), 32);
+        memcpy(seed, PyBytes_AsString(bytes), 32);
     Py_XDECREF(os);
     Py_XDECREF(bytes);
     return bytes ? 0 : -1;

@@ -85,7 +85,7 @@ static PyObject *counts_undated(PyObject *self, PyObject *Py_UNUSED(none))
 static void counts_free(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    type->tp_free(self);
+    PyObject_Free(self);
     Py_DECREF(type);
 }
 
