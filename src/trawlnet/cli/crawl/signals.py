@@ -58,7 +58,7 @@ async def serve_until_signal(server: Server, sockets: list[socket.socket]) -> No
 
     def first() -> str:
         server.should_exit = True
-        return "answering what is under way"
+        return "finishing open requests"
 
     def second() -> None:
         server.force_exit = True

@@ -103,7 +103,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
         known = set(await unknown_hashes(db, _LOOKED_AT))
         queue = await open_queue(source, kind.queue)
         try:
-            with stop_event("storing what has come") as stop:
+            with stop_event("storing the messages that were read") as stop:
                 say(f"storing {kind.queue} of {_shown(source)} in {_shown(target)}")
                 job = Storing(db, tables, clock, stop, StoreLimits(workers=workers), kind)
                 async with _watched(config, path, queue, job.done, clock):

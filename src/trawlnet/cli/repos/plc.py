@@ -64,7 +64,7 @@ async def _mirror(config: ReposConfig, path: Path, follow: bool, as_json: bool) 
         open_directory(config, clock) as directory,
         opened(tables_place(config, path)) as tables,
     ):
-        with stop_event("storing what has come") as stop:
+        with stop_event("storing the operations that were read") as stop:
             say(f"mirroring {directory.url} into {_where(config, path)}")
             directory = replace(directory, on_wait=at_once_and_then(clock, wait_line))
             mirror = PlcMirror(directory, tables, stop, follow=follow)

@@ -162,7 +162,7 @@ async def _replay(asked: _Asked, crew: _Crew) -> int:
             if asked.truncate:
                 await forget_records(tables)
             with (
-                stop_event("storing what was read") as stop,
+                stop_event("storing the rows that were read") as stop,
                 progress_bar("replaying", total) as progress,
             ):
                 job = Replay(tables, CollectionFilter(asked.globs), stop, progress, crew.elsewhere)
