@@ -12,7 +12,9 @@ QUICK := tests/unit tests/property tests/sim tests/contract $(wildcard tests/tes
 # Without bytecode every worker and every process that a test starts compiles the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
+DOCS := .venv-docs
+
+.PHONY: docs help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -64,6 +66,18 @@ fuzz: $(READY) ## each native fuzz target for SECONDS (60), with libFuzzer where
 bench: $(READY) ## each figure beside a peer, in one run
 	@for bench in bench/*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
+$(DOCS)/.ready: pyproject.toml
+	@echo "setting up $(DOCS) (once)"
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python scripts/extra.py docs > $(DOCS)/docs.txt
+	@if command -v uv >/dev/null; then uv pip install -q --python $(DOCS)/bin/python -r $(DOCS)/docs.txt; \
+	  else $(DOCS)/bin/python -m pip install -qq --disable-pip-version-check -r $(DOCS)/docs.txt; fi
+	@touch $@
+
+docs: $(DOCS)/.ready ## the documentation as a site, in site/; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	@echo "to read it: $(PYTHON) -m http.server --directory site"
+
 services: ## the servers that the contract tests start (Debian: needs root)
 	@scripts/services.sh
 
@@ -71,6 +85,6 @@ lock: ## write down anew which files CI and the image install, with their hashes
 	@scripts/lock.sh
 
 clean: ## everything that was made here, the virtual environment too
-	rm -rf $(VENV) build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(DOCS) site build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
