@@ -649,3 +649,33 @@ def test_a_companion_runs_beside_the_crawl_resizes_it_and_ends_with_it() -> None
         return told, control.workers
 
     assert run_sim(main()) == (["began", "ended"], 7)
+
+
+@pytest.mark.parametrize("gap_from_end", [False, True])
+def test_a_lane_that_is_well_again_does_not_wait_out_the_gap_of_an_ill_one(gap_from_end):
+    """The gap after the first good answer was still the long one, at a rate halved four times."""
+    clock = SimClock()
+    begun: list[float] = []
+    manners = Manners(
+        rate=1.0, concurrency=1, halve_every=2, floor=0.01, block_at=99, gap_from_end=gap_from_end
+    )
+    gate = Gate(clock, manners)
+
+    async def handler(task: Task) -> Outcome:
+        async with gate.turn(task.lane):
+            begun.append(clock.now())
+            await asyncio.sleep(0.1)
+        return Outcome(Reason.UNAVAILABLE if len(begun) <= 8 else Reason.OK)
+
+    async def main():
+        store = MemoryStore()
+        page = Page([Task(f"k{n}", "host") for n in range(12)], "1")
+        parts = Parts(Feed(ListSource([page]), store), store, handler, None, gate, clock)
+        limits = Limits(retry=RetryPolicy(attempts=1))
+        assert await crawl(parts, limits, Control(3)) is Ending.DONE
+
+    run_sim(main())
+    gaps = [b - a for a, b in itertools.pairwise(begun)]
+    least = 1.1 if gap_from_end else 1.0
+    assert gaps[7] == pytest.approx(least + 7.0, abs=0.2)  # Halved three times when it began.
+    assert all(least - 1e-6 <= gap < least + 0.2 for gap in gaps[8:]), gaps

@@ -31,6 +31,8 @@ async def dispatch(floor: Floor, work: Try) -> None:
         floor.control.changed.clear()
         for lane in floor.control.woken():
             floor.agenda.note(lane, 0.0)
+        for lane in floor.parts.gate.take_faster():
+            floor.agenda.hasten(lane)
         if floor.control.relist:
             await _list_again(floor, listing)
         if floor.parts.clock.now() >= listing.orphans_at:

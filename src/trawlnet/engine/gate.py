@@ -34,6 +34,7 @@ class Gate:
         self.closing: Callable[[], bool] = lambda: False
         self._lanes: dict[str, Lane] = {}
         self._commons: dict[str, Lane] = {}  # What several lanes share.
+        self._faster: set[str] = set()  # Lanes that may be asked sooner than was known.
         self._sweep_at = _SWEEP_FLOOR
 
     def turn(self, lane: str) -> Turn:
@@ -84,7 +85,10 @@ class Gate:
             if outcome.lane_is_down:
                 pace = pace.down(state.manners)
         if pace is not before:
+            interval = state.interval
             state.fare(state.manners, pace)
+            if state.interval < interval:
+                self._faster.add(lane)
         if (pace.failures, pace.throttled) > (before.failures, before.throttled):
             state.last_failure = outcome.reason
         until = parked_until(pace, outcome, state.manners, now)
@@ -102,7 +106,16 @@ class Gate:
 
     def treat(self, lane: str, manners: Manners) -> None:
         """Give one lane manners of its own (its size, its Crawl-delay)."""
-        self._lane(lane).treat(manners)
+        state = self._lane(lane)
+        interval = state.interval
+        state.treat(manners)
+        if state.interval < interval:
+            self._faster.add(lane)
+
+    def take_faster(self) -> set[str]:
+        """The lanes that have become faster since the last call: each may be ready sooner."""
+        faster, self._faster = self._faster, set()
+        return faster
 
     def share(self, lane: str, common: str) -> None:
         """From now on a request on this lane takes its turn on the common one as well, after its
@@ -184,6 +197,7 @@ class Gate:
         idle = [name for name, state in self._lanes.items() if state.idle(self._manners, now)]
         for name in idle:
             self._lanes.pop(name).join(None)
+        self._faster &= self._lanes.keys()
         commons = self._commons.items()
         left = [name for name, one in commons if not one.members and one.idle(one.manners, now)]
         for name in left:

@@ -62,6 +62,8 @@ class Lane:
         "manners",
         "members",
         "pace",
+        "paid",
+        "paid_leaving",
         "parked",
         "promised",
         "waiters",
@@ -71,6 +73,7 @@ class Lane:
     def __init__(self, manners: Manners) -> None:
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
         self.gone = -math.inf  # The same for what has left, which is later than its start.
+        self.paid = self.paid_leaving = 0.0  # What the last start, or leaving, added to them.
         self.burst_seconds = 0.0  # How far before its book the lane may start.
         self.fare(manners, WELL)
         self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
@@ -111,6 +114,17 @@ class Lane:
         if (more := self.burst_seconds - held_back) and math.isfinite(more):
             self.book += more
             self.gone += more
+        if self.paid > self.interval or self.paid_leaving > self.interval:
+            self._refund()
+
+    def _refund(self) -> None:
+        """The lane is well again: the gap after the last request need not be the long one."""
+        if math.isfinite(self.paid) and self.paid > self.interval:
+            self.book -= self.paid - self.interval
+            self.paid = self.interval
+        if math.isfinite(self.paid_leaving) and self.paid_leaving > self.interval:
+            self.gone -= self.paid_leaving - self.interval
+            self.paid_leaving = self.interval
 
     def treat(self, manners: Manners) -> None:
         before = self.interval
@@ -119,6 +133,8 @@ class Lane:
             # The next gap is a long one already: what was asked last counts, too.
             self.book += self.interval - before
             self.gone += self.interval - before
+            self.paid += self.interval - before
+            self.paid_leaving += self.interval - before
 
     def ready_at(self, now: float) -> float:
         start = self.next_start()
@@ -159,6 +175,7 @@ class Lane:
             self.promised -= 1
         # From the actual start, not the planned one: a late riser pushes the next one back.
         self.book = max(self.book, now) + self.interval
+        self.paid = self.interval
         return 0.0
 
     def leaves_at(self) -> float:
@@ -170,11 +187,13 @@ class Lane:
 
     def left(self, now: float) -> None:
         self.gone = max(self.gone, now) + self.interval
+        self.paid_leaving = self.interval
 
     def ended(self, now: float) -> None:
         self.in_flight -= 1
-        if self.manners.gap_from_end:
-            self.book = max(self.book, now + self.interval)
+        if self.manners.gap_from_end and now + self.interval > self.book:
+            self.book = now + self.interval
+            self.paid = self.interval
         if self.waiters:
             self.pass_on()
 
