@@ -233,7 +233,7 @@ def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:
     async def work(ledger: IdsLedger) -> list[str]:
         await ledger.begin(10)
         log = MissedLog(file, ledger.misses)
-        ledger.told.append(log.changed)
+        ledger.on_change.append(log.changed)
         seen = []
         for entry in (
             LedgerEntry(10, 12, LedgerMark.MISSED, "failed"),

@@ -338,7 +338,7 @@ def test_told_to_stop_it_ends_after_its_batches_and_the_rest_comes_later(where: 
         ):
             stop = asyncio.Event()
             job = Storing(db, tables, SystemClock(), stop, StoreLimits(batch=2))
-            await job.run(queue, drain=False, tell=lambda tally: stop.set())
+            await job.run(queue, drain=False, on_progress=lambda tally: stop.set())
         rest = await where.drain()
         return job.done.stored, rest.stored
 

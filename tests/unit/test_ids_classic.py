@@ -184,7 +184,7 @@ def test_a_period_ends_only_when_every_worker_is_back() -> None:
 def test_what_a_metrics_server_says_counts_for_one_decision() -> None:
     pilot = ClassicPilot(Controls(workers=100, max_rps=1e6), 0)
     pilot.decide(0.0)
-    pilot.told(PeriodReading(0.9, 10.0, 5.0))
+    pilot.on_reading(PeriodReading(0.9, 10.0, 5.0))
     for _ in range(10_000 // 100):
         for ask in pilot.asks(1.0, 100):
             pilot.answered(1.0, answer(ask, AnswerVerdict.FILTERED))

@@ -67,11 +67,11 @@ class LeaderEpoch:
     def mandate(self) -> ShardOwnership:
         return ShardOwnership(self.tenure.token, self.tenure.barred_until, self.tenure.may_put)
 
-    async def claim(self, told: Callable[[Mapping[str, Any]], None], *, begin: bool) -> None:
+    async def claim(self, on_wait: Callable[[Mapping[str, Any]], None], *, begin: bool) -> None:
         """Wait until the office is ours, and be seen waiting. With `begin` it is opened to all if
         it was closed. Raises Dismissed."""
         claiming = asyncio.create_task(self._claimed(begin))
-        noting = asyncio.create_task(self._wait_visibly(told))
+        noting = asyncio.create_task(self._wait_visibly(on_wait))
         try:
             await asyncio.wait((claiming, noting), return_when=asyncio.FIRST_COMPLETED)
             before = claiming.result() if claiming.done() else noting.result()
@@ -113,8 +113,8 @@ class LeaderEpoch:
             raise LeaderFenced
         return await self._keys.change(run=plan.run + 1, shards=1, word=Word.RUN)
 
-    async def _wait_visibly(self, told: Callable[[Mapping[str, Any]], None]) -> NoReturn:
-        """Seen in `status`; whom we wait for is told whenever it is somebody else."""
+    async def _wait_visibly(self, on_wait: Callable[[Mapping[str, Any]], None]) -> NoReturn:
+        """Seen in `status`; `on_wait` hears of the active process whenever that is another."""
         office, before = self._office, ""
         while True:
             active = (await self._keys.statuses()).get(0)
@@ -122,7 +122,7 @@ class LeaderEpoch:
                 await self._waiting.wait(office.name, _whereabouts(office), office.stands)
                 if active["token"] != before:
                     before = str(active["token"])
-                    told(active)
+                    on_wait(active)
             await self._clock.sleep(office.stands / _BEATS)
 
     async def _beat(self) -> None:
@@ -162,16 +162,16 @@ def _whereabouts(office: Leadership) -> dict[str, Any]:
 async def in_office(
     office: Leadership,
     clock: Clock,
-    told: Callable[[Mapping[str, Any]], None] = lambda active: None,
+    on_wait: Callable[[Mapping[str, Any]], None] = lambda active: None,
     *,
     begin: bool = True,
 ) -> AsyncIterator[LeaderEpoch]:
-    """Waits, perhaps for long; `told` of whom. Raises Dismissed, and what Redis does."""
+    """Waits, perhaps for long; `on_wait` hears for whom. Raises Dismissed, and what Redis does."""
     keys = await FleetKeys.open(office.store, shard=0, prefix=office.prefix)
     waiting = StandbyKeys(office.store, office.prefix)
     term = LeaderEpoch(office, keys, waiting, clock)
     try:
-        await term.claim(told, begin=begin)
+        await term.claim(on_wait, begin=begin)
         yield term
     finally:
         try:

@@ -98,8 +98,8 @@ def dashboard_page(rng: random.Random) -> str:
         "reasons": parts.reasons(look),
         "exhibits": parts.exhibits(told),
         "facts": parts.facts(told),
-        "lane-heads": parts.lane_heads(question.wish, question.kept),
-        "lane-pages": parts.lane_pages(look, chosen, question.wish, question.kept),
+        "lane-heads": parts.lane_heads(question.wish, question.query),
+        "lane-pages": parts.lane_pages(look, chosen, question.wish, question.query),
     }
     charts = pictures("ids", _samples(rng), question.span)
     made |= {f"chart-{name}": picture for name, picture in charts.items()}

@@ -95,7 +95,7 @@ class FleetPlace:
             deeds=_DEEDS.get(standing, ()),
         )
 
-    async def told(self) -> CrawlerFacts:
+    async def facts(self) -> CrawlerFacts:
         async with self._connected() as (keys, _):
             plan, heard = await keys.plan(), await keys.heard()
             lines = await keys.window.newest_lines(_FEW)

@@ -123,11 +123,11 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> WorkspaceSource:
             async with crawler.ledger(config(), workspace.state) as ledger:
                 return status_row(crawler.name, await ledger.counts())
 
-    async def told() -> CrawlerFacts:
+    async def facts() -> CrawlerFacts:
         with _read():
-            facts = await crawler.facts(config(), workspace.path)
-            exhibits = await exhibits_of(crawler.name, config(), workspace, facts)
-            return CrawlerFacts(facts, exhibits, leads=crawler is PDS)
+            found = await crawler.facts(config(), workspace.path)
+            exhibits = await exhibits_of(crawler.name, config(), workspace, found)
+            return CrawlerFacts(found, exhibits, leads=crawler is PDS)
 
     async def retry(reason: Reason | None) -> int:
         with _read(), locked(workspace):
@@ -141,7 +141,7 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> WorkspaceSource:
         holder=lambda: holder(workspace),
         flag=workspace.flag,
         counts=counts,
-        told=told,
+        facts=facts,
         retry=retry,
     )
 

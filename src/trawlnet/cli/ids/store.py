@@ -107,7 +107,7 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
                 say(f"storing {kind.queue} of {_shown(source)} in {_shown(target)}")
                 job = Storing(db, tables, clock, stop, StoreLimits(workers=workers), kind)
                 async with _watched(config, path, queue, job.done, clock):
-                    await job.run(queue, drain=drain, tell=now_and_then(clock, _line))
+                    await job.run(queue, drain=drain, on_progress=now_and_then(clock, _line))
             put_aside = (await queue.counts()).poisoned
         finally:
             await queue.close()

@@ -20,7 +20,7 @@ from trawlnet.cli.fleet.command import (
 from trawlnet.crawlers.repos.accounts.expected import expected
 from trawlnet.crawlers.repos.build import begin_sweep, open_mirror
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.settings import given_by
+from trawlnet.crawlers.repos.settings import settings_of
 from trawlnet.crawlers.repos.shared import check_shareable
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.compose import Composer
@@ -34,7 +34,7 @@ from trawlnet.stores.redis.work.store import RedisStore
 def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
     """Start or continue a crawl that many shards share; returns the exit code."""
     check_shareable(config)
-    given_by(config)  # What is wrong with the config is said here, not by every shard.
+    settings_of(config)  # What is wrong with the config is said here, not by every shard.
     refuse_bad_webhook(webhook_of(config))
     s3 = s3_options(os.environ)
     check_archive(config.archive, s3)

@@ -93,7 +93,7 @@ async def open_parts(
         position = await ledger.position()
         askers = _askers(config, ledger, position, clock)
         log = MissedLog(workspace / "logs" / MISSED_LOG, ledger.misses)
-        ledger.told.append(log.changed)
+        ledger.on_change.append(log.changed)
         watchman = IdsAlerts(config.status_every, clock.now(), api.key_variable)
         decisions = DecisionFile(folder / DECISIONS)
         head = await _head(config, ledger, folder)

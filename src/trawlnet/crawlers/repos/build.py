@@ -24,7 +24,7 @@ from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.handler import ReposHandler
-from trawlnet.crawlers.repos.settings import CrawlSettings, given_by, host_rules, not_mirrored
+from trawlnet.crawlers.repos.settings import CrawlSettings, host_rules, not_mirrored, settings_of
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
 from trawlnet.crawlers.repos.visiting.bodies import Bodies
@@ -68,19 +68,19 @@ async def open_parts(
     config: ReposConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady."""
-    given = given_by(config)
+    settings = settings_of(config)
     async with AsyncExitStack() as stack:
         mirror = await open_mirror(config, workspace, stack)
         store = await _open_store(config, workspace, stack)
         shelf = await _open_shelf(config, workspace, clock, metrics, stack)
         gate = Gate(clock, manners(config))
-        gate.treat(lane_of(given.plc), replace(manners(config), rate=config.plc_rps))
+        gate.treat(lane_of(settings.plc), replace(manners(config), rate=config.plc_rps))
         residents = NotedResidents(shelf.notes)
         stack.callback(residents.close)
         rates = await PdsRates.open(residents, gate, config)
         if resuming := await is_under_way(store):
-            await rates.doubt(store, [lane_of(one) for one in (given.plc, *given.relays)])
-        frame = CrawlBase(given, mirror, store, shelf, gate, workspace, rates, resuming)
+            await rates.doubt(store, [lane_of(one) for one in (settings.plc, *settings.relays)])
+        frame = CrawlBase(settings, mirror, store, shelf, gate, workspace, rates, resuming)
         parts = await assembled(config, frame, clock, metrics, stack)
         if not resuming:
             await begin_sweep(config, store, mirror, clock)
@@ -94,7 +94,7 @@ async def begin_sweep(
     private = config.allow_private_hosts
     accounts = await stranded(store)
     await reopen(store, clock.now() - config.recheck_inactive)
-    directory_of = partial(directory, plc=given_by(config).plc, allow_private=private)
+    directory_of = partial(directory, plc=settings_of(config).plc, allow_private=private)
     await Rescue(store, mirror, directory_of, clock, private)(accounts)
 
 
@@ -102,7 +102,7 @@ async def begin_sweep(
 class CrawlBase:
     """What a crawl stands on: another for one that has all to itself than for one of many."""
 
-    given: CrawlSettings
+    settings: CrawlSettings
     mirror: TableMirror | None
     store: Store
     shelf: ArchiveShelf
@@ -123,9 +123,9 @@ async def assembled(
     """The parts of a crawl around what it stands on."""
     rules, shelf, mirror, rates = host_rules(config), frame.shelf, frame.mirror, frame.rates
     turns = traced_turns(frame.gate, metrics.ways)
-    http = await stack.enter_async_context(_http(config, turns, clock, frame.given.agent))
+    http = await stack.enter_async_context(_http(config, turns, clock, frame.settings.agent))
     metered = MeteredHttp(http, metrics.http)
-    plc = frame.given.plc
+    plc = frame.settings.plc
     resolver = DocumentResolver(metered, plc, allow_private=config.allow_private_hosts)
     keys = _redis_keys(frame.store, shelf.sink) if config.redis_address else None
     census = VisitPlanner(
@@ -145,7 +145,7 @@ async def assembled(
     pool = Threads(threads, "repo", _AT_A_TIME, {read_car: read_cars})
     # Waited for: no native code is to be at work when the interpreter ends.
     stack.callback(pool.shutdown)
-    # After the threads: they are who is given way to.
+    # After the threads: the loop gives way to them.
     stack.enter_context(giving_way())
     visitor = Visitor(
         metered,
@@ -287,12 +287,12 @@ def _redis_keys(store: Store, sink: ArchiveSink | SharedSink) -> ArchiveKeys | N
 
 
 def _source(frame: CrawlBase, census: VisitPlanner, rates: PdsRates) -> Source:
-    given, mirror, shelf = frame.given, frame.mirror, frame.shelf
-    if given.dids is not None:
-        return FileSource(given.dids, given.page_size, census, rates, shelf.meter)
-    if given.relays:
-        return RelaySource(given.relays, census, resuming=frame.resuming)
-    if mirror is None or given.kind is SourceKind.RELAY:
+    settings, mirror, shelf = frame.settings, frame.mirror, frame.shelf
+    if settings.dids is not None:
+        return FileSource(settings.dids, settings.page_size, census, rates, shelf.meter)
+    if settings.relays:
+        return RelaySource(settings.relays, census, resuming=frame.resuming)
+    if mirror is None or settings.kind is SourceKind.RELAY:
         return NoSource()
     return PlcSource(mirror, census, shelf.archived, rates, shelf.meter)
 

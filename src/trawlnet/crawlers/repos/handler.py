@@ -117,7 +117,7 @@ class ReposHandler:
         for item in outcome.items:
             if isinstance(item, PackedRepo):
                 made = item.made
-                self.meter.made(made.records, made.collections, len(made.block), made.dropped)
+                self.meter.on_packed(made.records, made.collections, len(made.block), made.dropped)
         return outcome
 
 

@@ -28,7 +28,7 @@ class CrawlSettings:
     page_size: int
 
 
-def given_by(config: ReposConfig) -> CrawlSettings:
+def settings_of(config: ReposConfig) -> CrawlSettings:
     """Raises NotReady."""
     agent = agent_for(config.contact, allow_private=config.allow_private_hosts)
     relays: Sequence[str] = ()
@@ -59,10 +59,10 @@ def host_rules(config: ReposConfig) -> HostRules:
 
 def check_crawl(config: ReposConfig, workspace: Path) -> None:
     """Raises NotReady for what no crawl can begin with; nothing is made."""
-    given = given_by(config)
+    settings = settings_of(config)
     host_rules(config)
     where = tables_place(config, workspace)
-    if given.kind is SourceKind.PLC and isinstance(where, Path) and not where.exists():
+    if settings.kind is SourceKind.PLC and isinstance(where, Path) and not where.exists():
         raise not_mirrored()
 
 

@@ -15,7 +15,7 @@ from trawlnet.crawlers.repos.accounts.shared_residents import SharedResidents
 from trawlnet.crawlers.repos.build import ArchiveShelf, CrawlBase, assembled, open_mirror
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
-from trawlnet.crawlers.repos.settings import CrawlSettings, given_by
+from trawlnet.crawlers.repos.settings import CrawlSettings, settings_of
 from trawlnet.crawlers.repos.sink import Told
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
@@ -69,7 +69,7 @@ async def open_shard(
 ) -> AsyncIterator[Opened]:
     """The parts of one shard, let go of at the end. Raises NotReady."""
     check_shareable(config)
-    given = _own_part(given_by(config), share)
+    settings = _own_part(settings_of(config), share)
     async with AsyncExitStack() as stack:
         mirror = await open_mirror(config, share.scratch, stack, share.buckets)
         objects = open_objects(config.archive, share.s3)
@@ -89,12 +89,12 @@ async def open_shard(
         archived = ArchiveCatalogue(notes, share.scratch / "archive", clock)
         stack.callback(archived.close)
         gate = Gate(clock, unknown(config), barred_until=share.barred_until)
-        rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(given.plc)))
-        gate.treat(lane_of(given.plc), replace(manners(config), rate=rate))
+        rate = config.plc_rps * directory_part(share.shards, share.owns(lane_of(settings.plc)))
+        gate.treat(lane_of(settings.plc), replace(manners(config), rate=rate))
         residents = SharedResidents(store, share, clock)
         rates = await PdsRates.open(residents, gate, config)
         frame = CrawlBase(
-            given,
+            settings,
             mirror,
             store,
             ArchiveShelf(notes, SharedSink(sink, meter), archived, meter),
@@ -139,8 +139,10 @@ def directory_part(shards: int, owner: bool) -> float:
     return 0.5 if owner else 0.5 / (shards - 1)
 
 
-def _own_part(given: CrawlSettings, share: Share) -> CrawlSettings:
-    return replace(given, relays=[relay for relay in given.relays if share.owns(lane_of(relay))])
+def _own_part(settings: CrawlSettings, share: Share) -> CrawlSettings:
+    return replace(
+        settings, relays=[relay for relay in settings.relays if share.owns(lane_of(relay))]
+    )
 
 
 def _limits(config: ReposConfig, shards: int) -> Limits:

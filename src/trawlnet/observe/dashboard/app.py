@@ -91,8 +91,8 @@ class _Pages:
         order = self._order(fields)
         if not self.site.keys.is_stamped(order.crawler, fields.get("stamp", "")):
             raise HTTPException(403, "The page is too old: go back, reload it, and try again.")
-        told = await self.site.board.obey(order)
-        log.info("order", extra={"deed": order.deed, "crawler": order.crawler, "told": told})
+        reply = await self.site.board.obey(order)
+        log.info("order", extra={"deed": order.deed, "crawler": order.crawler, "reply": reply})
         query = urlencode({"crawler": order.crawler, "done": order.deed})
         return RedirectResponse(f"/?{query}", 303)
 

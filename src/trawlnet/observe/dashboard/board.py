@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY = 0.9  # Seconds: a little less than viewers wait between two looks.
 _HISTORY_EVERY = 5.0
-_COST = 20.0  # What is slow to tell is told more seldom: it may take one twentieth of the time.
+_COST = 20.0  # Slow facts are read less often: reading them may take one twentieth of the time.
 _NOTHING = CrawlerFacts({}, ())
 _FEW = 6  # Samples that make no picture yet.
 
@@ -35,11 +35,11 @@ class _CrawlCache:
 
     look: CrawlView | None = None
     looked_until: float = 0.0
-    told: CrawlerFacts = _NOTHING
-    told_until: float = 0.0
+    facts: CrawlerFacts = _NOTHING
+    facts_until: float = 0.0
     samples: dict[str, tuple[float, Sequence[Sample]]] = field(default_factory=dict)
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    telling: asyncio.Lock = field(default_factory=asyncio.Lock)
+    reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Board:
@@ -73,21 +73,21 @@ class Board:
                 desk.looked_until = now + _LOOK_EVERY
             return desk.look
 
-    async def told(self, crawler: str) -> CrawlerFacts:
+    async def facts(self, crawler: str) -> CrawlerFacts:
         """What is being asked for already is waited for by one viewer, and by nobody else."""
         desk, place = self._desks[crawler], self.places[crawler]
-        if desk.telling.locked() and desk.told_until:
-            return desk.told
-        async with desk.telling:
+        if desk.reading.locked() and desk.facts_until:
+            return desk.facts
+        async with desk.reading:
             now = self.clock.now()
-            if now >= desk.told_until:
+            if now >= desk.facts_until:
                 try:
-                    desk.told = await place.told()
+                    desk.facts = await place.facts()
                 except Unreadable as error:
                     log.warning("facts not read", extra={"crawler": crawler, "error": str(error)})
                 took = self.clock.now() - now
-                desk.told_until = self.clock.now() + max(desk.told.keeps, _COST * took)
-            return desk.told
+                desk.facts_until = self.clock.now() + max(desk.facts.keeps, _COST * took)
+            return desk.facts
 
     async def history(self, look: CrawlView, span: str) -> Sequence[Sample]:
         """Back from now; or from the end, if that was it."""
@@ -104,10 +104,10 @@ class Board:
         return _with_now(samples, look) if len(samples) < _FEW else samples
 
     async def obey(self, order: DeedOrder) -> str:
-        told = await self.places[order.crawler].obey(order)
+        reply = await self.places[order.crawler].obey(order)
         # Something was done that whoever did it wants to see.
         self._desks[order.crawler] = _CrawlCache()
-        return told
+        return reply
 
 
 def _nothing_of(crawler: str, now: float) -> CrawlView:

@@ -29,7 +29,7 @@ class Question:
     span: str = "hour"
 
     @property
-    def kept(self) -> Mapping[str, str]:
+    def query(self) -> Mapping[str, str]:
         """What links within the page must not lose."""
         return {"crawler": self.crawler, "span": self.span}
 
@@ -56,10 +56,10 @@ def question_of(query: Mapping[str, str], crawlers: Sequence[str]) -> Question:
 
 async def face_of(board: Board, question: Question) -> Face:
     look = await board.look(question.crawler)
-    told = await board.told(question.crawler)
+    about = await board.facts(question.crawler)
     samples = await board.history(look, question.span)
     chosen = choose(look.lanes.rows, question.wish)
-    kept = question.kept
+    query = question.query
     made = {
         "standing": parts.standing(look),
         "fresh": parts.freshness(look),
@@ -67,17 +67,17 @@ async def face_of(board: Board, question: Question) -> Face:
         "tiles": parts.tiles(look),
         "counts": parts.queue(look),
         "reasons": parts.reasons(look),
-        "exhibits": parts.exhibits(told),
-        "facts": parts.facts(told),
-        "lane-heads": parts.lane_heads(question.wish, kept),
-        "lane-pages": parts.lane_pages(look, chosen, question.wish, kept),
+        "exhibits": parts.exhibits(about),
+        "facts": parts.facts(about),
+        "lane-heads": parts.lane_heads(question.wish, query),
+        "lane-pages": parts.lane_pages(look, chosen, question.wish, query),
     }
     charts = dict(pictures(question.crawler, samples, question.span))
     if look.figures and "disk_free" not in look.figures:
         del charts["disk"]  # Of many machines there is no one disk.
     made |= {f"chart-{name}": picture for name, picture in charts.items()}
     # Where there is but one host, its table is no news.
-    leads = told.leads or len(look.lanes.rows) <= 1
+    leads = about.leads or len(look.lanes.rows) <= 1
     return Face(look, made, parts.lane_rows(chosen.rows), leads)
 
 

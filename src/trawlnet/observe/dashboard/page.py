@@ -39,7 +39,7 @@ def dashboard(
         spans=SPANS,
         span=question.span,
         wish=wish,
-        kept={**question.kept, "sort": wish.sort, "down": str(int(wish.down))},
+        query={**question.query, "sort": wish.sort, "down": str(int(wish.down))},
         conditions=("", *LaneCondition),
     )
 

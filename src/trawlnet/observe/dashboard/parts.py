@@ -181,8 +181,8 @@ def reasons(look: CrawlView) -> Markup:
     return _html.reasons(look.crawler, rows)
 
 
-def exhibits(told: CrawlerFacts) -> Markup:
-    return Markup("").join(map(_exhibit, told.exhibits))
+def exhibits(about: CrawlerFacts) -> Markup:
+    return Markup("").join(map(_exhibit, about.exhibits))
 
 
 def _exhibit(exhibit: Exhibit) -> Markup:
@@ -190,11 +190,11 @@ def _exhibit(exhibit: Exhibit) -> Markup:
     return _html.more(inner, exhibit.link, exhibit.link_words) if exhibit.link else inner
 
 
-def facts(told: CrawlerFacts) -> Markup:
+def facts(about: CrawlerFacts) -> Markup:
     """What `status` says besides, one line each."""
     rows = [
         (name_of(key), figure(key, value), not isinstance(value, str))
-        for key, value in told.facts.items()
+        for key, value in about.facts.items()
         if value is None or isinstance(value, int | float | str)
     ]
     return _html.facts(rows)
@@ -208,23 +208,25 @@ class _Head:
     is_number: bool
 
 
-def lane_heads(wish: LaneQuery, kept: Mapping[str, str]) -> Markup:
-    return _html.lane_heads([_head(key, wish, kept) for key in _COLUMNS])
+def lane_heads(wish: LaneQuery, query_so_far: Mapping[str, str]) -> Markup:
+    return _html.lane_heads([_head(key, wish, query_so_far) for key in _COLUMNS])
 
 
-def _head(key: str, wish: LaneQuery, kept: Mapping[str, str]) -> _Head:
+def _head(key: str, wish: LaneQuery, query_so_far: Mapping[str, str]) -> _Head:
     down = not wish.down if key == wish.sort else key not in ("lane", "why", "last_failure")
-    query = {**kept, **_asked(wish), "sort": key, "down": str(int(down)), "page": "0"}
+    query = {**query_so_far, **_asked(wish), "sort": key, "down": str(int(down)), "page": "0"}
     order = ("descending" if wish.down else "ascending") if key == wish.sort else None
     return _Head(_COLUMNS[key], query, order, key in _NUMBERS)
 
 
-def lane_pages(look: CrawlView, chosen: Chosen, wish: LaneQuery, kept: Mapping[str, str]) -> Markup:
+def lane_pages(
+    look: CrawlView, chosen: Chosen, wish: LaneQuery, query_so_far: Mapping[str, str]
+) -> Markup:
     """How many there are, and the way to the others."""
     words = f"{chosen.found:,} of {chosen.total:,} hosts"
     if look.lanes.left_out:
         words += f"; {look.lanes.left_out:,} more are not listed"
-    query = {**kept, **_asked(wish)}
+    query = {**query_so_far, **_asked(wish)}
     steps: list[tuple[str, Mapping[str, str] | None]] = []
     if chosen.page > 0:
         steps.append(("Previous", {**query, "page": str(chosen.page - 1)}))

@@ -119,7 +119,7 @@ class CrawlPlace(Protocol):
     async def look(self, now: float) -> CrawlView:
         """Tells the crawl, too, that somebody watches. Raises Unreadable."""
 
-    async def told(self) -> CrawlerFacts:
+    async def facts(self) -> CrawlerFacts:
         """Raises Unreadable."""
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:

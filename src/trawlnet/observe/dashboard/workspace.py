@@ -45,7 +45,7 @@ class WorkspaceSource:
     holder: Callable[[], int | None]  # The pid of the crawl that runs.
     flag: Callable[[str], Path | None]  # The control file for a word, if it is there.
     counts: Callable[[], Awaitable[Mapping[str, Any]]]  # From the store, in the shape of `status`.
-    told: Callable[[], Awaitable[CrawlerFacts]]
+    facts: Callable[[], Awaitable[CrawlerFacts]]
     retry: Callable[[Reason | None], Awaitable[int]]  # For a crawl that does not run.
 
 
@@ -73,7 +73,7 @@ class WorkspacePlace:
             self._stored = await self._asked.counts()
         except Unreadable as error:  # Such as when a crawl has just taken the store.
             log.warning("store not read", extra={"crawler": self.crawler, "error": str(error)})
-        # What is slow to tell is told more seldom: it may take one twentieth of the time.
+        # Slow figures are read less often: it may take one twentieth of the time.
         took = self._clock.now() - now
         self._stored_until = self._clock.now() + max(_COUNT_EVERY, 20.0 * took)
 
@@ -83,8 +83,8 @@ class WorkspacePlace:
         except OSError as error:
             log.warning("viewers not announced", extra={"error": str(error)})
 
-    async def told(self) -> CrawlerFacts:
-        return await self._asked.told()
+    async def facts(self) -> CrawlerFacts:
+        return await self._asked.facts()
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
         return await asyncio.to_thread(read_history, self._asked.folder() / HISTORY, since, most)

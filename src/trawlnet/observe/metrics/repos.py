@@ -61,7 +61,9 @@ class RepoMeter(Collector):
         self._results[reason] += 1
         self._duration.observe(seconds)
 
-    def made(self, records: int, collections: int, size: int, dropped: Mapping[str, int]) -> None:
+    def on_packed(
+        self, records: int, collections: int, size: int, dropped: Mapping[str, int]
+    ) -> None:
         self._records.observe(records)
         self._collections.observe(collections)
         self._bytes.observe(size)

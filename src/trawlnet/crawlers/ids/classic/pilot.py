@@ -88,7 +88,7 @@ class ClassicPilot:
     def crew(self) -> int:
         return self._setting.workers
 
-    def told(self, reading: PeriodReading | None) -> None:
+    def on_reading(self, reading: PeriodReading | None) -> None:
         """What a metrics server says of the last period; None to go by our own counters."""
         self._outside = reading
 

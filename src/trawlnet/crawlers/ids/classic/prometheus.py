@@ -59,7 +59,7 @@ def points_of(answer: Any) -> list[float]:
 class Informed(Protocol):
     """A pilot that goes by what a metrics server says, if it is told."""
 
-    def told(self, reading: PeriodReading | None) -> None: ...
+    def on_reading(self, reading: PeriodReading | None) -> None: ...
 
 
 @dataclass(slots=True)
@@ -106,9 +106,9 @@ class PrometheusReader:
             if not self._failing:
                 log.warning("no figures from Prometheus: using own", extra={"why": reading})
             self._failing = True
-            self.pilot.told(None)
+            self.pilot.on_reading(None)
             return
         if self._failing:
             log.info("figures come from Prometheus again")
         self._failing = False
-        self.pilot.told(reading)
+        self.pilot.on_reading(reading)

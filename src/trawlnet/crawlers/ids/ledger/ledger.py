@@ -47,7 +47,7 @@ class IdsLedger:
         self._attempts: Counter[str] = Counter()
         self.held = 0.0  # The lane is held until then.
         # Told which ids have come to be missed, and which no longer are, once it is on disk.
-        self.told: list[Callable[[Iterable[int], Iterable[int]], None]] = []
+        self.on_change: list[Callable[[Iterable[int], Iterable[int]], None]] = []
 
     @classmethod
     async def open(cls, path: Path, lane: str = "", *, readonly: bool = False) -> IdsLedger:
@@ -130,8 +130,8 @@ class IdsLedger:
             self.misses.pop(number, None)
         self.misses |= came
         if came or went:
-            for tell in self.told:
-                tell(came, went)
+            for on_change in self.on_change:
+                on_change(came, went)
 
     async def hold(self, until: float) -> None:
         self.held = until

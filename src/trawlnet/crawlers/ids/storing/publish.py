@@ -23,11 +23,11 @@ class QueueingSink:
     def __init__(
         self,
         found: Queue,
-        told: Callable[[int], None],
+        on_published: Callable[[int], None],
         may_put: Callable[[], Awaitable[None]],
     ) -> None:
         self._found = found
-        self._told = told  # How many more are published now.
+        self._on_published = on_published  # With how many more there are now.
         self._may_put = may_put  # Raises when another process has taken over.
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
@@ -35,4 +35,4 @@ class QueueingSink:
         await self._may_put()
         if found:
             await self._found.publish(found)
-        self._told(len(found))
+        self._on_published(len(found))

@@ -72,13 +72,13 @@ class Storing:
         queue: Queue,
         *,
         drain: bool,
-        tell: Callable[[StoringCounts], None] = lambda tally: None,
+        on_progress: Callable[[StoringCounts], None] = lambda tally: None,
     ) -> None:
         """Without end, or until the queue is empty. Raises TablesError and SinkError; what was not
         acked then comes again."""
         limits = self._limits
         inbox = DeliveryBatches(limits.batch)
-        workers = [self._work(inbox, tell) for _ in range(limits.workers)]
+        workers = [self._work(inbox, on_progress) for _ in range(limits.workers)]
         async with aclosing(
             queue.consume(limits.batch * (limits.workers + 1), drain=drain)
         ) as deliveries:
@@ -94,10 +94,12 @@ class Storing:
 
             await _until_done(workers, beside=[read(), heed()])
 
-    async def _work(self, inbox: DeliveryBatches, tell: Callable[[StoringCounts], None]) -> None:
+    async def _work(
+        self, inbox: DeliveryBatches, on_progress: Callable[[StoringCounts], None]
+    ) -> None:
         while batch := await inbox.take(self._limits.batch):
             await self._settle(batch)
-            tell(self.done)
+            on_progress(self.done)
 
     async def _settle(self, batch: Sequence[Delivery]) -> None:
         sound: list[_Parcel] = []
