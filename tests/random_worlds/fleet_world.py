@@ -21,27 +21,22 @@ from typing import Any
 from redis.exceptions import ConnectionError as RedisGone
 
 from tests.support.repos.made_segments import make_block
-from tests.support.servers import RedisServer
 from trawlnet.archive.parts import BLOCKS
 from trawlnet.crawlers.share import Opened, Share, ShareSource
 from trawlnet.engine.crawl import Feed, Limits, Parts
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Outcome, Reason
-from trawlnet.engine.partition import BUCKETS
 from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
-from trawlnet.fleet.compose import Composer
 from trawlnet.fleet.shard import ShardJob, run_shard
-from trawlnet.fleet.supervise import Command, Seen, begin, supervise
 from trawlnet.net.clock import SystemClock
 from trawlnet.storage.objects import FolderObjects
 from trawlnet.storage.part_sink import PartLimits, PartSink
 from trawlnet.storage.s3 import ObjectsError
-from trawlnet.stores.errors import StoreUnreachable
 from trawlnet.stores.fence import Fence
 from trawlnet.stores.redis import scripts
-from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
+from trawlnet.stores.redis.scripts import Scripts
 from trawlnet.stores.redis.work.store import RedisStore
 
 PATIENCE = 120.0  # Seconds; only a world that fails takes that long.
@@ -65,6 +60,18 @@ class Event:
     shard: int = 0
     number: int = 1
     seconds: float = 0.0
+    script: str = ""  # In which call to the store it freezes; the `number`-th from then on.
+    kills: bool = False  # Whether it dies in its first moment awake.
+
+
+@dataclass
+class Trap:
+    """Where a shard freezes: in the middle of a call to the store."""
+
+    script: str
+    number: int
+    kills: bool
+    token: str = ""  # Of the shard's term, once it is frozen.
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ class FleetWorld:
     part_seconds: float
     part_size: int
     page: int
+    segment: int = 4000  # Bytes of parts that become one segment.
 
     def key(self, host: int, number: int) -> str:
         return f"did:plc:h{host:02d}k{number:03d}"
@@ -132,11 +140,18 @@ class Network:
 
 
 class _Clock(SystemClock):
-    """Notes when it was last looked at: no request left before that."""
+    """Notes when it was last looked at: no request left before that. A dead shard's never rings:
+    an error on its way out may have taken the place of its cancellation."""
 
-    def __init__(self) -> None:
+    def __init__(self, shard: Shard) -> None:
         super().__init__()
         self.looked = 0.0
+        self._shard = shard
+
+    async def sleep(self, seconds: float) -> None:
+        if self._shard.is_dead:
+            raise asyncio.CancelledError
+        await super().sleep(seconds)
 
     def now(self) -> float:
         self.looked = time.monotonic()
@@ -160,6 +175,7 @@ class _Objects(FolderObjects):
 
 _here = threading.local()  # `shard`: whose thread this is.
 _ended = scripts._ended
+_call = Scripts._call
 
 
 async def ended_unless_dead(call: Any) -> Any:
@@ -171,10 +187,21 @@ async def ended_unless_dead(call: Any) -> Any:
     return await _ended(call)
 
 
+async def called_unless_frozen(scripts: Scripts, name: str, args: Any) -> Any:
+    """In the place of the store's own: a shard may freeze when all is decided and nothing sent."""
+    shard = getattr(_here, "shard", None)
+    trap = shard and shard.trapped(name, scripts._token)
+    try:
+        return await _call(scripts, name, args)
+    finally:
+        if trap and trap.kills:
+            shard.kill()
+
+
 class Shard(threading.Thread):
     """One process of a fleet, as far as others can tell."""
 
-    def __init__(self, number: int, crawl: _Crawl) -> None:
+    def __init__(self, number: int, crawl: Crawl) -> None:
         super().__init__(name=f"shard {number}", daemon=True)
         self._number = number
         self._crawl = crawl
@@ -183,6 +210,7 @@ class Shard(threading.Thread):
         self.awake = threading.Event()
         self.awake.set()
         self.is_dead = False
+        self.trap: Trap | None = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -195,7 +223,7 @@ class Shard(threading.Thread):
 
     async def _work(self) -> None:
         self._loop, self._main = asyncio.get_running_loop(), asyncio.current_task()
-        clock = _Clock()
+        clock = _Clock(self)
         job = replace(self._crawl.job, shard=self._number)
 
         def opened(share: Share) -> Any:
@@ -220,9 +248,23 @@ class Shard(threading.Thread):
             except RuntimeError:
                 self.awake.set()
 
+    def trapped(self, script: str, token: str) -> Trap | None:
+        """Where it was frozen just now, if it was; in its own thread."""
+        trap = self.trap
+        if trap is None or trap.script != script:
+            return None
+        trap.number -= 1
+        if trap.number:
+            return None
+        self.trap = None
+        self.awake.clear()
+        trap.token = token
+        self.awake.wait(PATIENCE)
+        return trap
+
 
 @dataclass
-class _Crawl:
+class Crawl:
     """The crawl that shards share."""
 
     world: FleetWorld
@@ -257,7 +299,7 @@ class _Crawl:
 
             source = ShareSource(_Told(network.told, world.page), share.run, share.owns)
             limits = Limits(
-                lease=20.0,
+                lease=2 * PATIENCE,  # Nobody is to wait until a lease ends by itself.
                 linger=0.01,
                 unsettled=1000,
                 follow=True,
@@ -284,7 +326,7 @@ class _Told:
 class Threads:
     """A runtime that starts again whoever has died."""
 
-    crawl: _Crawl
+    crawl: Crawl
     running: dict[int, Shard] = field(default_factory=dict)
     every: list[Shard] = field(default_factory=list)
 
@@ -311,106 +353,3 @@ class Threads:
         for one in self.every:
             one.join(PATIENCE)
             assert not one.is_alive(), f"{one.name} does not end"
-
-
-@dataclass
-class Ran:
-    word: Word
-    network: Network
-    failed: dict[str, Reason]
-    happened: list[str]
-
-
-async def run_world(world: FleetWorld, redis: RedisServer, folder: Path) -> Ran:
-    """The whole crawl, to its end."""
-    network, away = Network(world), threading.Event()
-    job = ShardJob(
-        shard=0,
-        crawler="repos",
-        config={},
-        store=redis.url,
-        s3={},
-        stands=world.stands,
-        manners_gap=max(host.gap for host in world.hosts),
-        scratch=str(folder / "scratch"),
-    )
-    runtime = Threads(_Crawl(world, network, job, folder / "archive", away))
-    keys, store = await FleetKeys.open(redis.url), await RedisStore.open(redis.url)
-    composer = Composer(keys, FolderObjects(folder / "archive"), SystemClock(), 4000)
-    seen: list[Seen] = []
-    command = Command(
-        keys, store, composer, runtime, SystemClock(), world.stands, lambda one: seen.append(one)
-    )
-    director = _Director(world, network, redis, keys, runtime, away)
-    try:
-        await begin(keys, world.shards)
-        directing = asyncio.create_task(director.run())
-        async with asyncio.timeout(PATIENCE):
-            word = await supervise(command)
-        directing.cancel()
-        await asyncio.gather(directing, return_exceptions=True)
-        failed = {one.key: one.reason async for one in store.failures(None)}
-        return Ran(word, network, failed, director.happened)
-    except TimeoutError:
-        last = seen[-1] if seen else None
-        raise AssertionError(f"it does not end: {director.happened}, {last}") from None
-    finally:
-        await asyncio.to_thread(runtime.close)
-        await store.close()
-        await keys.close()
-
-
-@dataclass
-class _Director:
-    """Lets things happen, each when so many requests were made."""
-
-    world: FleetWorld
-    network: Network
-    redis: RedisServer
-    keys: FleetKeys
-    runtime: Threads
-    away: threading.Event
-    happened: list[str] = field(default_factory=list)
-
-    async def run(self) -> None:
-        for event in sorted(self.world.events, key=lambda one: one.at):
-            while self.network.total < event.at:
-                await asyncio.sleep(0.01)
-            self.happened.append(f"{event.what} {event.shard} {event.number} {event.seconds:.2f}")
-            while True:
-                try:
-                    await getattr(self, event.what)(event)
-                    break
-                except StoreUnreachable:
-                    await asyncio.sleep(0.1)
-
-    async def scale(self, event: Event) -> None:
-        await self.keys.change(shards=event.number)
-
-    async def move(self, event: Event) -> None:
-        plan = await self.keys.plan()
-        buckets = range(event.shard, BUCKETS, 3)
-        await self.keys.move(plan, tuple((n, event.number % plan.shards) for n in buckets))
-
-    async def kill(self, event: Event) -> None:
-        if (shard := self.runtime.running.get(event.shard)) is not None:
-            shard.kill()
-
-    async def freeze(self, event: Event) -> None:
-        if (shard := self.runtime.running.get(event.shard)) is not None:
-            shard.freeze()
-            asyncio.get_running_loop().call_later(event.seconds, shard.awake.set)
-
-    async def restart_redis(self, event: Event) -> None:
-        await asyncio.to_thread(self.redis.kill)
-        await asyncio.sleep(event.seconds / 4)
-        await asyncio.to_thread(self.redis.start)
-
-    async def lose_objects(self, event: Event) -> None:
-        self.away.set()
-        asyncio.get_running_loop().call_later(event.seconds, self.away.clear)
-
-    async def pause(self, event: Event) -> None:
-        await self.keys.window.wish(paused=True)
-        await asyncio.sleep(event.seconds / 2)
-        await self.keys.window.wish(paused=False)

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.random_worlds.budget import worlds
+from tests.random_worlds.fleet_run import Ran, run_world
 from tests.random_worlds.fleet_world import (
     Event,
     FleetWorld,
     Host,
-    Ran,
+    called_unless_frozen,
     ended_unless_dead,
-    run_world,
 )
 from tests.support.fleet.run import dids_in_manifest
 from tests.support.servers import RedisServer, redis_server
@@ -31,7 +31,7 @@ from trawlnet.stores.redis import scripts
 from trawlnet.stores.redis.fleet.shards import Word
 
 ROUNDING = 0.002  # Seconds; clocks and timers are no more exact.
-WHAT = ["scale", "move", "kill", "freeze", "restart_redis", "lose_objects", "pause"]
+WHAT = ["scale", "move", "kill", "freeze", "restart_redis", "lose_objects", "pause", "freeze_in"]
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +68,8 @@ def drawn_worlds(draw: st.DrawFn) -> FleetWorld:
                 shard=st.integers(0, 3),
                 number=st.integers(1, 4),
                 seconds=st.sampled_from([0.1, 0.5, 1.1, 2.6]),
+                script=st.sampled_from(["settle", "lease", "feed", "hold", "renew", "beat"]),
+                kills=st.booleans(),
             ),
             max_size=5,
         )
@@ -81,6 +83,38 @@ def drawn_worlds(draw: st.DrawFn) -> FleetWorld:
         part_seconds=draw(st.sampled_from([0.05, 0.4, 1.5])),
         part_size=draw(st.sampled_from([1 << 10, 1 << 14])),
         page=draw(st.integers(1, 20)),
+        segment=draw(st.sampled_from([1, 4000])),
+    )
+
+
+@st.composite
+def worlds_that_freeze_in_a_call(draw: st.DrawFn, script: str) -> FleetWorld:
+    """One shard, until another has its lanes: nobody else can hide what it does on waking up.
+
+    Parts gather for longer than a composer waits, so that whoever wakes finds some composed and
+    the work of the rest under way.
+    """
+    keys, names = draw(st.integers(6, 9)), draw(st.integers(3, 6))
+    gap, latency = draw(st.sampled_from([0.03, 0.08])), draw(st.sampled_from([0.001, 0.04]))
+    frozen = Event(
+        at=draw(st.integers(1, keys * names // 4)),
+        what="freeze_in",
+        number=2,  # The second one settles the rest of a part.
+        seconds=draw(st.sampled_from([0.4, 0.6])) if script == "settle" else 0.0,
+        script=script,
+        # One that lives on gives back what it has leased; one that dies then cannot.
+        kills=script == "lease" or draw(st.booleans()),
+    )
+    return FleetWorld(
+        hosts=[Host(f"pds{n}.example", keys, gap, latency, 0, 0, 0) for n in range(names)],
+        events=[frozen],
+        shards=1,
+        workers=draw(st.integers(3, 6)),
+        stands=0.7,
+        part_seconds=draw(st.sampled_from([0.8, 1.2])),
+        part_size=1 << 14,
+        page=100,
+        segment=1,
     )
 
 
@@ -88,6 +122,7 @@ def crawled(world: FleetWorld, redis: RedisServer, folder: Path) -> Ran:
     """In a hurry: what a fleet looks at now and then, it looks at often."""
     with (
         patch.object(scripts, "_ended", ended_unless_dead),
+        patch.object(scripts.Scripts, "_call", called_unless_frozen),
         patch.object(supervise, "_LOOK_EVERY", 0.1),
         patch.object(supervise, "_COMPOSE_EVERY", 0.3),
         patch.object(supervise, "_BEGINS", 5.0),
@@ -128,6 +163,18 @@ def judge(world: FleetWorld, ran: Ran, archive: Path) -> None:
 def test_a_fleet_archives_everything_once_and_politely(
     redis: RedisServer, world: FleetWorld
 ) -> None:
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
+        ran = crawled(world, redis, Path(folder))
+        judge(world, ran, Path(folder) / "archive")
+
+
+@pytest.mark.parametrize("script", ["settle", "lease"])
+@worlds(2)
+@given(data=st.data())
+def test_a_shard_that_wakes_in_a_call_does_no_harm(
+    redis: RedisServer, script: str, data: st.DataObject
+) -> None:
+    world = data.draw(worlds_that_freeze_in_a_call(script))
     with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
         ran = crawled(world, redis, Path(folder))
         judge(world, ran, Path(folder) / "archive")
