@@ -201,8 +201,8 @@ EVENTS = (
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
-    rate = math.exp(draw(st.floats(math.log(0.5), math.log(FASTEST))))
+def worlds(draw: st.DrawFn, fastest: float = FASTEST) -> World:
+    rate = math.exp(draw(st.floats(math.log(0.5), math.log(fastest))))
     made = _Making(rate)
     delay = draw(st.sampled_from([1.0, 18.0, 60.0, 180.0]))
     made.t += 2.0 * delay
