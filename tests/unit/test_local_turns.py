@@ -65,6 +65,39 @@ def test_one_that_was_killed_leaves_its_host_to_the_other_after_the_gap(tmp_path
     run_sim(main())
 
 
+def test_one_that_is_frozen_costs_the_other_the_longest_request(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = SimClock()
+        crawl, scrape = await two(tmp_path, clock)
+        assert await crawl.turn(GAP, 60.0) == 0.0
+        waited = clock.now()
+        while wait := await scrape.turn(GAP, 60.0):
+            await clock.sleep(wait)
+            assert clock.now() < waited + 130.0, "once for the host, once for its address"
+        assert clock.now() >= waited + 60.0
+        await scrape.turned(GAP)
+        assert await scrape.turn(GAP, 60.0) == 0.0, "it is known by now"
+        await scrape.turned(GAP)
+        await crawl.turned(GAP)  # It wakes,
+        assert await crawl.turn(GAP, 60.0) == approx(2.0), "and keeps the gap to what it slept over"
+
+    run_sim(main())
+
+
+def test_one_that_goes_on_asking_is_not_frozen(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = SimClock()
+        crawl, scrape = await two(tmp_path, clock)
+        for _ in range(9):
+            assert await crawl.turn({"a.test": 0.0}, 60.0) == 0.0
+            assert await scrape.turn({"a.test": 0.0}, 60.0) > 0.0
+            await clock.sleep(20.0)
+            assert await scrape.turn({"a.test": 0.0}, 60.0) > 0.0
+            await crawl.turned({"a.test": 0.0})
+
+    run_sim(main())
+
+
 def test_hosts_of_one_process_in_one_place_do_not_wait_for_each_other(tmp_path: Path) -> None:
     async def main() -> None:
         names = colliding()

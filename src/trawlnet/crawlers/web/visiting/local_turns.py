@@ -3,7 +3,8 @@ the gap to the next whoever makes it. Known by a file with a place for every hos
 
 A place is locked while its host is asked, by the kernel, which lets go of what a killed process
 held. It says when each of the two has last asked there, how long a gap it keeps, and until when
-the host wants to be left alone.
+the host wants to be left alone. A process that is frozen keeps its places: the other leaves them to
+it for as long as a request may take, and then goes on without the lock.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class LocalTurns:
         self._clock = clock
         self._mine, self._theirs = (0, _ENTRY.size) if first else (_ENTRY.size, 0)
         self._held: Counter[int] = Counter()  # Places: ours may be asked for by two hosts.
+        # Places that the other has: what it last wrote there, and when we first saw that.
+        self._refused: dict[int, tuple[bytes, float]] = {}
         make_directory((workspace / FILE).parent)
         self._fd = os.open(workspace / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         os.truncate(self._fd, _PLACES * _PLACE_BYTES)  # Sparse: only what is written takes room.
@@ -56,7 +59,7 @@ class LocalTurns:
         places = _places(gaps)
         taken: list[int] = []
         for place, gap in places.items():
-            if wait := self._take(place, gap):
+            if wait := self._take(place, gap, longest):
                 for one in taken:
                     self._release(one)
                 return wait
@@ -78,9 +81,12 @@ class LocalTurns:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _take(self, place: int, gap: float) -> float:
+    def _take(self, place: int, gap: float, longest: float) -> float:
         if not self._held[place] and not self._lock(place, fcntl.F_WRLCK):
-            return min(max(gap / 2, _SHORTEST), _LONGEST)
+            if not self._is_frozen(place, longest):
+                return min(max(gap / 2, _SHORTEST), _LONGEST)
+        else:
+            self._refused.pop(place, None)
         self._held[place] += 1
         wait = self._left(place, gap)
         if wait > 0.0:
@@ -89,12 +95,24 @@ class LocalTurns:
 
     def _left(self, place: int, gap: float) -> float:
         """Of the gap after the other's last request: the longer one, if we know of two."""
-        raw = os.pread(self._fd, _ENTRY.size, place * _PLACE_BYTES + self._theirs)
-        end, their_gap, held = map(float, _ENTRY.unpack(raw))
+        end, their_gap, held = map(float, _ENTRY.unpack(self._entry(place)))
         now = self._clock.now()
         # A clock that was set back makes nobody wait for longer than the gap.
         rest = min(end, now) + max(gap, their_gap) - now if end else 0.0
         return max(0.0, rest, min(held - now, _LONGEST_HOLD))
+
+    def _is_frozen(self, place: int, longest: float) -> bool:
+        """Whether the other has had this place for longer than any request takes, and has written
+        nothing meanwhile."""
+        entry, now = self._entry(place), self._clock.now()
+        seen, since = self._refused.get(place, (b"", now))
+        if entry != seen:
+            self._refused[place] = (entry, now)
+            return False
+        return now >= since + longest
+
+    def _entry(self, place: int) -> bytes:
+        return os.pread(self._fd, _ENTRY.size, place * _PLACE_BYTES + self._theirs)
 
     def _note(self, place: int, gap: float) -> None:
         """Leaves alone what else is known of the host."""
