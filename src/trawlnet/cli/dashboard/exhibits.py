@@ -59,14 +59,14 @@ async def _web(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
             ("depth", "URLs"),
             [(str(depth), count) for depth, count in depths],
             Draw.COLUMNS,
-            f"URLs to ask for, by how many links they are from a seed.{part}",
+            f"Open URLs by their distance from a seed, in links.{part}",
         ),
         Exhibit(
             "Frontier by host",
             ("host", "URLs"),
             hosts,
             Draw.BARS,
-            f"The {_FEW} hosts with most URLs to ask for.",
+            f"The {_FEW} hosts with the most open URLs.",
         ),
     ]
 
@@ -75,18 +75,18 @@ async def _ids(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
     decisions = await asyncio.to_thread(_last_rows, workspace.state / DECISIONS)
     return [
         Exhibit(
-            "Ids a second: expected and measured",
+            "Ids per second: expected and measured",
             ("time", "expected", "measured"),
             [_forecast(row) for row in decisions[-_MANY:]],
             Draw.LINES,
-            "What each decision expected, and what the one ten seconds before it came to.",
+            "What each decision expected, and what was measured ten seconds later.",
             "ids/s",
         ),
         Exhibit(
             "Decisions",
             ("at", "workers", "requests/s", "ids/s expected", "ids/s measured", "why"),
             [_decision(row) for row in reversed(decisions[-_MANY:])],
-            note="Each turn of the controls, and what the one ten seconds before came to.",
+            note="Each decision, and the rate measured after the one ten seconds before.",
         ),
         Exhibit(
             "Gaps",
@@ -156,11 +156,11 @@ async def _pds(config: Any, workspace: Workspace, facts: Facts) -> Sequence[Exhi
         rows = [(word.replace("_", " "), count) for word, count in counts]
         return Exhibit(title, (first, "PDSes"), rows, Draw.BARS, note, "", link, _OPEN)
 
-    note = "As it is now, whoever changed it."
+    note = "The registry now, including changes by other processes."
     return [
         bars("Registry by status", "status", "by_status", note, "/registry/"),
         bars("Registry by source", "source", "by_source", "How each was found first."),
-        bars("Last scans that failed", "reason", "failures", "PDSes by why."),
+        bars("Last scans that failed", "reason", "failures", "PDSes by their last failure."),
     ]
 
 

@@ -13,9 +13,10 @@ UNKNOWN = "\N{EN DASH}"
 # Figures of all crawlers that the page calls by another name; the rest are shown as they are.
 NAMES: Mapping[str, str] = {
     "lag_p20_s": "lag, 20th percentile",
-    "fraction_404": "not found, of all answers",
-    "error_fraction": "errors, of all answers",
-    "ids_per_s": "ids found a second",
+    "fraction_404": "share of 404 answers",
+    "error_fraction": "share of errors",
+    "ids_per_s": "ids per second",
+    "newest_id_age_s": "age of the newest id",
     "total_crawled": "repositories archived",
     "bytes_written": "archive",
     "segment_num": "newest segment",

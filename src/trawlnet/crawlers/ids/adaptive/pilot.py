@@ -345,7 +345,7 @@ class AdaptivePilot:
         if not (changed or frozen or state != self._said or now >= self._report_at):
             return None
         self._said, self._report_at = state, now + _REPORT_EVERY
-        why = f"{state}; prediction was off, crew kept" if frozen else state
+        why = f"{state}; prediction was off, workers unchanged" if frozen else state
         return Decision(now, "adaptive", self._crew.size, rate, predicted, measured, why)
 
     def _state(self, now: float) -> str:
