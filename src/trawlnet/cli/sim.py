@@ -154,7 +154,7 @@ def _serve(
     try:
         # The manifest stays when the world has gone: that is when a crawl is compared with it.
         file = manifest or Path(tempfile.mkdtemp(prefix="trawlnet-sim-")) / "manifest.json"
-        asyncio.run(_until_told(start, file))
+        asyncio.run(_until_stopped(start, file))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
@@ -167,7 +167,7 @@ def _serve(
 _LARGEST_SCALE = 1e6
 
 
-async def _until_told(start: Callable[[Path], Awaitable[RunningWorld]], manifest: Path) -> None:
+async def _until_stopped(start: Callable[[Path], Awaitable[RunningWorld]], manifest: Path) -> None:
     with stop_event("closing") as stop:
         world = await start(manifest)
         try:

@@ -44,23 +44,23 @@ class LaneWriter:
 
     def __init__(self) -> None:
         self._names: list[str] = []
-        self._told = orjson.Fragment(b"[]")
+        self._names_json = orjson.Fragment(b"[]")
 
     def table(self, columns: LaneColumns, total: int, now: float) -> bytes:
         if columns.lane != self._names:
             self._names = columns.lane
-            self._told = orjson.Fragment(orjson.dumps([shown(name) for name in columns.lane]))
-        told: dict[str, Any] = columns._asdict() | {"lane": self._told}
+            self._names_json = orjson.Fragment(orjson.dumps([shown(name) for name in columns.lane]))
+        packed: dict[str, Any] = columns._asdict() | {"lane": self._names_json}
         # What has no end becomes null: a rate without a bound, a lane that is blocked.
-        return orjson.dumps(told | {"at": now, "left_out": total - len(columns.lane)})
+        return orjson.dumps(packed | {"at": now, "left_out": total - len(columns.lane)})
 
 
 def read_table(raw: bytes) -> LaneTable:
     """Another process wrote it, perhaps one of another version: what makes no sense is empty."""
     try:
-        told = orjson.loads(raw)
-        columns = [told[name] for name in LaneColumns._fields]
-        at, left_out = float(told["at"]), int(told["left_out"])
+        packed = orjson.loads(raw)
+        columns = [packed[name] for name in LaneColumns._fields]
+        at, left_out = float(packed["at"]), int(packed["left_out"])
         rows = [_row(*fields, now=at) for fields in zip(*columns, strict=True)]
     except (ValueError, TypeError, KeyError):
         return LaneTable()

@@ -36,13 +36,13 @@ def progress_bar(doing: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _liner(doing: str, total: int) -> Callable[[int], None]:
-    done, told = 0, time.monotonic()
+    done, said_at = 0, time.monotonic()
 
     def advance(count: int) -> None:
-        nonlocal done, told
+        nonlocal done, said_at
         done += count
-        if time.monotonic() - told >= _EVERY:
-            told = time.monotonic()
+        if time.monotonic() - said_at >= _EVERY:
+            said_at = time.monotonic()
             say(f"{doing}: {size(done)} of {size(total)}")
 
     return advance

@@ -122,15 +122,15 @@ def explain(error: BaseException) -> ErrorMessage | None:
 
 def tell(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong on stderr and return the exit code."""
-    told = explain(error)
-    if told is None:
+    known = explain(error)
+    if known is None:
         print(redact("".join(traceback.format_exception(error))), file=sys.stderr, end="")
         what = f"this is a bug in trawlnet: {type(error).__name__}: {error}"
-        told = ErrorMessage(
+        known = ErrorMessage(
             what, "nothing saved is lost; report it with the lines above", Exit.ERROR
         )
-    complain(told.message, told.hint, as_json=as_json)
-    return told.code
+    complain(known.message, known.hint, as_json=as_json)
+    return known.code
 
 
 def _of_the_system(error: OSError) -> ErrorMessage:

@@ -29,13 +29,13 @@ def now_and_then(clock: Clock, line: Callable[[T, float], str]) -> Callable[[T],
     """Say how something goes, given that and the seconds it has gone on: twice a minute, on a
     terminal more often."""
     every = _EVERY_LIVE if sys.stderr.isatty() else _EVERY
-    begun = told = clock.now()
+    begun = said_at = clock.now()
 
     def tell(state: T) -> None:
-        nonlocal told
+        nonlocal said_at
         now = clock.now()
-        if now - told >= every:
-            told = now
+        if now - said_at >= every:
+            said_at = now
             say(line(state, now - begun))
 
     return tell
@@ -43,13 +43,13 @@ def now_and_then(clock: Clock, line: Callable[[T, float], str]) -> Callable[[T],
 
 def at_once_and_then(clock: Clock, line: Callable[[T], str]) -> Callable[[T], None]:
     """Say what goes wrong: the first time, and then twice a minute at most."""
-    told: float | None = None
+    said_at: float | None = None
 
     def tell(state: T) -> None:
-        nonlocal told
+        nonlocal said_at
         now = clock.now()
-        if told is None or now - told >= _EVERY:
-            told = now
+        if said_at is None or now - said_at >= _EVERY:
+            said_at = now
             say(line(state))
 
     return tell

@@ -132,11 +132,11 @@ def _status(place: _Place[C], as_json: bool) -> int:
 
 def _failures(place: _Place[C], reason: Reason | None, limit: int | None, as_json: bool) -> int:
     async def show(ledger: Ledger) -> None:
-        told = 0
+        printed = 0
         async for failure in ledger.failures(reason):
-            if told == limit:
+            if printed == limit:
                 return
-            told += 1
+            printed += 1
             failure = replace(failure, key=place.crawler.public_key(failure.key))
             print(json.dumps(_row(failure)) if as_json else _line(failure))
 

@@ -81,15 +81,15 @@ def run_crawl(job: Job[C]) -> int:
     name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}{suffix}"
     with (
         # Around the lock: what it cleans up after the crawl, it does when the lock is free.
-        with_dashboard(job.dashboard, job.workspace, _told(job)),
+        with_dashboard(job.dashboard, job.workspace, _dashboard_variables(job)),
         locked(job.workspace),
         logging_to(job.workspace.logs, name, say) as log_file,
     ):
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
-                told = redacted(job.settings.config.model_dump(mode="json"))
-                log.info("crawl began", extra={"config": json.dumps(told)})
+                summary = redacted(job.settings.config.model_dump(mode="json"))
+                log.info("crawl began", extra={"config": json.dumps(summary)})
                 _tune_memory()
                 return runner.run(_CrawlRun(job, plan).whole())
         except asyncio.CancelledError:
@@ -107,11 +107,11 @@ def run_fleet(job: Job[C]) -> int | None:
     if not getattr(config, "fleet", ""):
         return None
     run: Callable[[C, Workspace, bool], int] = load(job.crawler.fleet)
-    with with_dashboard(job.dashboard, job.workspace, _told(job)):
+    with with_dashboard(job.dashboard, job.workspace, _dashboard_variables(job)):
         return run(config, job.workspace, job.as_json)
 
 
-def _told(job: Job[C]) -> Mapping[str, str]:
+def _dashboard_variables(job: Job[C]) -> Mapping[str, str]:
     """What a dashboard must know to find the same state, and to ask on behalf of somebody."""
     keys = (*job.crawler.located_by, "fleet", "contact", "allow_private_hosts")
     return variables_for(job.crawler.name, job.settings.config, keys)
@@ -162,12 +162,12 @@ class _CrawlRun(Generic[C]):
         left_out = job.crawler.left_out(job.workspace.path)
         words = job.crawler.tell_left_out(left_out)
         verb = job.crawler.verb
-        told = CrawlEnded(job.workspace, ending, counts, control, seconds, left_out, words, verb)
+        summary = CrawlEnded(job.workspace, ending, counts, control, seconds, left_out, words, verb)
         given_up = given_up_on(counts)
-        self.tell(ended(job.crawler.name, told.story, given_up, self.clock.now()))
-        (emit_summary if job.as_json else sum_up)(told)
-        log.info("crawl ended", extra={"ending": ending, "exit_code": int(told.code)})
-        return told.code
+        self.tell(ended(job.crawler.name, summary.story, given_up, self.clock.now()))
+        (emit_summary if job.as_json else sum_up)(summary)
+        log.info("crawl ended", extra={"ending": ending, "exit_code": int(summary.code)})
+        return summary.code
 
     async def crawl(self, parts: Parts[Any], asked: asyncio.Event, files: ControlFiles) -> Ending:
         metrics = self.metrics

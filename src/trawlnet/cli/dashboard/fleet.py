@@ -231,7 +231,7 @@ def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Exhibit:
         "Shards of the fleet",
         ("", "state", "where", "pid", "attempts/s", "in flight", "memory", "last report"),
         rows,
-        note=f"{well} of {plan.shards} are well; the word is {plan.word}.",
+        note=f"{well} of {plan.shards} report regularly; the order is {plan.word}.",
     )
 
 

@@ -193,10 +193,10 @@ async def _registry(path: Path) -> AsyncIterator[Any]:
         try:
             app = await stack.enter_async_context(registry_app(path))
         except Exception as error:
-            told = explain(error)
-            if told is None:
+            known = explain(error)
+            if known is None:
                 raise
-            app = closed("The registry is closed", f"{told.message}; {told.hint}.")
+            app = closed("The registry is closed", f"{known.message}; {known.hint}.")
         yield app
 
 

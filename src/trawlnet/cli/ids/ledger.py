@@ -62,11 +62,11 @@ def _show(
         async with looked_at(*place) as ledger:
             if ledger is None:
                 return
-            told = 0
+            printed = 0
             async for row in rows(ledger):
-                if told == limit:
+                if printed == limit:
                     return
-                told += 1
+                printed += 1
                 print(jsonlib.dumps(row) if as_json else line(**row))
 
     asyncio.run(run())

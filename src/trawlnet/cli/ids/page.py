@@ -87,8 +87,8 @@ def _measured(results: Sequence[Result]) -> Markup:
         (f"{title}, {unit}".strip(", "), *(_middle(results, law, name) for law in laws))
         for name, title, unit in _MEASURES
     ]
-    told = [row for row in rows if any(value is not None for value in row[1:])]
-    return table("Measures", ["measure", *laws], told, note="Medians over all worlds.")
+    measured = [row for row in rows if any(value is not None for value in row[1:])]
+    return table("Measures", ["measure", *laws], measured, note="Medians over all worlds.")
 
 
 def _middle(results: Sequence[Result], law: str, name: str) -> float | None:

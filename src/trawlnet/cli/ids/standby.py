@@ -39,8 +39,8 @@ async def open_in_turn(
             async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
                 with _said_where(parts):
                     yield with_term(parts, term)
-    except LeaderFenced as told:
-        raise Interrupted(told.message, told.hint) from None
+    except LeaderFenced as fenced:
+        raise Interrupted(fenced.message, fenced.hint) from None
 
 
 @contextmanager

@@ -142,7 +142,7 @@ class _Ended:
     put_aside: int
     poison: str  # Where the messages are that were put aside.
     unknown: list[int]
-    told_before: set[int]  # Of the unknown ones: known to be so when this run began.
+    known_before: set[int]  # Of the unknown ones: known to be so when this run began.
     seconds: float
     code: Exit
 
@@ -160,7 +160,7 @@ def _say(ended: _Ended) -> None:
         f"{'stopped, saved' if ended.code is Exit.INTERRUPTED else 'stored'}: "
         f"{tally.stored:,} {ended.what} ({tally.repeated:,} were there before), {rate:,.0f}/s"
     )
-    if fresh := [one for one in ended.unknown if one not in ended.told_before]:
+    if fresh := [one for one in ended.unknown if one not in ended.known_before]:
         named = ", ".join(map(str, fresh[:_MOST_UNKNOWN]))
         say(f"unknown activity hashes, stored and flagged: {named}")
     if ended.put_aside:

@@ -74,7 +74,7 @@ async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
         emit({str(source): tally.row() for source, tally in tallies.items()})
     for source, tally in tallies.items():
         if not as_json:
-            say(f"{source}: {_told(tally)}")
+            say(f"{source}: {_counts(tally)}")
         if tally.error:
             say(f"{source}: incomplete: {tally.error}")
     failed = [tally for tally in tallies.values() if tally.error]
@@ -83,7 +83,7 @@ async def _discover(config: PdsConfig, path: Path, as_json: bool) -> int:
     return Exit.UNREACHABLE if len(failed) == len(tallies) else Exit.GIVEN_UP
 
 
-def _told(tally: DiscoveryCounts) -> str:
+def _counts(tally: DiscoveryCounts) -> str:
     words = f"{tally.found:,} found, {tally.new:,} new, {tally.known:,} known"
     if tally.revived:
         words += f" ({tally.revived:,} due again)"

@@ -105,11 +105,11 @@ class _ScanRequest:
 
 
 async def _scan_all(config: PdsConfig, path: Path, wish: _ScanRequest, as_json: bool) -> int:
-    clock, told, bad, looked, held = SystemClock(), 0, 0, 0, set[str]()
+    clock, reported, bad, looked, held = SystemClock(), 0, 0, 0, set[str]()
 
     def tell(url: str, result: ScanResult | str) -> None:
-        nonlocal told, bad, looked
-        told += 1
+        nonlocal reported, bad, looked
+        reported += 1
         row = {"pds_url": url} | ({"did": wish.did} if wish.did else {}) | _row(result)
         held.update(row.get("held", ()))
         # What was refused, or not read to its end, may well have what is wanted.
@@ -122,7 +122,7 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _ScanRequest, as_json: 
         pace = f"at most {config.requests_per_minute:g} requests a minute to each"
         say(f"scanning {harmless(what, _DETAIL_CHARS) or 'what is due'}, {pace}")
         await _scan(kit, wish, tell)
-    if not told:
+    if not reported:
         say("no PDS is due; name one to scan it now")
     for glob in Routes(config.collections).unmatched(held) if looked else ():
         say(f"hint: no record there matches --collections {glob}")
@@ -183,13 +183,13 @@ def _tell_wait(url: str, seconds: float) -> None:
 
 
 def _teller(clock: Clock) -> Callable[[str, ScanResult], None]:
-    told: dict[str, float] = {}
+    reported: dict[str, float] = {}
 
     def tell(url: str, so_far: ScanResult) -> None:
         now = clock.now()
-        if now - told.get(url, -_TELL_EVERY) < _TELL_EVERY:
+        if now - reported.get(url, -_TELL_EVERY) < _TELL_EVERY:
             return
-        told[url] = now
+        reported[url] = now
         left = f", {so_far.left:,} left" if so_far.left else ""
         why = f": {harmless(so_far.detail, _DETAIL_CHARS)}" if so_far.verdict == "put_off" else ""
         say(

@@ -175,8 +175,8 @@ def listen_on(host: str, port: int) -> socket.socket:
             f"--host {host}: no such address", "name one of this machine, such as 127.0.0.1"
         ) from None
     except OSError as error:
-        told = (error.strerror or str(error)).lower()
-        raise CliError(f"cannot listen on {host}:{port}: {told}", _listen_hint(error)) from None
+        why = (error.strerror or str(error)).lower()
+        raise CliError(f"cannot listen on {host}:{port}: {why}", _listen_hint(error)) from None
 
 
 def _listen_hint(error: OSError) -> str:

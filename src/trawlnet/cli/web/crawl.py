@@ -182,7 +182,7 @@ def _run(
 def _manners(config: WebConfig) -> str:
     """Whoever crawls in somebody's name sees in whose."""
     obeyed = "is obeyed" if config.robots.obey else "is NOT obeyed"
-    return f"asking as {agent_of(config)}; robots.txt {obeyed}"
+    return f"User-Agent: {agent_of(config)}; robots.txt {obeyed}"
 
 
 def _run_id() -> str:

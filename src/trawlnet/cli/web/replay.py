@@ -79,26 +79,27 @@ def replay(
             "--archive and -o go together", "trawlnet web replay --archive PLACE -o DIR"
         )
     if output is None:
-        told = _replay_workspace(workspace, not no_check, spreadsheet_safe)
+        result = _replay_workspace(workspace, not no_check, spreadsheet_safe)
     else:
-        told = _replay_archive(archive, output, not no_check, spreadsheet_safe)
-    for damage in told.damage:
+        result = _replay_archive(archive, output, not no_check, spreadsheet_safe)
+    for damage in result.damage:
         say(f"{damage.path}: {damage.what}")
     if json:
-        emit({"captures": told.captures, "pages": told.pages, "damaged": told.damaged})
+        emit({"captures": result.captures, "pages": result.pages, "damaged": result.damaged})
     else:
-        say(f"{told.captures:,} captures of {told.pages:,} pages; {told.damaged:,} bodies damaged")
-    if told.damaged:
-        raise CliError(f"{told.damaged:,} stored bodies are damaged", _remedy(workspace, told))
+        counted = f"{result.captures:,} captures of {result.pages:,} pages"
+        say(f"{counted}; {result.damaged:,} bodies damaged")
+    if result.damaged:
+        raise CliError(f"{result.damaged:,} stored bodies are damaged", _remedy(workspace, result))
     return 0
 
 
-def _remedy(workspace: Path, told: CaptureReplay) -> str:
-    if not told.lost:
+def _remedy(workspace: Path, result: CaptureReplay) -> str:
+    if not result.lost:
         return "restore them from a copy: they are no page's latest content, or lie in an archive"
 
     # What is asked for twice is one page; of each the last line counts.
-    lines = {line.url: line for line in told.lost}.values()
+    lines = {line.url: line for line in result.lost}.values()
     asyncio.run(ask_again(load_web(workspace, {}).config, workspace, list(lines)))
     return (
         f"{len(lines):,} pages are in the discovery spool now; "

@@ -53,10 +53,10 @@ class LoggedAlerts:
 
     def tell(self, alert: Alert) -> None:
         extra = {"title": alert.title, "fields": dict(alert.fields)}
-        told = f"{alert.title}: {alert.text}"
+        text = f"{alert.title}: {alert.text}"
         # Whoever sits at the terminal sees warnings; how a crawl ends is said there anyway.
         level = logging.INFO if alert.title in (ENDED, FAILED) else _LOG_LEVELS[alert.level]
-        log.log(level, told, extra=extra)
+        log.log(level, text, extra=extra)
 
     async def close(self) -> None:
         """Nothing is left."""
@@ -189,8 +189,8 @@ class WebhookAlerts:
             asked = session.post(self._url, json=self._shape(batch), allow_redirects=False)
             async with asked as response:
                 if response.status == _TOO_MANY:
-                    told = await response.content.read(_ANSWER_BYTES)
-                    return min(_retry_after(response.headers, told), self._pacing.longest_wait)
+                    text = await response.content.read(_ANSWER_BYTES)
+                    return min(_retry_after(response.headers, text), self._pacing.longest_wait)
                 if response.status < 500:
                     if response.status >= 300:
                         # The URL is a secret: only the status is told.
@@ -223,7 +223,7 @@ _ANSWER_BYTES = 4096
 
 
 def _retry_after(headers: Mapping[str, str], body: bytes) -> float:
-    for text in (headers.get("Retry-After", ""), _told(body)):
+    for text in (headers.get("Retry-After", ""), _retry_after_in(body)):
         try:
             return max(0.0, float(text))
         except ValueError:
@@ -231,7 +231,7 @@ def _retry_after(headers: Mapping[str, str], body: bytes) -> float:
     return 0.0
 
 
-def _told(body: bytes) -> str:
+def _retry_after_in(body: bytes) -> str:
     try:
         value = json.loads(body)
     except ValueError:

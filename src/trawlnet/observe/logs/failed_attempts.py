@@ -21,9 +21,9 @@ class LoggedTries:
     async def __call__(self, task: Task) -> Outcome:
         outcome = await self._handler(task)
         if not outcome.reason.answer and outcome.reason not in _EXPECTED:
-            told = {"key": task.key, "lane": outcome.lane or task.lane, "attempt": task.attempt}
-            told |= {"reason": str(outcome.reason), "detail": outcome.detail}
-            log.info("attempt failed", extra=told)
+            fields = {"key": task.key, "lane": outcome.lane or task.lane, "attempt": task.attempt}
+            fields |= {"reason": str(outcome.reason), "detail": outcome.detail}
+            log.info("attempt failed", extra=fields)
         return outcome
 
 

@@ -79,10 +79,10 @@ def columns(
 ) -> Markup:
     """Upright bars in their given order: over time, or over sizes. `letter` is how wide one is."""
     names = [name for name, _ in rows]
-    told = [
+    labels = [
         f"{name}: {number(value)} {column.unit or column.name}".rstrip() for name, value in rows
     ]
-    picture = _stacked(names, told, [("good", [value for _, value in rows])], letter)
+    picture = _stacked(names, labels, [("good", [value for _, value in rows])], letter)
     cells = [(name, [value]) for name, value in rows]
     return _drawn(title, _noted(note, column), (), picture, [ExtraColumn(first), column], cells)
 
@@ -90,13 +90,13 @@ def columns(
 def stacked(title: str, names: Sequence[str], stacks: Sequence[Stack], *, first: str) -> Markup:
     """Columns that consist of parts."""
     counts = list(zip(*(stack.counts for stack in stacks), strict=True))
-    told = [
+    labels = [
         f"{name}: " + ", ".join(f"{n:,} {one.name}" for one, n in zip(stacks, row, strict=True))
         for name, row in zip(names, counts, strict=True)
     ]
     any_at_all = any(map(any, counts))
     parts = [(stack.kind, stack.counts) for stack in stacks]
-    picture = _stacked(names, told, parts, LETTER) if any_at_all else None
+    picture = _stacked(names, labels, parts, LETTER) if any_at_all else None
     keys = [(stack.name, stack.kind) for stack in stacks]
     heads = [ExtraColumn(first), *(ExtraColumn(stack.name) for stack in stacks)]
     return _drawn(title, "", keys, picture, heads, list(zip(names, counts, strict=True)))
@@ -139,8 +139,8 @@ def table(title: str, heads: Sequence[str], rows: Cells, *, note: str = "") -> M
 
 def _side(column: Sequence[object]) -> str | None:
     """Figures stand below each other, and so does what stands for one that is not known."""
-    told = [cell for cell in column if cell is not None and str(cell) not in ("", number(None))]
-    return "number" if told and all(map(_is_figure, told)) else None
+    labels = [cell for cell in column if cell is not None and str(cell) not in ("", number(None))]
+    return "number" if labels and all(map(_is_figure, labels)) else None
 
 
 def _is_figure(cell: object) -> bool:
@@ -188,7 +188,7 @@ def _axis(values: Sequence[float], letter: float) -> _Axis:
 
 def _stacked(
     names: Sequence[str],
-    told: Sequence[str],
+    labels: Sequence[str],
     parts: Sequence[tuple[str, Sequence[float]]],
     letter: float,
 ) -> _Picture | None:
@@ -200,7 +200,7 @@ def _stacked(
     kinds = [kind for kind, _ in parts]
     drawn = [
         (words, _column(zip(kinds, column, strict=True), axis, axis.left + n * wide, wide))
-        for n, (words, column) in enumerate(zip(told, heights, strict=True))
+        for n, (words, column) in enumerate(zip(labels, heights, strict=True))
     ]
     return _picture(axis, names=_names(names, axis.left + wide / 2, wide, letter), bars=drawn)
 
