@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 DOCS := .venv-docs
 
-.PHONY: docs help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
+.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -73,6 +73,9 @@ $(DOCS)/.ready: pyproject.toml
 	@if command -v uv >/dev/null; then uv pip install -q --python $(DOCS)/bin/python -r $(DOCS)/docs.txt; \
 	  else $(DOCS)/bin/python -m pip install -qq --disable-pip-version-check -r $(DOCS)/docs.txt; fi
 	@touch $@
+
+man: $(READY) ## a man page for each command, in build/man
+	@$(BIN)/trawlnet manual build/man
 
 docs: $(DOCS)/.ready ## the documentation as a site, in site/; a warning is an error
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict

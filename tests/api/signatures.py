@@ -9,6 +9,12 @@ from typing import Any
 import griffe
 
 ROOT = Path(__file__).parents[2]
+# Classes that the engine uses by more than its users do: only these members are promised.
+PROMISED = {
+    "Gate": {"__init__", "turn", "treat", "retune", "share", "park"},
+    "Control": {"__init__", "workers", "paused", "pause", "resume", "drain", "ending", "figures"},
+    "MemoryStore": {"__init__"},
+}
 SNAPSHOT = Path(__file__).with_name("signatures.txt")
 
 
@@ -35,6 +41,7 @@ def _members(cls: Any) -> Iterator[Any]:
     hidden = {"__init__"} if "dataclass" in cls.labels else set()
     for name, member in cls.members.items():
         is_ours = not name.startswith("_") or name in {"__init__", "__call__", "__iter__"} - hidden
+        is_ours &= name in PROMISED.get(cls.name, {name})
         if is_ours and not member.is_alias and not member.is_class:
             yield member
 

@@ -203,7 +203,15 @@ def test_a_command_read_alone_leaves_the_others_in_place(
 def test_only_crawlers_that_exist_have_a_group() -> None:
     top = {path[0] for path in ALL}
     groups = {"repos", "pds", "ids", "web", "fleet", "sim"}
-    assert top == groups | {"logs", "dashboard", "config", "doctor", "version"}
+    assert top == groups | {
+        "logs",
+        "dashboard",
+        "config",
+        "doctor",
+        "completion",
+        "manual",
+        "version",
+    }
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ NOT_RUN = {
     "it asks servers that are not here",
     r"ray://|\bray |redis://|redis-server|s3://|amqp://|postgresql://|CLICKHOUSE_ADDRESS":
     "it needs a cluster, or servers that stay",
-    r"^make |pip install|^cd deploy|^install ": "it changes the machine that it is run on",
+    r"^make |pip install|^cd deploy|^install |~/\.local":
+    "it changes the machine that it is run on",
     r"trawlnet dashboard|--dashboard|pds serve|--metrics-address|curl ":
     "it serves until it is stopped",
     r"sim ids|ids crawl|ids store|ids status|ids/instances|instance_store":

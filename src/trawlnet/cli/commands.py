@@ -345,12 +345,12 @@ TRAWLNET = GroupRow(
         CommandRow(
             "logs",
             "trawlnet.cli.logs:LOGS",
-            "Show the logs of crawls: failed attempts, held lanes, errors; newest last.",
+            "Show the logs of crawls: failed attempts, held lanes, errors.",
         ),
         CommandRow(
             "dashboard",
             "trawlnet.cli.dashboard.verb:DASHBOARD",
-            "Serve a web page about the crawls of a workspace, running or not.",
+            "Serve a web page about the crawls of a workspace.",
         ),
         CommandRow(
             "config",
@@ -361,6 +361,16 @@ TRAWLNET = GroupRow(
             "doctor",
             "trawlnet.cli.doctor:DOCTOR",
             "Check what this machine has, and say what to type for the rest.",
+        ),
+        CommandRow(
+            "completion",
+            "trawlnet.cli.shells.completion:COMPLETION",
+            "Print a script that completes commands and flags in a shell.",
+        ),
+        CommandRow(
+            "manual",
+            "trawlnet.cli.shells.manual:MANUAL",
+            "Write a man page for each command into a folder.",
         ),
         CommandRow("version", "trawlnet.cli.version:VERSION", "Print the version."),
     ),

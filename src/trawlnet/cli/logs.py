@@ -81,7 +81,10 @@ def logs(
     follow: Follow = False,
     json: Json = False,
 ) -> int:
-    """Show the logs of crawls: failed attempts, held lanes, errors; newest last."""
+    """Show the logs of crawls: failed attempts, held lanes, errors.
+
+    The newest line is the last.
+    """
     wanted = LogFilter(
         crawler=_one_of(crawler, list(SECTIONS), "crawlers"),
         lane=lane or "",

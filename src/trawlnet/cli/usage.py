@@ -35,9 +35,9 @@ def answer(arguments: Sequence[str]) -> int | None:
     if arguments == ["--version"] or arguments == ["version"]:
         print(__version__)
         return 0
-    usages: Mapping[str, Usage] = json.loads(_FILE.read_text("utf-8"))
-    path, rest = _split(usages, arguments)
-    usage = usages[path]
+    known = usages()
+    path, rest = _split(known, arguments)
+    usage = known[path]
     program = f"trawlnet {path}".rstrip()
     if rest == ["--help"]:
         if shutil.get_terminal_size().columns < _COLUMNS:
@@ -51,10 +51,16 @@ def answer(arguments: Sequence[str]) -> int | None:
     return _USAGE_EXIT
 
 
-def _split(usages: Mapping[str, Usage], arguments: Sequence[str]) -> tuple[str, list[str]]:
+def usages() -> Mapping[str, Usage]:
+    """Every group and command, by the words that one types after `trawlnet`."""
+    known: dict[str, Usage] = json.loads(_FILE.read_text("utf-8"))
+    return known
+
+
+def _split(known: Mapping[str, Usage], arguments: Sequence[str]) -> tuple[str, list[str]]:
     """The longest beginning that names a group or a command, and the rest."""
     path, rest = "", list(arguments)
-    while rest and rest[0] in usages[path]["commands"]:
+    while rest and rest[0] in known[path]["commands"]:
         path = f"{path} {rest.pop(0)}".lstrip()
     return path, rest
 

@@ -89,9 +89,10 @@ def dashboard(
     json: Json = False,
     while_pid: WhilePid = 0,
 ) -> int:
-    """Serve a web page about the crawls of a workspace, running or not.
+    """Serve a web page about the crawls of a workspace.
 
-    It runs beside them, until SIGTERM. Without viewers it costs a crawl nothing.
+    They may be running or not. It runs beside them, until SIGTERM. Without viewers it costs a
+    crawl nothing.
     """
     if not store:
         find(workspace, "repos")
