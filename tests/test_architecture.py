@@ -37,8 +37,8 @@ MAY_IMPORT["crawlers"] = _BELOW
 MAY_IMPORT["fleet"] = _BELOW | {"crawlers", "native"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
-# What every room may import: the error for bytes that are not what they claim to be.
-EVERYBODY = "malformed"
+# What every room may import: the error for bytes that are not what they claim to be, the loader.
+EVERYBODY = {"malformed", "loading"}
 
 # Third-party packages that only one room or file may know, so that they stay optional.
 ONLY_IN = {
@@ -87,11 +87,21 @@ def _imports(path: Path) -> Iterator[str]:
             assert node.level == 0, f"{path}: relative import"
             assert node.module
             yield node.module
+    yield from (place.partition(":")[0] for place in loaded(path))
+
+
+def loaded(path: Path) -> Iterator[str]:
+    """What a module has the loader import, where the name is written out."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "load":
+            (place,) = node.args
+            if isinstance(place, ast.Constant):
+                yield str(place.value)
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
 def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
-    allowed = MAY_IMPORT[room] | {room, EVERYBODY}
+    allowed = MAY_IMPORT[room] | {room} | EVERYBODY
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in modules()
@@ -102,48 +112,48 @@ def test_a_room_imports_only_what_lies_below_it(room: str) -> None:
     assert wrong == []
 
 
-# Imports inside functions: what is imported there is an extra, or slow and seldom needed. All
-# other modules of a command are imported by `cli/lazy.py`, when the command is named.
-IMPORTED_LATE = {
-    ("cli/common/bar.py", "rich"),  # Slow, and only for a terminal.
-    ("cli/fleet/plan.py", "matplotlib"),  # An extra.
-    ("cli/ids/crawler.py", "trawlnet.cli.ids.standby"),  # Needs Redis, an extra.
-    ("cli/ids/plot.py", "matplotlib"),  # An extra.
-    ("cli/repos/replay.py", "trawlnet.fleet.ray"),  # Needs Ray and Redis, extras.
-    ("cli/repos/replay.py", "trawlnet.fleet.replay"),
-    ("cli/crawl/tracing.py", "trawlnet.observe.traces.otel"),  # Needs OpenTelemetry, an extra.
-    ("cli/web/crawler.py", "trawlnet.stores.redis.fleet.shards"),  # Needs Redis, an extra.
+# What is an extra, or slow and seldom needed, is imported by one function, `load` of
+# `loading.py`, which `imports` above reads like any other import.
+LOADER = "loading.py"
+IMPORTS_BY_NAME = {
+    LOADER,
+    "__init__.py",  # `import trawlnet` imports nothing, the loader neither.
+    "cli/doctor.py",  # It looks whether libraries load.
+    "native/loader.py",  # What was compiled, where it was.
 }
 
 
-def late_imports(path: Path) -> Iterator[str]:
+def test_a_module_imports_at_its_top() -> None:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    for function in ast.walk(tree(path)):
-        if isinstance(function, functions):
-            for node in ast.walk(function):
-                if isinstance(node, ast.Import):
-                    yield from (alias.name.split(".")[0] for alias in node.names)
-                elif isinstance(node, ast.ImportFrom):
-                    module = node.module or ""
-                    yield module if module.startswith("trawlnet.") else module.split(".")[0]
-
-
-def test_a_command_imports_at_the_top_of_its_module() -> None:
     found = {
-        (path.relative_to(PACKAGE).as_posix(), name)
+        path.relative_to(PACKAGE).as_posix()
         for path in modules()
-        if room_of(path) == "cli"
-        for name in late_imports(path)
+        for function in ast.walk(tree(path))
+        if isinstance(function, functions)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    known = {
-        (file, name if name.startswith("trawlnet.") else name.split(".")[0]) for file, name in found
-    }
-    assert known == IMPORTED_LATE
+    assert found == {"__init__.py"}
 
 
-def test_only_one_module_of_the_command_line_imports_by_name() -> None:
-    users = [p.name for p in modules() if room_of(p) == "cli" and "import_module(" in p.read_text()]
-    assert users == ["doctor.py", "lazy.py"]  # The doctor looks whether libraries load.
+def test_one_function_imports_by_name() -> None:
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if {"import_module", "importlib.import_module", "__import__"} & calls(path)
+    }
+    assert users == IMPORTS_BY_NAME
+
+
+def test_what_the_loader_is_asked_for_is_there() -> None:
+    asked = {place for path in modules() for place in loaded(path) if place.startswith("trawlnet.")}
+    assert asked
+    for place in asked:
+        module, _, name = place.partition(":")
+        home = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+        assert home.exists(), place
+        names = {getattr(node, "name", "") for node in tree(home).body}
+        assert name in names, place
 
 
 def test_the_command_line_has_no_imports_for_types_alone() -> None:

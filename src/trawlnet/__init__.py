@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from trawlnet.net.http import Http
     from trawlnet.net.lane import lane_of
     from trawlnet.net.trouble import Trouble
-    from trawlnet.queues.queue import Delivery, Queue, QueueOptions, QueueSink, open_queue
+    from trawlnet.queues.open import open_queue
+    from trawlnet.queues.queue import Delivery, Queue, QueueOptions, QueueSink
     from trawlnet.reading.archive import (
         Archive,
         ArchivedRecord,
@@ -67,7 +68,8 @@ _ROOMS = {
     "net.http": "Http",
     "net.lane": "lane_of",
     "net.trouble": "Trouble",
-    "queues.queue": "Delivery Queue QueueOptions QueueSink open_queue",
+    "queues.open": "open_queue",
+    "queues.queue": "Delivery Queue QueueOptions QueueSink",
     "reading.archive": "Archive ArchivedRecord ArchivedRepo DamagedArchive open_archive",
     "reading.captures": "Captures open_captures",
     "reading.tables": "query query_arrow",

@@ -75,7 +75,7 @@ LIGHT = {
     "trawlnet.cli",
     "trawlnet.cli.common",
     "trawlnet.cli.common.complaint",
-    "trawlnet.cli.lazy",
+    "trawlnet.loading",
     "trawlnet.cli.main",
     "trawlnet.cli.usage",
     "trawlnet.net",

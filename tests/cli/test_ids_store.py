@@ -17,7 +17,8 @@ from tests.support.servers import free_port
 from trawlnet.crawlers.ids.storing.backlog import Backlog
 from trawlnet.crawlers.ids.storing.workers import StoringCounts
 from trawlnet.observe.alerts.shapes import Alert
-from trawlnet.queues.queue import Message, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import Message
 from trawlnet.sim.virtual import SimClock, run_sim
 
 

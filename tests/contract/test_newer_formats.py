@@ -18,7 +18,8 @@ from trawlnet.stores.lmdb.spans import SpanFile
 from trawlnet.stores.redis.spans import SpanKeys
 from trawlnet.tables.errors import TablesError
 from trawlnet.tables.registry.registry import open_registry
-from trawlnet.tables.relational.database import Statement, open_relational
+from trawlnet.tables.relational.database import Statement
+from trawlnet.tables.relational.open import open_relational
 
 VERBS = {
     "repos": ("status", "failures", "retry"),

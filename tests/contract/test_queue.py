@@ -22,7 +22,8 @@ import pytest
 from tests.support.servers import RabbitServer, rabbitmq_server
 from trawlnet.engine.task import Task
 from trawlnet.queues import rabbitmq
-from trawlnet.queues.queue import Delivery, Queue, QueueOptions, QueueSink, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import Delivery, Queue, QueueOptions, QueueSink
 from trawlnet.storage.errors import SinkError, SinkUnreachable
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -184,7 +185,7 @@ def test_unacked_messages_come_again_and_acked_ones_do_not(world: World) -> None
 
 CONSUMER = """
 import asyncio, sys
-from trawlnet.queues.queue import open_queue
+from trawlnet.queues.open import open_queue
 
 async def main(where, name):
     queue = await open_queue(where, name)

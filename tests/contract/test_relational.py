@@ -11,13 +11,8 @@ import pytest
 
 from tests.support.servers import free_port
 from trawlnet.tables.errors import TablesError, TablesRefused, TablesUnreachable
-from trawlnet.tables.relational.database import (
-    Relational,
-    Statement,
-    from_db,
-    open_relational,
-    to_db,
-)
+from trawlnet.tables.relational.database import Relational, Statement, from_db, to_db
+from trawlnet.tables.relational.open import open_relational
 
 CREATE = Statement("create", "CREATE TABLE IF NOT EXISTS t (k TEXT PRIMARY KEY, n BIGINT, at TEXT)")
 DROP = Statement("drop", "DROP TABLE IF EXISTS t")

@@ -16,7 +16,8 @@ from trawlnet.tables.instances.instances import opened_instances, store_instance
 from trawlnet.tables.instances.report import instance_figures
 from trawlnet.tables.registry.registry import PdsSource, open_registry
 from trawlnet.tables.registry.report import registry_figures
-from trawlnet.tables.relational.database import Statement, open_relational
+from trawlnet.tables.relational.database import Statement
+from trawlnet.tables.relational.open import open_relational
 from trawlnet.tables.scanned.rows import (
     ListedRepo,
     RepoReading,

@@ -286,7 +286,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 def test_what_is_no_clickhouse_server_is_said_to_be_none(status: int, body: bytes) -> None:
     with (
         answering(status, body) as address,
-        pytest.raises(TablesUnreachable, match=f"at {address} is no ClickHouse") as caught,
+        pytest.raises(TablesUnreachable, match=f"at {address} is not ClickHouse") as caught,
     ):
         asked(ClickHouseServer(address), "SELECT 1")
     assert "8123" in caught.value.hint and "assword" not in caught.value.hint

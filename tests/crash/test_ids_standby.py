@@ -31,7 +31,8 @@ from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.shard import ShardJob
 from trawlnet.fleet.standby import Holders, Leadership, holders
 from trawlnet.net.clock import SystemClock
-from trawlnet.queues.queue import QueueOptions, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import QueueOptions
 from trawlnet.sim.ids import IdsWorld, Traffic, serve_ids
 from trawlnet.stores.errors import StateLost
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word

@@ -19,7 +19,8 @@ from tests.support.program import at_once
 from tests.support.servers import postgres_server
 from tests.support.world_thread import in_thread
 from trawlnet.sim.pds import PdsWorld
-from trawlnet.tables.relational.database import Statement, open_relational
+from trawlnet.tables.relational.database import Statement
+from trawlnet.tables.relational.open import open_relational
 
 TABLES = ("eprints", "reviews", "endorsements", "tags", "records")
 

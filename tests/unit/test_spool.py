@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from trawlnet.queues import spool_reader
 from trawlnet.queues.acks import AckMark, SpoolPosition
-from trawlnet.queues.queue import QueueOptions, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import QueueOptions
 from trawlnet.queues.spool import Spool
 from trawlnet.queues.spool_files import SpoolDirectory
 from trawlnet.sim.virtual import run_sim

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from trawlnet.captures.capture import Capture
-from trawlnet.queues.queue import Queue, QueueOptions, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import Queue, QueueOptions
 
 BOOKMARK = "state/spool_bookmark.json"
 SPOOL = "spool"

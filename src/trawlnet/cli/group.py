@@ -8,7 +8,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 from trawlnet.cli.commands import CommandRow, GroupRow
-from trawlnet.cli.lazy import load
+from trawlnet.loading import load
 
 
 class Group(TyperGroup):

@@ -6,8 +6,8 @@ import gc
 import os
 import sys
 
-from trawlnet.cli.lazy import load
 from trawlnet.cli.usage import answer
+from trawlnet.loading import load
 
 # Objects made between two looks for cycles. Modules are made of 200,000, and they stay.
 _GARBAGE = 300_000

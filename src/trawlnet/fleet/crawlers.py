@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from trawlnet.crawlers.share import Opened, Share
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.shard import OpenShard, ShardJob, run_shard
+from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 
@@ -14,39 +15,26 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 async def run_job(job: ShardJob) -> None:
     clock = SystemClock()
     if job.crawler == "ids":
-        from trawlnet.fleet.ids import run_member
-
-        await run_member(job, clock)
+        await load("trawlnet.fleet.ids:run_member")(job, clock)
     elif job.crawler == "pds":
-        from trawlnet.fleet.pds import run_node
-
-        await run_node(job, clock)
+        await load("trawlnet.fleet.pds:run_node")(job, clock)
     else:
-        await run_shard(job, _OPENERS[job.crawler](job, clock), clock)
+        await run_shard(job, _opener(job, clock), clock)
 
 
-def _repos(job: ShardJob, clock: Clock) -> OpenShard:
-    from trawlnet.crawlers.repos.config import ReposConfig
-    from trawlnet.crawlers.repos.shared import open_shard
-
-    config = ReposConfig.model_validate(job.config)
+def _opener(job: ShardJob, clock: Clock) -> OpenShard:
+    """A shard imports its own crawler, and no other."""
+    crawler = f"trawlnet.crawlers.{job.crawler}"
+    config = load(f"{crawler}.config:{_CONFIGS[job.crawler]}").model_validate(job.config)
+    open_shard = load(f"{crawler}.shared:open_shard")
 
     def opened(share: Share) -> AbstractAsyncContextManager[Opened]:
-        return open_shard(config, share, clock, CrawlMetrics(job.crawler, clock))
+        found: AbstractAsyncContextManager[Opened] = open_shard(
+            config, share, clock, CrawlMetrics(job.crawler, clock)
+        )
+        return found
 
     return opened
 
 
-def _web(job: ShardJob, clock: Clock) -> OpenShard:
-    from trawlnet.crawlers.web.config import WebConfig
-    from trawlnet.crawlers.web.shared import open_shard
-
-    config = WebConfig.model_validate(job.config)
-
-    def opened(share: Share) -> AbstractAsyncContextManager[Opened]:
-        return open_shard(config, share, clock, CrawlMetrics(job.crawler, clock))
-
-    return opened
-
-
-_OPENERS = {"repos": _repos, "web": _web}
+_CONFIGS = {"repos": "ReposConfig", "web": "WebConfig"}

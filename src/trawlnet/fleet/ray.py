@@ -11,8 +11,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.fleet.crawlers import run_job
 from trawlnet.fleet.ray_token import LOCAL, authenticated
 from trawlnet.fleet.shard import ShardJob
+from trawlnet.loading import load
+from trawlnet.observe.logs.writer import log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +81,6 @@ class _Shard:
     """Runs in a process of its own, perhaps on another machine."""
 
     def run(self, job: ShardJob) -> None:
-        from trawlnet.fleet.crawlers import run_job
-        from trawlnet.observe.logs.writer import log_to_stderr
-
         log_to_stderr()  # Ray keeps it in a file of this process.
         asyncio.run(run_job(job))
 
@@ -173,9 +173,8 @@ def _log(told: dict[str, Any], ignore_prefix: bool = True) -> None:
 
 def _imported() -> Any:
     try:
-        import ray
+        return load("ray")
     except ImportError as error:
         raise NotReady(
             "a fleet needs Ray, which is not installed", "pip install 'trawlnet[fleet]'"
         ) from error
-    return ray

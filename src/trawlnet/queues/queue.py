@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,6 @@ from trawlnet.engine.task import Task
 from trawlnet.storage.errors import SinkError
 
 Message = Mapping[str, Any] | int  # One JSON object, or a bare number: an id and no more.
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +95,6 @@ class QueueSink:
         await self._queue.publish(
             [self._shape(task, item) for task, items in batch for item in items]
         )
-
-
-async def open_queue(where: str | Path, name: str, options: QueueOptions | None = None) -> Queue:
-    """A directory is a spool with its segments in `where/name`; `amqp://` is a RabbitMQ server."""
-    if not _NAME.fullmatch(name):
-        raise SinkError(f"queue name {name!r} is refused", "use letters, digits, - and _")
-    scheme = str(where).partition("://")[0] if "://" in str(where) else ""
-    # Imported here: both import this module, and RabbitMQ's client is an optional dependency.
-    if not scheme:
-        from trawlnet.queues.spool import Spool
-
-        return Spool(Path(where) / name, name, options or QueueOptions())
-    if scheme not in ("amqp", "amqps"):
-        raise SinkError(
-            f"there is no queue for {scheme}:// addresses", "give a directory or an amqp:// URL"
-        )
-    try:
-        from trawlnet.queues.rabbitmq import RabbitQueue
-    except ImportError as error:
-        raise SinkError(
-            "RabbitMQ needs the package aio-pika", "pip install 'trawlnet[rabbitmq]'"
-        ) from error
-    return await RabbitQueue.connect(str(where), name, options or QueueOptions())
 
 
 def encode(message: Message) -> bytes:

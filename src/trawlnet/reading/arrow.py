@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from trawlnet.loading import load
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
@@ -15,7 +16,7 @@ _ROWS = 10_000  # In one batch.
 
 def pyarrow() -> Any:
     try:
-        return import_module("pyarrow")
+        return load("pyarrow")
     except ImportError as error:
         raise ImportError(
             "Arrow needs the package pyarrow, which is not installed: pip install 'trawlnet[arrow]'"

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from trawlnet.loading import load
+
 T = TypeVar("T")
 
 SCHEME: Final = "s3://"
@@ -109,18 +111,17 @@ def _connected(
     bucket: str, prefix: str, options: Mapping[str, str], patience: float
 ) -> tuple[Any, Any]:
     try:
-        import obstore
-        from obstore.store import S3Store
+        obstore, s3_store = load("obstore"), load("obstore.store:S3Store")
     except ImportError as error:
         raise ObjectsError(
             "an s3:// archive needs the S3 client, which is not installed",
             "pip install 'trawlnet[s3]'",
         ) from error
     plain = options.get("endpoint", "").startswith("http://")
-    store = S3Store(
+    store = s3_store(
         bucket,
         prefix=prefix or None,
-        config=dict(options),  # type: ignore[arg-type]  # Its keys are spelt out in a TypedDict.
+        config=dict(options),
         client_options={"allow_http": plain, "timeout": timedelta(seconds=_ANSWER_SECONDS)},
         retry_config={
             "max_retries": _RETRIES,
@@ -137,16 +138,15 @@ def _connected(
 
 @contextmanager
 def _in_words(what: str) -> Iterator[None]:
-    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
-
+    refusals = load("obstore.exceptions")
     try:
         yield
-    except (BaseError, OSError) as error:
+    except (refusals.BaseError, OSError) as error:
         if "NoSuchBucket" in str(error):
             bucket = SCHEME + what.removeprefix(SCHEME).partition("/")[0]
             hint = f"create it: aws s3 mb {bucket}; or name another"
             raise ObjectsError(f"{what}: there is no such bucket", hint) from None
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        if isinstance(error, refusals.PermissionDeniedError | refusals.UnauthenticatedError):
             hint = (
                 "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they need ListBucket, "
                 "GetObject, PutObject and DeleteObject there"

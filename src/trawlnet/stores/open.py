@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trawlnet.engine.ports import Store
+from trawlnet.loading import load
 from trawlnet.stores.errors import StoreError
 from trawlnet.stores.fence import Fence
 from trawlnet.stores.lmdb.store import LmdbStore
@@ -62,12 +63,12 @@ async def _open_redis(
     url: str, remember_done: bool, owner: str | None, prefix: str, fence: Fence | None = None
 ) -> RedisStore:
     try:
-        from trawlnet.stores.redis.work.store import RedisStore
+        store: type[RedisStore] = load("trawlnet.stores.redis.work.store:RedisStore")
     except ImportError as error:
         raise StoreError(
             "a Redis store needs the Redis client, which is not installed",
             "pip install 'trawlnet[redis]'",
         ) from error
-    return await RedisStore.open(
+    return await store.open(
         url, owner=owner, prefix=prefix, remember_done=remember_done, fence=fence
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from publicsuffixlist import PublicSuffixList
+from publicsuffixlist import PublicSuffixList
 
 _REMEMBERED = 1 << 14
 
@@ -32,6 +30,4 @@ def is_address(host: str) -> bool:
 @cache
 def _suffixes() -> PublicSuffixList:
     # Read on first use: most commands never ask.
-    from publicsuffixlist import PublicSuffixList
-
     return PublicSuffixList()

@@ -19,7 +19,8 @@ from tests.support.servers import PostgresServer, RabbitServer, postgres_server,
 from trawlnet.crawlers.ids.pgcr.processor import process, store_message
 from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts
 from trawlnet.net.clock import SystemClock
-from trawlnet.queues.queue import Message, Queue, QueueOptions, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import Message, Queue, QueueOptions
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.ports import Query
 from trawlnet.tables.clickhouse.server import ClickHouseServer

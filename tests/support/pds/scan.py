@@ -27,7 +27,8 @@ from trawlnet.sim.pds import PdsWorld, SimPds, SimRepo, serve_pdses
 from trawlnet.sim.pds.model import about_eprint, eprint
 from trawlnet.sim.serve import loopback_hosts
 from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, migrate_registry
-from trawlnet.tables.relational.database import Relational, Statement, open_relational
+from trawlnet.tables.relational.database import Relational, Statement
+from trawlnet.tables.relational.open import open_relational
 from trawlnet.tables.scanned.rows import ScanKey
 from trawlnet.tables.scanned.scanned import Scanned
 

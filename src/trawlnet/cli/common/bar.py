@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from trawlnet.cli.common.output import say, size
+from trawlnet.loading import load
 
 _EVERY = 30.0  # Seconds between lines where there is no terminal.
 
@@ -18,19 +19,16 @@ def progress_bar(doing: str, total: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield _liner(doing, total)
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
+    console = load("rich.console:Console")(stderr=True)
+    rich = load("rich.progress")
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.DownloadColumn(binary_units=True),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(),
     )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    rest = (TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, *rest, console=Console(stderr=True), transient=True) as bar:
+    with rich.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(doing, total=total)
         yield lambda count: bar.advance(task, count)
 

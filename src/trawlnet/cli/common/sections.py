@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from trawlnet.cli.common.settings import C, Settings, load_settings
 from trawlnet.cli.common.workspace import Workspace
-from trawlnet.cli.lazy import load
 from trawlnet.cli.web.keys import VARIABLES
+from trawlnet.loading import load
 
 _MODELS = {"repos": "ReposConfig", "pds": "PdsConfig", "ids": "IdsConfig", "web": "WebConfig"}
 

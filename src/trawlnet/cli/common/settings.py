@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from trawlnet.cli.common.errors import UsageTrouble
 from trawlnet.cli.common.output import say
 from trawlnet.cli.common.workspace import shown
-from trawlnet.cli.lazy import load
+from trawlnet.loading import load
 from trawlnet.net.redact import redacted
 
 C = TypeVar("C", bound=BaseModel)

@@ -29,10 +29,10 @@ from trawlnet.cli.crawl.ending import CrawlEnded, emit_summary, given_up_on, sum
 from trawlnet.cli.crawl.status import cursor_of, status_row
 from trawlnet.cli.crawl.steering import ControlFiles, answering, beside, steered_by_signals
 from trawlnet.cli.crawl.tracing import tracing
-from trawlnet.cli.lazy import load
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
+from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redacted
 from trawlnet.observe.alerts.rules import OVER

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from trawlnet.cli.common.errors import UsageTrouble
 from trawlnet.cli.common.output import say
 from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.observe.traces.wrappers import Choice, Ways
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -29,8 +30,7 @@ def tracing(crawler: str, clock: Clock) -> Iterator[Ways | None]:
         say("traces are off: opentelemetry is not installed; pip install 'trawlnet[otel]'")
         yield None
         return
-    from trawlnet.observe.traces.otel import exporting
-
+    exporting = load("trawlnet.observe.traces.otel:exporting")
     with exporting(crawler, environ.get("OTEL_SERVICE_NAME") or "trawlnet") as send:
         yield Ways(clock, send, Choice(ratio))
 

@@ -16,6 +16,7 @@ from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.fleet.host_sizes import registered_hosts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.fleet.plan import Assumptions, Forecast, HostSize, forecast, read_hosts, slowest
+from trawlnet.loading import load
 
 Hosts = Annotated[
     Path | None,
@@ -188,10 +189,10 @@ def _span(seconds: float) -> str:
 
 def _draw(forecasts: Sequence[Forecast], path: Path) -> None:
     try:
-        from matplotlib.figure import Figure
+        new_figure = load("matplotlib.figure:Figure")
     except ImportError as error:
         raise CliError("a picture needs matplotlib", "pip install 'trawlnet[plot]'") from error
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    figure = new_figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for one in forecasts:
         days = [0.0, *(at / 86_400 for at, _ in one.curve)]

@@ -27,11 +27,12 @@ from trawlnet.crawlers.ids.storing.backlog import STORE_NOW, backlog_row, read_b
 from trawlnet.crawlers.ids.storing.locations import KEYS, queue_place
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
+from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.queues.queue import open_queue
+from trawlnet.queues.open import open_queue
 from trawlnet.stores.memory import MemoryStore
 from trawlnet.stores.open import erase_store
 
@@ -47,14 +48,15 @@ def _plan(config: IdsConfig) -> CrawlPlan:
     )
 
 
+_STANDBY = "trawlnet.cli.ids.standby"  # Needs Redis, an extra.
+
+
 def _open(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AbstractAsyncContextManager[Parts[Any]]:
-    if not config.redis_address:
-        return open_parts(config, workspace, clock, metrics)
-    from trawlnet.cli.ids.standby import open_in_turn
-
-    return open_in_turn(config, workspace, clock, metrics)
+    opener = load(f"{_STANDBY}:open_in_turn") if config.redis_address else open_parts
+    parts: AbstractAsyncContextManager[Parts[Any]] = opener(config, workspace, clock, metrics)
+    return parts
 
 
 @asynccontextmanager
@@ -79,9 +81,7 @@ async def _alone(config: IdsConfig) -> AsyncIterator[str]:
     if not config.redis_address:
         yield ""
         return
-    from trawlnet.cli.ids.standby import instead_of_a_crawl
-
-    async with instead_of_a_crawl(config) as token:
+    async with load(f"{_STANDBY}:instead_of_a_crawl")(config) as token:
         yield token
 
 
@@ -126,9 +126,7 @@ async def _facts(config: IdsConfig, workspace: Path) -> Mapping[str, Any]:
     place = Workspace(workspace, "ids")
     row: dict[str, Any] = {**_OF_NOW, "key_refused": False, "watermark": None, "queue_depth": None}
     if config.redis_address:
-        from trawlnet.cli.ids.standby import shared_facts
-
-        row |= await shared_facts(config, place.state)
+        row |= await load(f"{_STANDBY}:shared_facts")(config, place.state)
     else:
         row |= await _own_facts(config, place)
     row |= await _backlog(config, workspace, row["queue_depth"])

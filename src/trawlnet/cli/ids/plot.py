@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trawlnet.cli.common.errors import CliError, UsageTrouble
 from trawlnet.cli.ids.trials import Result
+from trawlnet.loading import load
 
 _PANELS = (
     ("lag", "lag, s (median)"),
@@ -30,11 +31,8 @@ def check_plotting(file: Path) -> None:
 
 
 def save_plot(file: Path, results: Sequence[Result]) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 9), dpi=110)
-    FigureCanvasAgg(figure)
+    figure = load("matplotlib.figure:Figure")(figsize=(10, 9), dpi=110)
+    load("matplotlib.backends.backend_agg:FigureCanvasAgg")(figure)
     axes = figure.subplots(len(_PANELS), 1, sharex=True)
     for axis, (name, label) in zip(axes, _PANELS, strict=True):
         for result in results:

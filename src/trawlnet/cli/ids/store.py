@@ -35,7 +35,8 @@ from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.observe.logs.writer import logging_to
 from trawlnet.observe.metrics.ids import StoreMeter
-from trawlnet.queues.queue import Queue, open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import Queue
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.instances.instances import opened_instances, unknown_hashes
 

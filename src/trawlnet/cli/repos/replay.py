@@ -28,6 +28,7 @@ from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.crawlers.repos.replay.reading import CollectionFilter
 from trawlnet.crawlers.repos.replay.replay import OneSegment, Replay, ReplayCounts
 from trawlnet.crawlers.tables_place import tables_place
+from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.logs.writer import warnings_to
 from trawlnet.storage.s3 import s3_options
@@ -139,17 +140,16 @@ def _crew(asked: _Asked, fleet: str, workers: int | None) -> Iterator[_Crew]:
     if not fleet:
         yield _Crew(workers or _WORKERS)
         return
-    from trawlnet.fleet.ray import ray_tasks
-    from trawlnet.fleet.replay import FleetReplay
-
     server = tables_place(asked.config, asked.workspace)
     if not isinstance(server, ClickHouseServer):
         raise UsageTrouble(
             "a fleet replays into a ClickHouse server, and none is named",
             "name it: --clickhouse-address HOST:PORT",
         )
+    ray_tasks = load("trawlnet.fleet.ray:ray_tasks")
     with warnings_to(say), ray_tasks(fleet) as tasks:
-        elsewhere = FleetReplay(tasks, asked.globs, server, s3_options(os.environ))
+        fleet_replay = load("trawlnet.fleet.replay:FleetReplay")
+        elsewhere = fleet_replay(tasks, asked.globs, server, s3_options(os.environ))
         yield _Crew(workers or tasks.cpus, elsewhere)
 
 

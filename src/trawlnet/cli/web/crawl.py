@@ -19,7 +19,6 @@ from trawlnet.cli.common.verb import CRAWLS, Verb
 from trawlnet.cli.common.workspace import Workspace, create, holder
 from trawlnet.cli.crawl.crawler import Crawler
 from trawlnet.cli.crawl.run import Job, check_ready, run_crawl
-from trawlnet.cli.lazy import load
 from trawlnet.cli.web.crawler import WEB, RunOutput
 from trawlnet.cli.web.flags import load_web
 from trawlnet.cli.web.keys import WebFlags
@@ -33,6 +32,7 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.visiting.site import agent_of
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 Seeds = Annotated[

@@ -22,6 +22,7 @@ from trawlnet.crawlers.web.visiting.site import agent_of
 from trawlnet.crawlers.web.work import url_of_key
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.observe.metrics.crawl import CrawlMetrics
@@ -81,9 +82,7 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
 
 
 async def _archived(config: WebConfig) -> Mapping[str, Any]:
-    from trawlnet.stores.redis.fleet.shards import FleetKeys
-
-    keys = await FleetKeys.open(redis_url(config))
+    keys = await load("trawlnet.stores.redis.fleet.shards:FleetKeys").open(redis_url(config))
     try:
         lines = await keys.manifest()
     finally:

@@ -23,10 +23,10 @@ from trawlnet.cli.common.settings import (
     variable_of,
 )
 from trawlnet.cli.common.workspace import Workspace
-from trawlnet.cli.lazy import load
 from trawlnet.cli.web.keys import PLACES, WebFlags
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.presets import beneath
+from trawlnet.loading import load
 
 
 def load_web(path: Path, flags: Mapping[str, Any]) -> Settings[WebConfig]:

@@ -58,7 +58,8 @@ from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.ids import IdsMeter, LedgerFigures
 from trawlnet.observe.traces.wrappers import traced_turns
-from trawlnet.queues.queue import open_queue
+from trawlnet.queues.open import open_queue
+from trawlnet.tables.instances.instances import latest_stored, opened_instances
 
 _ALONE = ShardOwnership()
 _SHARED_EVERY = 5.0  # Seconds between two notes of the figures in Redis.
@@ -167,8 +168,6 @@ async def _latest_stored(config: IdsConfig, workspace: Path) -> int | None:
     where = instances_place(config, workspace)
     if isinstance(where, Path) and not where.exists():
         return None
-    from trawlnet.tables.instances.instances import latest_stored, opened_instances  # Heavy.
-
     async with opened_instances(where) as tables:
         return await latest_stored(tables)
 

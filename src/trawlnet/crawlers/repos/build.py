@@ -24,6 +24,7 @@ from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners
 from trawlnet.crawlers.repos.handler import ReposHandler
+from trawlnet.crawlers.repos.mirror import TableMirror
 from trawlnet.crawlers.repos.settings import CrawlSettings, host_rules, not_mirrored, settings_of
 from trawlnet.crawlers.repos.sink import ArchiveSink
 from trawlnet.crawlers.repos.sources import FileSource, NoSource, PlcSource, RelaySource
@@ -33,11 +34,13 @@ from trawlnet.crawlers.repos.visiting.memory import MemoryBudget
 from trawlnet.crawlers.repos.visiting.packing import read_car, read_cars, recipe
 from trawlnet.crawlers.repos.visiting.spill import FOLDER, Spills
 from trawlnet.crawlers.repos.visiting.visit import Visitor
+from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.ports import Clock, Ledger, Source, Store
+from trawlnet.engine.ports import Clock, Ledger, Source, Store, Work
 from trawlnet.engine.threads import Threads, giving_way
+from trawlnet.loading import load
 from trawlnet.net.client.answer import RequestLimits
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
@@ -47,9 +50,9 @@ from trawlnet.observe.metrics.repos import RepoMeter, Watched
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.stores.lmdb.notes import LmdbNotes, open_notes
 from trawlnet.stores.open import open_store
+from trawlnet.tables.clickhouse.open import opened
 
 if TYPE_CHECKING:
-    from trawlnet.crawlers.repos.mirror import TableMirror
     from trawlnet.crawlers.repos.shared import SharedSink
     from trawlnet.stores.redis.archive import ArchiveKeys
 
@@ -181,9 +184,7 @@ async def assembled(
 
 def _at_work(parts: Parts, workspace: Path) -> Parts:
     """With word of it in Redis, where the store is there: other machines look."""
-    from trawlnet.stores.redis.archive import archive_keys  # The client is not always there.
-
-    keys = archive_keys(parts.store, lambda: None)
+    keys = _keys_in(parts.store, lambda: None)
     if keys is None:
         return parts
     who = f"{socket.gethostname()}, pid {os.getpid()}, in {workspace.resolve()}"
@@ -224,8 +225,7 @@ async def _open_store(config: ReposConfig, workspace: Path, stack: AsyncExitStac
     )
     stack.push_async_callback(store.close)
     if config.redis_address:
-        from trawlnet.crawlers.repos.binding import bind  # The Redis client is not always there.
-
+        bind = load("trawlnet.crawlers.repos.binding:bind")  # Needs Redis, an extra.
         await bind(store, workspace / "state" / "repos", _owner(workspace))
     return store
 
@@ -261,10 +261,6 @@ async def open_mirror(
 ) -> TableMirror | None:
     """None where nothing was mirrored: then directories are asked. With buckets it pages through
     accounts on lanes of these only."""
-    from trawlnet.crawlers.repos.mirror import TableMirror  # Heavy, and not always needed.
-    from trawlnet.crawlers.tables_place import tables_place
-    from trawlnet.tables.clickhouse.open import opened
-
     where = tables_place(config, workspace)
     if not isinstance(where, Path) or where.exists():
         tables = await stack.enter_async_context(opened(where))
@@ -276,11 +272,15 @@ async def open_mirror(
     return None
 
 
+def _keys_in(store: Work, segment: Callable[[], int | None]) -> ArchiveKeys | None:
+    archive_keys = load("trawlnet.stores.redis.archive:archive_keys")
+    keys: ArchiveKeys | None = archive_keys(store, segment)
+    return keys
+
+
 def _redis_keys(store: Store, sink: ArchiveSink | SharedSink) -> ArchiveKeys | None:
     """None unless the store is in Redis, for others to read."""
-    from trawlnet.stores.redis.archive import archive_keys
-
-    keys = archive_keys(store, sink.current_segment)
+    keys = _keys_in(store, sink.current_segment)
     if keys is not None:
         sink.told.append(keys.tell)
     return keys

@@ -9,14 +9,15 @@ from typing import Any
 from trawlnet.archive.reader import number_of
 from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.loading import load
 
 
 async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
     """The same names wherever they come from."""
     if config.redis_address:
-        from trawlnet.stores.redis.archive import read_archive_keys  # Needs the extra package.
-
-        return await read_archive_keys(config.redis_address)
+        read = load("trawlnet.stores.redis.archive:read_archive_keys")
+        facts: Mapping[str, Any] = await read(config.redis_address)
+        return facts
     archive = workspace / "archive"
     segments = list(archive.glob("*.rca"))
     return {

@@ -34,6 +34,7 @@ from trawlnet.crawlers.web.scope import (
 )
 from trawlnet.crawlers.web.section import Section, section
 from trawlnet.crawlers.web.visiting.headers import header_trouble
+from trawlnet.loading import load
 from trawlnet.observe.alerts.shapes import WebhookShape
 from trawlnet.webpage.robots import product_token
 from trawlnet.webpage.url import Rewrite, UrlKeys
@@ -245,9 +246,8 @@ def keys_of(config: WebConfig) -> UrlKeys:
 
 def links_of(config: WebConfig) -> LinkChoice:
     """Which links of a page count."""
-    from trawlnet.webpage.html import LinkChoice
-
-    return LinkChoice(
+    choice: type[LinkChoice] = load("trawlnet.webpage.html:LinkChoice")
+    return choice(
         tags=config.links.tags,
         rels=config.links.rels,
         most=config.links.max_per_page,

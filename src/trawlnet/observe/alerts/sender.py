@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.observe.alerts.rules import ENDED, FAILED
 from trawlnet.observe.alerts.shapes import Alert, Level, Shape, Webhook, shape_for
 
@@ -182,8 +183,7 @@ class WebhookAlerts:
 
     async def _post(self, session: aiohttp.ClientSession, batch: Sequence[Alert]) -> float | None:
         """None when there is no more to do, else how long to wait before the next try."""
-        import aiohttp
-
+        client = load("aiohttp")
         try:
             # A redirect is not followed: alerts go where the operator said, or nowhere.
             asked = session.post(self._url, json=self._shape(batch), allow_redirects=False)
@@ -196,15 +196,15 @@ class WebhookAlerts:
                         # The URL is a secret: only the status is told.
                         log.warning("webhook refused", extra={"status": response.status})
                     return None
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (client.ClientError, OSError, TimeoutError) as error:
             log.info("webhook failed", extra={"error": type(error).__name__})
         return 0.0
 
     def _session(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        timeout = aiohttp.ClientTimeout(total=self._pacing.timeout)
-        return aiohttp.ClientSession(timeout=timeout, trust_env=False)
+        client = load("aiohttp")
+        timeout = client.ClientTimeout(total=self._pacing.timeout)
+        session: aiohttp.ClientSession = client.ClientSession(timeout=timeout, trust_env=False)
+        return session
 
 
 @dataclass(frozen=True, slots=True)

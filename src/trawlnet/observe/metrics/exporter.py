@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from trawlnet.loading import load
+
 _MOST_CONNECTIONS = 32  # At a time; one more is hung up on.
 _HEAD_BYTES = 8 * 1024
 _HEAD_SECONDS = 5.0  # For the request: who says nothing makes room for others.
@@ -93,15 +95,14 @@ class _Door:
         await asyncio.gather(*self._inside, return_exceptions=True)
 
     async def _answer(self, words: list[bytes]) -> bytes:
-        from prometheus_client import CONTENT_TYPE_LATEST
-
         method, target = words if len(words) == 2 else (b"", b"")
         if method not in (b"GET", b"HEAD"):
             return _response("405 Method Not Allowed", "text/plain", b"only GET\n")
         if target.partition(b"?")[0] != b"/metrics":
             return _response("404 Not Found", "text/plain", b"see /metrics\n")
         text = await self._scrape()
-        whole = _response("200 OK", CONTENT_TYPE_LATEST, text)
+        kind = load("prometheus_client:CONTENT_TYPE_LATEST")
+        whole = _response("200 OK", kind, text)
         return whole if method == b"GET" else whole[: len(whole) - len(text)]
 
 

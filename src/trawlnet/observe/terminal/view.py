@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from enum import Enum
 from typing import TextIO
 
+from trawlnet.loading import load
 from trawlnet.observe.progress import ProgressMeter, Snapshot
 from trawlnet.observe.terminal.render import json_line, plain_line
 
@@ -34,8 +35,7 @@ async def showing(
     if style is Style.QUIET:
         yield
     elif style is Style.LIVE:
-        from trawlnet.observe.terminal.block import drawn_on  # Only a terminal pays for rich.
-
+        drawn_on = load("trawlnet.observe.terminal.block:drawn_on")  # Only a terminal needs rich.
         with drawn_on(out) as draw:
             async with _repeating(progress, draw, every or _LIVE_EVERY):
                 yield

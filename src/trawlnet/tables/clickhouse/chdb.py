@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 import orjson
 
 from trawlnet.engine.durable import make_directory
+from trawlnet.loading import load
 from trawlnet.tables.clickhouse.ports import NO_PARAMETERS, Parameter, Query
 from trawlnet.tables.clickhouse.queries import statement
 from trawlnet.tables.clickhouse.question import is_answered_at_once, refusal
@@ -159,7 +160,7 @@ def _session_type() -> Any:
     if is_hidden:
         cast(dict[str, Any], sys.modules)["pyarrow"] = None
     try:
-        from chdb.session import Session
+        return load("chdb.session:Session")
     except ImportError:
         raise TablesMissing(
             "the embedded ClickHouse is not installed",
@@ -168,7 +169,6 @@ def _session_type() -> Any:
     finally:
         if is_hidden:
             del sys.modules["pyarrow"]
-    return Session
 
 
 def _take(folder: Path) -> int:

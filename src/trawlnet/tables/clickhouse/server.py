@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from trawlnet.loading import load
 from trawlnet.tables.clickhouse.ports import NO_PARAMETERS, Parameter, Query
 from trawlnet.tables.clickhouse.queries import statement
 from trawlnet.tables.errors import TablesError, TablesMissing, TablesUnreachable, said
@@ -86,7 +87,7 @@ async def open_server(server: ClickHouseServer, *, to_read: bool = False) -> Ser
 
 def _open(server: ClickHouseServer, to_read: bool) -> ServerTables:
     try:
-        from clickhouse_connect import get_client  # Slow to load: only who needs it pays.
+        get_client = load("clickhouse_connect:get_client")
     except ImportError:
         raise TablesMissing(
             "the client of ClickHouse servers is not installed",
@@ -155,19 +156,18 @@ def _place(address: str) -> tuple[str, str, int]:
 
 def _translated(work: Callable[[], T], address: str, hint: str, *, connecting: bool = False) -> T:
     """The one place where the client's exceptions become ours."""
-    from clickhouse_connect.driver.exceptions import DatabaseError, Error, OperationalError
-    from urllib3.exceptions import HTTPError
-
+    driver = load("clickhouse_connect.driver.exceptions")
+    http_error = load("urllib3.exceptions:HTTPError")
     try:
         return work()
-    except OperationalError as error:
+    except driver.OperationalError as error:
         if _ODD_ANSWER in str(error):
             raise _no_clickhouse(address, error) from error
         raise TablesUnreachable(
             f"no ClickHouse server answers at {address}: {_cause(error)}",
             "start it, or leave --clickhouse-address out to use the embedded one",
         ) from error
-    except DatabaseError as error:
+    except driver.DatabaseError as error:
         if any(word in str(error) for word in _NOT_LET_IN):
             raise TablesUnreachable(
                 f"the ClickHouse server at {address} refused the login: {said(error)}",
@@ -180,7 +180,7 @@ def _translated(work: Callable[[], T], address: str, hint: str, *, connecting: b
         elif "UNKNOWN_DATABASE" in str(error):
             hint = "check --clickhouse-database; `repos plc` and `repos replay` make it"
         raise TablesError(f"the tables refuse: {said(error)}", hint) from error
-    except (HTTPError, OSError, Error) as error:
+    except (http_error, OSError, driver.Error) as error:
         raise TablesUnreachable(
             f"the ClickHouse server at {address} went away: {_cause(error)}",
             "run the same command again when it is back: it continues",

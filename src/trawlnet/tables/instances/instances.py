@@ -19,9 +19,9 @@ from trawlnet.tables.relational.database import (
     Value,
     migrate_relational,
     named,
-    open_relational,
     to_db,
 )
+from trawlnet.tables.relational.open import open_relational
 
 _FOLDER = "instances"
 _STEPS = (

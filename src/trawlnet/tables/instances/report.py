@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trawlnet.tables.relational.database import is_there, named, open_relational
+from trawlnet.tables.relational.database import named
+from trawlnet.tables.relational.open import is_there, open_relational
 
 _FOLDER = "instances"
 _ACTIVITIES = 500

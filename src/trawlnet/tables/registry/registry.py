@@ -55,9 +55,9 @@ from trawlnet.tables.relational.database import (
     from_db,
     migrate_relational,
     named,
-    open_relational,
     to_db,
 )
+from trawlnet.tables.relational.open import open_relational
 from trawlnet.webpage.domain import registrable_domain
 from trawlnet.webpage.origin import canonical_origin
 

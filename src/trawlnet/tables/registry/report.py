@@ -9,7 +9,8 @@ from pathlib import Path
 from trawlnet.tables.registry.registry import Registry
 from trawlnet.tables.registry.rules import PdsRow
 from trawlnet.tables.registry.stats import Stats
-from trawlnet.tables.relational.database import Relational, is_there, named, open_relational
+from trawlnet.tables.relational.database import Relational, named
+from trawlnet.tables.relational.open import is_there, open_relational
 
 _LARGEST = 25
 _COLLECTIONS = 500

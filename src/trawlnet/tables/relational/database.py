@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -60,34 +59,6 @@ class Relational(Protocol):
         """Commits when the block ends well; an exception takes everything back."""
 
     async def close(self) -> None: ...
-
-
-async def open_relational(where: Path | str, *, readonly: bool = False) -> Relational:
-    """A path opens SQLite, a URL `postgresql://…` that server. Raises TablesError. A file that is
-    only read must be there."""
-    scheme = _scheme(where)
-    if scheme in ("postgresql", "postgres"):
-        from trawlnet.tables.relational.postgres import open_postgres
-
-        return await open_postgres(str(where))
-    if scheme:
-        raise TablesError(
-            f"there is no database for {scheme}:// addresses",
-            "give the path of a file, or postgresql://user:password@host/name",
-        )
-    from trawlnet.tables.relational.sqlite import open_sqlite
-
-    return await open_sqlite(Path(where), readonly=readonly)
-
-
-def is_there(where: Path | str) -> bool:
-    """Of a file. Whether a server is, one knows by asking it."""
-    return bool(_scheme(where)) or Path(where).exists()
-
-
-def _scheme(where: Path | str) -> str:
-    """Empty for a path."""
-    return where.partition("://")[0] if isinstance(where, str) and "://" in where else ""
 
 
 @cache

@@ -12,6 +12,7 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.storing.locations import KEYS
+from trawlnet.loading import load
 from trawlnet.stores.errors import StoreError
 
 if TYPE_CHECKING:
@@ -74,10 +75,10 @@ def _file_of(state: Path) -> Path:
 
 def _keys(config: IdsConfig, lane: str = "", token: str = "") -> SpanKeys:
     try:
-        from trawlnet.stores.redis.spans import SpanKeys  # Not always installed.
+        keys: type[SpanKeys] = load("trawlnet.stores.redis.spans:SpanKeys")
     except ImportError as error:
         raise StoreError(
             "a ledger in Redis needs the Redis client, which is not installed",
             "pip install 'trawlnet[redis]'",
         ) from error
-    return SpanKeys(config.redis_address, KEYS, lane=lane, token=token)
+    return keys(config.redis_address, KEYS, lane=lane, token=token)

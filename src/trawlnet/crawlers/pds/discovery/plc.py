@@ -18,6 +18,7 @@ from trawlnet.crawlers.pds.discovery.asking import patiently
 from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome
 from trawlnet.engine.rules import RetryPolicy
+from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.plc import OperationRow, endpoints, load_cursor, refused_endpoints
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.server import ClickHouseServer
@@ -44,8 +45,6 @@ async def _mirrored(where: Path | ClickHouseServer, url: str) -> AsyncIterator[T
     if _is_absent(where):
         yield None
         return
-    from trawlnet.tables.clickhouse.open import opened  # Heavy, and not always needed.
-
     async with opened(where) as tables:
         cursor = await load_cursor(tables)
         yield tables if cursor is not None and cursor.source == url else None

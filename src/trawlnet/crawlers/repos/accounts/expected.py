@@ -7,7 +7,9 @@ from pathlib import Path
 
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind
 from trawlnet.crawlers.repos.work import lane_at
+from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.engine.partition import bucket_of
+from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.plc import endpoints
 from trawlnet.tables.clickhouse.ports import Tables
 
@@ -16,9 +18,6 @@ async def expected(config: ReposConfig, workspace: Path) -> Counter[int]:
     """By the mirror, if that is the source; whom a relay knows is not known before it is asked."""
     if config.chosen_source is not SourceKind.PLC:
         return Counter()
-    from trawlnet.crawlers.tables_place import tables_place  # Heavy, and not always needed.
-    from trawlnet.tables.clickhouse.open import opened
-
     async with opened(tables_place(config, workspace)) as tables:
         return await expected_by(tables)
 
