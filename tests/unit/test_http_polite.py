@@ -14,6 +14,7 @@ import zstandard
 
 from tests.support.net.clients import AGENT, CountedTurns, Visit, visit
 from tests.support.net.hostile_server import Exchange, hostile
+from trawlnet import __version__
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
@@ -49,7 +50,7 @@ def test_a_request_says_who_is_asking_and_carries_no_baggage() -> None:
 
 @pytest.mark.parametrize("contact", ["https://example.org/bot", "bot@example.org"])
 def test_a_user_agent_names_product_version_and_contact(contact: str) -> None:
-    assert user_agent(contact) == f"trawlnet/0.1.0 (+{contact})"
+    assert user_agent(contact) == f"trawlnet/{__version__} (+{contact})"
 
 
 @pytest.mark.parametrize("contact", ["", " ", "me", "http://", "https://x", "a@b", "x\r\nHost: y"])

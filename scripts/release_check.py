@@ -1,0 +1,138 @@
+"""Everything that a release needs short of uploading it.
+
+    make release-check
+
+Builds twice and compares, audits the wheels, and installs one where nothing can be compiled: there
+`doctor` has to show native code, and a crawl of a simulated network has to come home in time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+TOOLS = Path(sys.executable).parent
+SECONDS = 30  # From an empty environment to the end of a crawl.
+EXPECTED = 4  # Wheels: two processors, two C libraries.
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        step("the changelog has a section", changelog)
+        step("two builds are the same", lambda: built_twice(scratch))
+        step("wheels keep what their names promise", audited)
+        step(f"installed, examined and crawled with in {SECONDS} s", lambda: tried(scratch))
+    print("ready to upload: dist/")
+    return 0
+
+
+def step(what: str, check: object) -> None:
+    assert callable(check)
+    print(f"… {what}", flush=True)
+    print(f"  ok: {check()}", flush=True)
+
+
+def changelog() -> str:
+    text = (ROOT / "src" / "trawlnet" / "__init__.py").read_text()
+    version = re.search(r'__version__ = "(.+)"', text)
+    assert version is not None
+    if f"\n## {version[1]}\n" not in (ROOT / "CHANGELOG.md").read_text():
+        raise SystemExit(f"error: CHANGELOG.md has no section {version[1]!r}; hint: write one")
+    return version[1]
+
+
+def built_twice(scratch: Path) -> str:
+    build = [sys.executable, str(ROOT / "scripts" / "wheels.py"), "--into"]
+    ran([*build, str(DIST)])
+    # With a cache of its own: what was compiled before is compiled again.
+    ran([*build, str(scratch / "again")], ZIG_GLOBAL_CACHE_DIR=str(scratch / "zig"))
+    first = {path.name: path.read_bytes() for path in DIST.iterdir()}
+    again = {path.name: path.read_bytes() for path in (scratch / "again").iterdir()}
+    differ = sorted(name for name in first.keys() | again if first.get(name) != again.get(name))
+    if differ:
+        raise SystemExit(f"error: two builds differ: {', '.join(differ)}")
+    return f"{len(first)} files"
+
+
+def audited() -> str:
+    wheels = sorted(DIST.glob("*.whl"))
+    if len(wheels) != EXPECTED:
+        raise SystemExit(f"error: {len(wheels)} wheels, expected {EXPECTED}")
+    for wheel in wheels:
+        told = ran([str(TOOLS / "auditwheel"), "show", str(wheel)])
+        tag = wheel.stem.rsplit("-", 1)[1]
+        if f'"{tag}"' not in " ".join(told.split()):
+            raise SystemExit(f"error: {wheel.name} does not fit its name:\n{told}")
+    ran([str(TOOLS / "abi3audit"), "--strict", *map(str, wheels)])
+    ran([str(TOOLS / "twine"), "check", "--strict", *map(str, DIST.glob("*.[wt]*"))])
+    return f"{len(wheels)} wheels, by auditwheel, abi3audit and twine"
+
+
+def tried(scratch: Path) -> str:
+    (wheel,) = DIST.glob(f"*manylinux*_{os.uname().machine}.whl")
+    begun = time.monotonic()
+    venv.create(scratch / "empty", with_pip=True)
+    tools = scratch / "empty" / "bin"
+    # Nothing beside the interpreter: no compiler, and no settings of whoever runs this.
+    alone = {"PATH": str(tools), "CC": "false", "TRAWLNET_NATIVE": ""}
+    install = [str(tools / "python"), "-m", "pip", "install", "-q", "--only-binary", ":all:"]
+    ran([*install, f"trawlnet[sim] @ {wheel.as_uri()}"], **alone)
+    installed = time.monotonic() - begun
+    rows = map(json.loads, ran([str(tools / "trawlnet"), "doctor", "--json"], **alone).splitlines())
+    marks = {row["what"]: row["mark"] for row in rows}
+    for what in ("native core", "native zstd", "native pages"):
+        if marks.get(what) != "ok":
+            raise SystemExit(f"error: doctor says {marks.get(what)} of {what}")
+    repos = crawled(tools / "trawlnet", scratch)
+    took = time.monotonic() - begun
+    if took > SECONDS:
+        raise SystemExit(f"error: it took {took:.1f} s, of which installing {installed:.1f}")
+    return f"{repos} repositories, {took:.1f} s, of which installing {installed:.1f}"
+
+
+def crawled(trawlnet: Path, scratch: Path) -> int:
+    """How many repositories of a simulated network came home."""
+    rates = ["--default-pds-rps", "50", "--small-pds-rps", "50", "--plc-rps", "100"]
+    with simulated(trawlnet, scratch) as world:
+        where = ["--relay", world["relay"], "--plc-url", world["plc"], "--allow-private-hosts"]
+        ran([str(trawlnet), "repos", "crawl", "-w", str(scratch / "net"), *where, *rates])
+    told = ran([str(trawlnet), "repos", "verify", "--json", str(scratch / "net" / "archive")])
+    return int(json.loads(told.splitlines()[-1])["blocks"])
+
+
+@contextmanager
+def simulated(trawlnet: Path, scratch: Path) -> Iterator[dict[str, str]]:
+    """A network on loopback, and where its servers are."""
+    command = [str(trawlnet), "sim", "atproto", "--healthy", "--scale", "0.2"]
+    world = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=scratch)
+    try:
+        assert world.stdout is not None
+        yield json.loads(world.stdout.readline())
+    finally:
+        world.terminate()
+        world.wait(10)
+
+
+def ran(command: list[str], **environment: str) -> str:
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, cwd=ROOT
+    )
+    if done.returncode:
+        raise SystemExit(f"error: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(main())
