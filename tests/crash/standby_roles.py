@@ -39,7 +39,7 @@ async def sound(folder: Path) -> None:
     QueueingSink.write = written  # type: ignore[method-assign]
     # As many members as there are processes: a number tells them apart in `holders`.
     stands, scratch = given["shard_timeout"], str(folder)
-    job = ShardJob(os.getpid(), "ids", given, given["store"], {}, stands, 0.0, scratch)
+    job = ShardJob(os.getpid(), "ids", given, stands, scratch)
     await run_member(job, SystemClock())
 
 

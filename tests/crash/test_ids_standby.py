@@ -282,7 +282,7 @@ def test_a_fleet_keeps_one_active_and_one_on_standby_until_it_is_told_to_end(
     async def main() -> Word:
         async with pair_over(redis, rabbit, tmp_path) as pair:
             given = json.loads((tmp_path / "config.json").read_text())
-            job = ShardJob(0, "ids", given, redis.url, {}, STANDS, 0.0, str(tmp_path))
+            job = ShardJob(0, "ids", given, STANDS, str(tmp_path))
             with closing(Processes(job, tmp_path)) as runtime:
                 office = Leadership(redis.url, KEYS, STANDS)
                 limits = RunLimits(SystemClock(), None)

@@ -57,7 +57,7 @@ def test_ray_starts_a_process_again_that_was_killed_and_every_pds_is_scanned(
         )
         scratch = tmp_path / "net" / "state" / "pds" / "fleet"
         given = config.model_dump(mode="json")
-        job = ShardJob(0, "pds", given, "", {}, 4.0, 0.0, str(scratch))
+        job = ShardJob(0, "pds", given, 4.0, str(scratch))
         with ray_runtime(LOCAL, job) as runtime:
             assert asyncio.run(main(config, runtime)) is Word.DONE
         with psycopg.connect(postgres.url) as connection:

@@ -26,7 +26,7 @@ from trawlnet.net.client.answer import RequestLimits, Response, outcome_of
 from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
-from trawlnet.net.trouble import ConnectionDropped, Trouble, clean, reason_for, reason_for_status
+from trawlnet.net.trouble import ConnectionDropped, Trouble, clean, reason_for_status, trouble_from
 from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -604,11 +604,11 @@ def test_a_shortage_of_this_machine_is_blamed_on_nobody_else(number: int) -> Non
     cause = OSError(number, "shortage")
     error = ConnectionDropped("cannot connect")
     error.__cause__ = cause
-    assert reason_for(error) is Reason.UNKNOWN
+    assert trouble_from(error, "").reason is Reason.UNKNOWN
 
 
 def test_broken_tls_is_a_connection_error() -> None:
-    assert reason_for(ssl.SSLError(1, "bad record")) is Reason.CONNECTION_ERROR
+    assert trouble_from(ssl.SSLError(1, "bad record"), "").reason is Reason.CONNECTION_ERROR
 
 
 def test_a_bug_is_not_taken_for_the_networks_trouble() -> None:

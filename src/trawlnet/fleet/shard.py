@@ -41,11 +41,12 @@ class ShardJob:
     shard: int
     crawler: str
     config: Mapping[str, Any] = field(repr=False)
-    store: str = field(repr=False)  # URL of Redis.
-    s3: Mapping[str, str] = field(repr=False)
     stands: float  # Seconds without a beat after which it is replaced.
-    manners_gap: float  # Seconds that a lane of another owner is left alone.
     scratch: str  # Folder on whatever machine it runs.
+    # What only some crawlers need.
+    store: str = field(default="", repr=False)  # URL of Redis.
+    s3: Mapping[str, str] = field(default_factory=dict, repr=False)
+    manners_gap: float = 0.0  # Seconds that a lane of another owner is left alone.
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # As in an environment.
 
 

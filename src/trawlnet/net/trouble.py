@@ -54,14 +54,9 @@ class Circular(Exception):
 def trouble_from(
     error: Exception, url: str, hops: tuple[str, ...] = (), *, in_body: bool = False
 ) -> Trouble:
+    """Once a body has begun, a connection that breaks has cut the body short."""
     verdict = _verdict(error, in_body)
     return Trouble(verdict.reason, clean(_detail(verdict.culprit)), url=url, hops=hops)
-
-
-def reason_for(error: Exception, *, in_body: bool = False) -> Reason:
-    """The Reason for an exception out of the network. Once a body has begun, a connection that
-    breaks has cut the body short."""
-    return _verdict(error, in_body).reason
 
 
 # The first row that fits counts, so the narrow ones come first.

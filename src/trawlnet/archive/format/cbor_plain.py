@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trawlnet.archive.format.content import MAX_CONTAINER, MAX_NESTING
 from trawlnet.malformed import Malformed
 
-BYTES, TEXT, ARRAY, MAP, TAG, SIMPLE = 2, 3, 4, 5, 6, 7
+BYTES, TEXT, ARRAY, MAP, TAG = 2, 3, 4, 5, 6
 LINK_TAG = 42
 SHA256_LINK = b"\x01\x71\x12\x20"  # CIDv1, DAG-CBOR, SHA-256, 32 bytes.
 

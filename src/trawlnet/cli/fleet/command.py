@@ -71,7 +71,6 @@ class Start:
 
 def job_of(config: BaseModel, workspace: Workspace, stands: float, **more: Any) -> ShardJob:
     """What each process is given; `more` are the fields that only some crawlers need."""
-    fields: dict[str, Any] = {"store": "", "s3": {}, "manners_gap": 0.0} | more
     return ShardJob(
         shard=0,
         crawler=workspace.crawler,
@@ -79,7 +78,7 @@ def job_of(config: BaseModel, workspace: Workspace, stands: float, **more: Any) 
         config=config.model_dump(mode="json", exclude={"webhook"}),
         stands=stands,
         scratch=str((workspace.state / "fleet").resolve()),
-        **fields,
+        **more,
     )
 
 
