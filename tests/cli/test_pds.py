@@ -127,9 +127,16 @@ def test_a_scan_goes_on_slice_after_slice_and_one_slice_is_enough_if_one_says_so
 
 
 def _scanning(state: Path) -> int:
+    return _counted(state, "SELECT COUNT(*) FROM pds_registry WHERE status = 'scanning'")
+
+
+def _walks(state: Path) -> int:
+    return _counted(state, "SELECT COUNT(*) FROM scan_progress")
+
+
+def _counted(state: Path, query: str) -> int:
     try:
         with sqlite3.connect(f"file:{state}?mode=ro", uri=True) as db:
-            query = "SELECT COUNT(*) FROM pds_registry WHERE status = 'scanning'"
             return int(db.execute(query).fetchone()[0])
     except sqlite3.OperationalError:
         return 0  # Not made yet.

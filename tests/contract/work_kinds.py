@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 
 from tests.contract.conftest import STORES, StoreMaker, make
 from tests.contract.test_ids_ledger import TOKEN, owned
+from tests.support.pds.slices import SimSlice
 from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
@@ -28,8 +29,8 @@ from trawlnet.crawlers.ids.model import (
     LedgerMark,
     Purpose,
 )
-from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult
-from trawlnet.crawlers.pds.scanning.parts import ScanVerdict as ScanVerdict
+from trawlnet.crawlers.pds.scanning.ending import SliceEnd
+from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
 from trawlnet.crawlers.pds.schedule import RegistryStore
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page, Work
@@ -177,8 +178,15 @@ class Pds:
     async def open(self) -> Work:
         self._registry = await open_registry(self.where, Terms(allow_private=True))
         await self._registry.forget()
-        self._store = RegistryStore(self._registry, self.clock, f"o{next(_NUMBERS)}", 600.0)
+        owner = f"o{next(_NUMBERS)}"
+        self._store = RegistryStore(self._registry, self.clock, owner, 600.0, self._opened)
         return self._store
+
+    def _opened(self, url: str, owner: str) -> SimSlice:
+        async def scan() -> ScanResult:
+            raise AssertionError("no handler runs here")
+
+        return SimSlice(scan)
 
     async def close(self) -> None:
         await self._store.close()
@@ -188,12 +196,12 @@ class Pds:
         urls = [f"http://127.0.0.1:{9000 + next(_NUMBERS)}" for _ in range(count)]
         founds = [FoundPds(url, PdsSource.PLC) for url in urls]
         await self._registry.register_many(founds, self.clock.now())
-        return await self._store.claim(count, Which())
+        tasks = await self._store.claim(count, Which())
+        return [replace(task, payload={"step": "list"}) for task in tasks]
 
     def done(self, task: Task, reason: Reason, at: float) -> Receipt:
         verdict = ScanVerdict.COMPLETE if reason.success else ScanVerdict.FAILED
-        result = ScanResult(verdict, reason, "why", None, ScanCounts(), 1, 0, 0, {}, 0)
-        return Receipt(task, reason, at=at, news=result)
+        return Receipt(task, reason, at=at, news=SliceEnd(verdict, reason, "why"))
 
 
 # What each kind cannot do, and why.

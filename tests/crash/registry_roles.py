@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trawlnet.crawlers.pds.build import ScanHandler, owner
+from tests.support.pds.slices import SimSlice
+from trawlnet.crawlers.pds.build import owner
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
+from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts, crawl
@@ -148,17 +150,23 @@ async def _until(true: Callable[[], bool]) -> None:
 
 async def _run(folder: Path, registry: Registry, seconds: float = SCAN_SECONDS) -> None:
     clock = ShiftedClock(folder)
-    store = RegistryStore(registry, clock, owner(clock), lease(CONFIG))
+
+    def opened(url: str, owner: str) -> SimSlice:
+        return SimSlice(lambda: scanned(folder, url, seconds))
+
+    store = RegistryStore(registry, clock, owner(clock), lease(CONFIG), opened)
 
     async def nothing() -> None: ...
 
-    async def scan(url: str, lease: str, deadline: float) -> ScanResult:
-        return await scanned(folder, url, seconds)
-
     rota = Rota(CONFIG.batch, CONFIG.scan_interval, once=True)
     source = DueSource(store, clock, rota, asyncio.Event(), nothing)
-    handler = ScanHandler(store, scan, clock, CONFIG.scan_timeout)
-    parts = Parts(Feed(source, None), store, handler, None, Gate(clock, manners(CONFIG)), clock)
+    handler, sink, gate = (
+        ScanHandler(store.work),
+        ScanSink(store.work),
+        Gate(clock, manners(CONFIG)),
+    )
+    companions = [store.steer]
+    parts = Parts(Feed(source, None), store, handler, sink, gate, clock, companions=companions)
     await crawl(parts, limits(CONFIG), Control(CONFIG.concurrency))
     await store.close()
     await registry.close()

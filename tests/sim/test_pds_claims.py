@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account, scan_named
+from tests.support.pds.slices import SimSlice
+from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
+from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_each
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
+from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
+from trawlnet.engine.rules import Manners
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.registry.registry import PdsStatus, Registry, Terms, open_registry
 
@@ -32,22 +36,28 @@ class Office:
     slices: int = 3
 
     def bench(self, owner: str, waits: list[float] | None = None) -> Bench:
-        async def scan(url: str, lease: str, deadline: float) -> ScanResult:
-            await self.asks(owner, SLICE)
-            self.slices -= 1
-            return result(ScanVerdict.PARTIAL if self.slices else ScanVerdict.COMPLETE)
-
         told = waits if waits is not None else []
         return Bench(
             self.registry,
-            scan,
             self.clock,
             owner,
             LEASE,
-            SLICE,
             GAP,
             on_wait=lambda url, seconds: told.append(seconds),
         )
+
+    async def scan_whole(self) -> ScanResult | str:
+        async def scan() -> ScanResult:
+            await self.asks("whole", SLICE)
+            self.slices -= 1
+            return result(ScanVerdict.PARTIAL if self.slices else ScanVerdict.COMPLETE)
+
+        told: list[ScanResult | str] = []
+        gate = Gate(self.clock, Manners(rate=1 / GAP, concurrency=1, steered=True))
+        scans = NamedScans(self.bench("whole"), gate, lambda url, owner: SimSlice(scan))
+        await scan_each(scans, [URL], lambda url, done: told.append(done))
+        (done,) = told
+        return done
 
     async def asks(self, owner: str, seconds: float) -> None:
         begun = self.clock.now()
@@ -74,7 +84,7 @@ def test_an_account_is_scanned_between_two_slices_at_one_pace(tmp_path: Path) ->
 
         waits: list[float] = []
         async with asyncio.TaskGroup() as group:
-            whole = group.create_task(scan_named(office.bench("whole"), URL))
+            whole = group.create_task(office.scan_whole())
             await asyncio.sleep(10.0)
             bench = office.bench("account", waits)
             one = group.create_task(scan_account(bench, URL, account, 10.0 + LEASE))
@@ -99,7 +109,7 @@ def test_whoever_cannot_wait_is_told_so(tmp_path: Path) -> None:
             raise AssertionError("nobody else may ask now")
 
         async with asyncio.TaskGroup() as group:
-            group.create_task(scan_named(office.bench("whole"), URL))
+            group.create_task(office.scan_whole())
             await asyncio.sleep(1.0)
             refused = await scan_account(office.bench("account"), URL, account, 20.0)
             assert isinstance(refused, str) and "another process" in refused

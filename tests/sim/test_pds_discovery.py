@@ -18,14 +18,16 @@ from trawlnet.crawlers.atproto import reader
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.crawlers.pds.build import open_kit, scan_parts, scanning
+from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig, lease
 from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
 from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.crawlers.pds.discovery.mentions import from_dids
 from trawlnet.crawlers.pds.discovery.plc import from_plc
 from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
-from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_due
+from trawlnet.crawlers.pds.scanning.claimed import Bench
+from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_batch
+from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -345,9 +347,14 @@ def test_whoever_named_it_a_name_with_a_private_address_is_not_scanned(
         clock = SimClock()
         async with open_kit(config, tmp_path, clock, CrawlMetrics("pds", clock)) as kit:
             entered = await kit.registry.register("https://pds.net-a.org", source, now=0.0)
-            scan = scanning(await scan_parts(kit))
-            bench = Bench(kit.registry, scan, clock, "me", lease(config), config.scan_timeout)
-            assert await scan_due(bench) is not None
+            parts, told = await scan_parts(kit), []
+            scans = NamedScans(
+                Bench(kit.registry, clock, "me", lease(config)),
+                kit.gate,
+                lambda url, owner: ScanSlice(parts, url, owner, clock.now() + 60.0),
+            )
+            await scan_batch(scans, 1, "", lambda url, result: told.append(result))
+            assert len(told) == 1
             row = await kit.registry.get(entered.url)
             assert row is not None and row.last_reason is Reason.REFUSED
             assert (row.consecutive_failures, row.has_chive_records) == (1, None)

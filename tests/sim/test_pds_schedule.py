@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from trawlnet.crawlers.pds.build import ScanHandler
+from tests.support.pds.slices import SimSlice
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
 from trawlnet.crawlers.pds.config import gap as config_gap
 from trawlnet.crawlers.pds.discovery import rounds as discovery
@@ -21,6 +21,7 @@ from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources
 from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
+from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Feed, Parts, crawl
@@ -65,7 +66,7 @@ class Hall:
         default_factory=lambda: DiscoverySources("", False, Path("/nonexistent"))
     )
 
-    async def scan(self, url: str, lease: str, deadline: float) -> ScanResult:
+    async def scan(self, url: str) -> ScanResult:
         self.starts[url].append(self.clock.now())
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -79,22 +80,28 @@ class Hall:
         await self.registry.register_many(founds, self.clock.now())
 
     async def run(self, config: PdsConfig = CONFIG, companions: Any = ()) -> Ending:
-        store = RegistryStore(self.registry, self.clock, "here", lease(config))
+        store = RegistryStore(
+            self.registry,
+            self.clock,
+            "here",
+            lease(config),
+            lambda url, owner: SimSlice(lambda: self.scan(url)),
+        )
+        store.gap = config_gap(config)
         interval, at_once = config.scan_interval, config.concurrency
         rota = Rota(config.batch, interval, config.once, at_once=at_once)
         discovered = asyncio.Event()
         finder = Finder(self.registry, None, Gate(self.clock, manners(config)), self.clock)  # type: ignore[arg-type]
         rounds = Rounds(finder, self.sources, config.discovery_interval, discovered)
         source = DueSource(store, self.clock, rota, discovered, rounds.once)
-        handler = ScanHandler(store, self.scan, self.clock, config.scan_timeout, config_gap(config))
         parts = Parts(
             Feed(source, None),
             store,
-            handler,
-            None,
+            ScanHandler(store.work),
+            ScanSink(store.work),
             Gate(self.clock, manners(config)),
             self.clock,
-            companions=[one(discovered) for one in companions],
+            companions=[store.steer, *(one(discovered) for one in companions)],
         )
         try:
             return await crawl(parts, limits(config), self.control)

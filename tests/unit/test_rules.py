@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trawlnet.engine.figures import Figures
 from trawlnet.engine.outcome import MEANING, Again, Blame, Outcome, Reason
 from trawlnet.engine.rules import LanePace, Manners, RetryPolicy, judge, parked_until
 from trawlnet.engine.task import Task
@@ -51,6 +52,22 @@ def test_waiting_because_told_to_uses_no_attempt(attempt):
     )
     assert receipt.next is not None
     assert receipt.next.attempt == attempt and receipt.next.due >= 60
+
+
+def test_a_step_goes_on_at_once_and_is_no_word_about_its_key():
+    task = Task("k", "l", payload={"step": "one"}, attempt=2, waits=1)
+    step = judge(task, Outcome(Reason.HTTP_ERROR, again=Again.AT_ONCE), RetryPolicy(), 7.0)
+    assert step.is_step and step.next == Task("k", "l", payload={"step": "one"}, due=7.0)
+    figures = Figures()
+    figures.add_receipts([step, judge(task, Outcome(Reason.OK), RetryPolicy(), 7.0)], 7.0)
+    assert figures.tally == {Reason.HTTP_ERROR: 1, Reason.OK: 1}
+    assert figures.settled == {Reason.OK: 1}
+
+
+def test_an_outcome_can_be_the_last_word_whatever_its_reason_says():
+    outcome = Outcome(Reason.RATE_LIMITED, wait=60.0, again=Again.NEVER)
+    receipt = judge(Task("k", "l"), outcome, RetryPolicy(), 0.0)
+    assert receipt.next is None and not receipt.is_step
 
 
 def test_no_server_can_postpone_a_task_beyond_the_cap():

@@ -43,6 +43,5 @@ class Figures:
         for reason, tries in Counter([receipt.reason for receipt in receipts]).items():
             self.tally[reason] += tries
             self.window.add(reason, now, tries)
-        self.settled.update(
-            [one.reason for one in receipts if one.next is None or one.reason.success]
-        )
+        words = [one for one in receipts if not one.is_step]
+        self.settled.update([one.reason for one in words if one.next is None or one.reason.success])

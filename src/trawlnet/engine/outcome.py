@@ -35,6 +35,7 @@ class Again(StrEnum):
     NEVER = "never"  # The answer stands until somebody asks for a retry.
     COUNTED = "counted"  # Try again; each try uses up one attempt.
     PATIENT = "patient"  # We were told to wait: no attempt is used, but patience is bounded too.
+    AT_ONCE = "at_once"  # One step of several: the task goes on, and has no last word yet.
 
 
 class Reason(StrEnum):
@@ -146,6 +147,7 @@ class Outcome(Generic[N_co]):
     found: Sequence[Task] = ()  # For the store: new work that this task uncovered.
     wait: float | None = None  # The server's own word (Retry-After), in seconds.
     again_in: float | None = None  # Visit again after this many seconds.
+    again: Again | None = None  # How it is taken, if not as its reason says.
     detail: str = ""  # One line for a human.
     lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
     lane_is_well: bool = False  # Seen since: the failure is this key's own, whatever the reason.
@@ -172,3 +174,4 @@ class Receipt(Generic[N_co]):
     detail: str = ""
     at: float = 0.0
     news: N_co | None = None
+    is_step: bool = False  # The task goes on: this is no word about its key.

@@ -42,6 +42,7 @@ def judge(task: Task, outcome: Outcome[N], policy: RetryPolicy, now: float) -> R
         detail=outcome.detail,
         at=now,
         news=outcome.news,
+        is_step=outcome.again is Again.AT_ONCE,
     )
 
 
@@ -49,7 +50,9 @@ def _next_try(task: Task, outcome: Outcome[Any], policy: RetryPolicy, now: float
     if outcome.again_in is not None:
         return _put_after(task, policy).revisited(now + outcome.again_in)
     told = min(outcome.wait or 0.0, policy.cap)
-    match outcome.reason.again:
+    match outcome.again or outcome.reason.again:
+        case Again.AT_ONCE:
+            return task.revisited(now)
         case Again.COUNTED if task.attempt + 1 < policy.attempts:
             due = now + max(told, policy.delay(task.key, task.attempt))
             return _put_behind(task, policy).retried(due)

@@ -126,12 +126,12 @@ async def bench_for(
             routes = Routes(lexicons=load_lexicons(lexicons))
             parts = ScanParts(
                 http=http,
+                gate=gate,
                 identities=identities,
                 tables=tables,
                 routes=routes,
                 clock=clock,
                 limits=limits,
-                park=gate.park,
                 allow_private=True,
             )
             yield Bench(world, parts, db, gate)

@@ -19,13 +19,15 @@ from trawlnet.cli.common.verb import RUNS, Verb
 from trawlnet.cli.common.workspace import Workspace, create
 from trawlnet.cli.crawl.signals import until_signal
 from trawlnet.crawlers.contact import agent_for
-from trawlnet.crawlers.pds.build import Kit, open_kit, owner, scan_parts, scanning, state_folder
+from trawlnet.crawlers.pds.build import Kit, open_kit, owner, scan_parts, state_folder
 from trawlnet.crawlers.pds.config import PdsConfig, gap, lease
 from trawlnet.crawlers.pds.records.routing import Routes
-from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account, scan_batch, scan_each
+from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
+from trawlnet.crawlers.pds.scanning.named import NamedScans, scan_batch, scan_each
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult
 from trawlnet.crawlers.pds.scanning.presence import present, release_dead
 from trawlnet.crawlers.pds.scanning.scan import scan_did
+from trawlnet.crawlers.pds.scanning.slice import ScanSlice
 from trawlnet.engine.ports import Clock
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.lanes import shown as harmless
@@ -136,18 +138,14 @@ async def _scan(
     urls = wish.urls
     # Each PDS is claimed and finished in turn, so that one name serves for all of them.
     name, held = owner(clock), lease(config)
-    bench = Bench(
-        kit.registry,
-        scanning(parts),
-        clock,
-        name,
-        held,
-        config.scan_timeout,
-        gap(config),
+    bench = Bench(kit.registry, clock, name, held, gap(config), _tell_wait)
+    scans = NamedScans(
+        bench,
+        kit.gate,
+        lambda url, owner: ScanSlice(parts, url, owner, clock.now() + config.scan_timeout),
+        config.concurrency,
         wish.one_slice,
         _teller(clock),
-        _tell_wait,
-        parts.routes.scope.digest,
     )
     state = state_folder(kit.workspace)
     await release_dead(kit.registry, state, clock.now())
@@ -155,9 +153,9 @@ async def _scan(
         if wish.did is not None:
             tell(urls[0], await _account(bench, parts, config, wish))
         elif urls:
-            await scan_each(bench, urls, config.concurrency, tell)
+            await scan_each(scans, urls, tell)
         else:
-            await scan_batch(bench, config.batch, config.concurrency, tell)
+            await scan_batch(scans, config.batch, parts.routes.scope.digest, tell)
 
 
 async def _account(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,23 +20,22 @@ from trawlnet.crawlers.pds.discovery.finding import Finder
 from trawlnet.crawlers.pds.discovery.rounds import Rounds
 from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Routes
-from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts, ScanResult
+from trawlnet.crawlers.pds.scanning.ending import SliceEnd
+from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanParts
 from trawlnet.crawlers.pds.scanning.presence import release_dead
-from trawlnet.crawlers.pds.scanning.scan import scan_pds
+from trawlnet.crawlers.pds.scanning.slice import ScanSlice
+from trawlnet.crawlers.pds.scanning.work import ScanHandler, ScanSink
 from trawlnet.crawlers.pds.schedule import DueSource, RegistryStore, Rota
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.durable import make_directory
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Clock
-from trawlnet.engine.task import Task
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.pds import PdsMeter, show_hosts
 from trawlnet.observe.traces.wrappers import traced_turns
-from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
 from trawlnet.tables.registry.registry import Registry, Terms, Which, open_registry
 from trawlnet.tables.scanned.scanned import Scanned
 
@@ -44,9 +43,6 @@ REGISTRY = "registry.db"  # In the state folder.
 _NAME = "name"  # Beside it.
 LEXICONS = "lexicons"  # Folder of the workspace with lexicons of the user's own.
 _DIRECTORY_AT_ONCE = 10  # Requests in flight to the PLC directory.
-
-# A PDS, the owner of the claim on it, and until when.
-Scan = Callable[[str, str, float], Awaitable[ScanResult]]
 
 
 def registry_place(config: PdsConfig, workspace: Path) -> Path | str:
@@ -117,6 +113,7 @@ async def scan_parts(kit: Kit) -> ScanParts:
     routes = Routes(config.collections, lexicons, config.index_tags, config.mentions)
     return ScanParts(
         http=kit.http,
+        gate=kit.gate,
         identities=Identities(
             lambda did: resolve(kit.http, did, directory, allow_private=private), kit.clock
         ),
@@ -125,7 +122,6 @@ async def scan_parts(kit: Kit) -> ScanParts:
         clock=kit.clock,
         limits=ScanLimits(records=config.max_records_per_pds),
         meter=PdsMeter(kit.metrics, routes.labels),
-        park=kit.gate.park,
         allow_private=private,
     )
 
@@ -133,14 +129,14 @@ async def scan_parts(kit: Kit) -> ScanParts:
 @asynccontextmanager
 async def open_parts(
     config: PdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
-) -> AsyncIterator[Parts[ScanResult]]:
+) -> AsyncIterator[Parts[SliceEnd]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady, TablesError."""
     async with open_kit(config, workspace, clock, metrics) as kit, crawl_parts(kit) as parts:
         yield parts
 
 
 @asynccontextmanager
-async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[ScanResult]]:
+async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
     config, workspace, clock = kit.config, kit.workspace, kit.clock
     scans = await scan_parts(kit)
     # We have the workspace to ourselves: whoever claimed something in its name is dead.
@@ -152,9 +148,11 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[ScanResult]]:
         clock,
         f"{name}{owner(clock)}",
         lease(config),
+        lambda pds, owner: ScanSlice(scans, pds, owner, clock.now() + config.scan_timeout),
         tell=lambda stats: show_hosts(kit.metrics, stats.by_status),
         parked=kit.gate.parked,
     )
+    store.gap, store.most = gap(config), config.max_tasks
     discovered = asyncio.Event()
     sources = wanted(config, workspace)
     rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
@@ -166,23 +164,17 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[ScanResult]]:
         yield Parts(
             Feed(source, None),
             store,
-            ScanHandler(store, scanning(scans), clock, config.scan_timeout, gap(config)),
-            None,  # Scans store their records as they go, page by page.
+            ScanHandler(store.work),
+            ScanSink(store.work),
             kit.gate,
             clock,
-            companions=[rounds.run] if sources.any and not config.once else [],
+            enough=store.enough,
+            companions=[store.steer, *([rounds.run] if sources.any and not config.once else [])],
             outlook=store.outlook,
             ledger=store,
         )
     finally:
         await store.close()
-
-
-def scanning(parts: ScanParts) -> Scan:
-    async def scan(pds: str, lease: str, deadline: float) -> ScanResult:
-        return await scan_pds(parts, pds, lease=lease, deadline=deadline)
-
-    return scan
 
 
 async def _nothing() -> str:
@@ -205,28 +197,3 @@ def _name(workspace: Path, clock: Clock) -> str:
 def owner(clock: Clock) -> str:
     """A name that no other process has, nor this one after a restart."""
     return f"{socket.gethostname()}:{os.getpid()}:{clock.now():.6f}"
-
-
-@dataclass(frozen=True, slots=True)
-class ScanHandler:
-    """One due PDS in, one scan out; what it means for the registry is in the news."""
-
-    store: RegistryStore
-    scan: Scan
-    clock: Clock
-    timeout: float
-    gap: float = 0.0  # Seconds between two requests to one PDS, whoever sends them.
-
-    async def __call__(self, task: Task) -> Outcome[ScanResult]:
-        if task.payload is not None:
-            await self.clock.sleep(max(0.0, task.payload + self.gap - self.clock.now()))
-        try:
-            lease = await self.store.renewed(task.key)
-            if lease is None:
-                return Outcome(Reason.PARKED, detail="claimed by another process meanwhile")
-            result = await self.scan(task.key, lease, self.clock.now() + self.timeout)
-        except TablesFull as full:
-            return Outcome(Reason.NO_SPACE, detail=full.message)
-        except (TablesUnreachable, TablesBusy) as away:
-            return Outcome(Reason.PARKED, detail=away.message)
-        return Outcome(result.reason, detail=result.detail, news=result)

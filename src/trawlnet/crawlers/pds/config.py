@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trawlnet.atproto.syntax import is_nsid
@@ -18,6 +20,7 @@ from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.observe.alerts.shapes import WebhookShape
 
 PLC_DIRECTORY = "https://plc.directory"
+TRIES = 3  # Of one step of a scan, while a server is unwell.
 # What a * may stand for, so that a pattern becomes a name: collections have three parts and more.
 _FILLINGS = ("", "a", "a.a", "a.a.a", ".a", ".a.a", "a.", "a.a.")
 
@@ -156,8 +159,10 @@ def gap(config: PdsConfig) -> float:
 
 
 def manners(config: PdsConfig) -> Manners:
-    """How a PDS is treated. When to ask again after trouble is the registry's to say."""
-    return Manners(rate=config.requests_per_minute / 60.0, concurrency=1, steered=True)
+    """How a PDS is treated. When to scan again after trouble is the registry's to say, and for how
+    long a server may send us away is the server's."""
+    rate = config.requests_per_minute / 60.0
+    return Manners(rate=rate, concurrency=1, longest_park=math.inf, steered=True)
 
 
 def lease(config: PdsConfig) -> float:
@@ -166,11 +171,15 @@ def lease(config: PdsConfig) -> float:
     return max(config.claim_timeout, 2 * config.scan_timeout, gap(config))
 
 
+def step_retries(tries: int) -> RetryPolicy:
+    """A step is tried again at once: the gate has its pace, and a server says how long to wait."""
+    return RetryPolicy(attempts=tries, patience=tries - 1, base=0.0, jitter=0.0)
+
+
 def limits(config: PdsConfig) -> Limits:
     return Limits(
         lease=lease(config),
         high_water=0,  # The next batch is claimed when the last one is done: they never overlap.
-        retry=RetryPolicy(attempts=1, patience=0),  # The registry says when to try again.
-        most_tasks=config.max_tasks,
+        retry=step_retries(TRIES),
         most_seconds=config.max_seconds,
     )

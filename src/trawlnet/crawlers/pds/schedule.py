@@ -10,25 +10,27 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.pds.figures import counts_from, failures_of
+from trawlnet.crawlers.pds.scanning.ending import SHORT_PAUSE, SliceEnd, TablesAway
 from trawlnet.crawlers.pds.scanning.parts import ScanResult
-from trawlnet.crawlers.pds.scanning.verdict import conclude, excuse
+from trawlnet.crawlers.pds.scanning.verdict import conclude
+from trawlnet.crawlers.pds.scanning.work import HeldRow, ScanWork, Slice
+from trawlnet.engine.control import Control
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledger, Page, Work
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
-from trawlnet.tables.errors import TablesBusy, TablesFull, TablesUnreachable
+from trawlnet.tables.errors import LeaseLost
 from trawlnet.tables.registry.registry import PdsRow, Registry, Stats, Which
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-TablesAway = (TablesUnreachable, TablesBusy, TablesFull)
 _LOOK_AGAIN = 2.0  # Seconds, for those who wait for others.
 _AWAY, _LONGEST_AWAY = 1.0, 30.0  # Seconds until a database that is away is tried again.
 _COUNT_EVERY = 1.0  # Seconds; the engine asks after each batch, and the registry is large.
@@ -45,15 +47,9 @@ class Rota:
     at_once: int = 2  # Scans that were cut short and go on between two batches.
 
 
-@dataclass(frozen=True, slots=True)
-class _HeldClaim:
-    task: Task
-    owner: str
-    is_begun: bool = False
-
-
 class RegistryStore:
-    """Rows that this process has claimed; all else stays in the registry."""
+    """Rows that this process has claimed, and the steps of their scans; all else stays in the
+    registry."""
 
     def __init__(
         self,
@@ -61,23 +57,43 @@ class RegistryStore:
         clock: Clock,
         owner: str = "",
         lease: float = 0.0,
+        opened: Callable[[str, str], Slice] | None = None,
         tell: Callable[[Stats], None] = lambda stats: None,
         parked: Callable[[str], float] = lambda lane: 0.0,
     ) -> None:
-        """Without an owner it is only looked at, and never claims."""
+        """Without an owner it is only looked at, and never claims. `opened` begins a slice of a
+        PDS under the name of an owner."""
         self._registry = registry
         self._clock = clock
         self._owner = owner
         self._lease = lease
+        self._opened = opened
         self._tell = tell  # Told whenever the registry was counted.
         self._parked = parked  # Until when a lane wants to be left alone.
         self._claims = 0
         self._counted: Counts | None = None
         self._counted_at = 0.0
-        self._held: dict[str, _HeldClaim] = {}
-        # Lanes that are held, and until when. Rows have due times of their own, which last: this
-        # is forgotten with the process.
-        self._holds: dict[str, float] = {}
+        self._control: Control | None = None
+        self.gap = 0.0  # Seconds between two requests to one PDS, whoever sends them.
+        self.most: int | None = None  # Slices that may be begun in all.
+        self.on_end: Callable[[str, ScanResult], None] = lambda pds, result: None
+        self.work = ScanWork(self._open, self._conclude, clock)
+        self.work.places = self._places
+
+    async def steer(self, control: Control) -> None:
+        """A companion of the crawl: no more PDSes are scanned at a time than it has workers."""
+        self._control = control
+        self.work.on_place = control.wake
+
+    def enough(self) -> bool:
+        """Whether all that may be begun has been, and is over."""
+        is_most = self.most is not None and self.work.begun >= self.most
+        return is_most and not self.work.under_way
+
+    def _places(self) -> float:
+        if self.most is not None and self.work.begun >= self.most:
+            return 0
+        return math.inf if self._control is None else self._control.workers
 
     async def claim(self, most: int, which: Which) -> list[Task]:
         """Claim some that are due: they are open from now on."""
@@ -86,9 +102,36 @@ class RegistryStore:
         rows = await self._patiently(
             lambda: self._registry.claim(most, self._clock.now(), self._lease, owner, which)
         )
-        tasks = [_task(row) for row in rows]
-        self._held |= {task.key: _HeldClaim(task, owner) for task in tasks}
-        return tasks
+        held = [HeldRow(self._task(row), owner) for row in rows]
+        free = [row for row in held if not await self._put_off(row)]
+        self.work.add(free)
+        return [row.task for row in free]
+
+    async def claim_one(self, url: str) -> Task | None:
+        """One PDS, due or not; None if somebody has it, or waits for it."""
+        now, owner = self._clock.now(), self._owner
+        row = await self._patiently(lambda: self._registry.claim_one(url, now, self._lease, owner))
+        if row is None:
+            return None
+        held = HeldRow(self._task(row), owner)
+        self.work.add([held])
+        return held.task
+
+    async def _put_off(self, row: HeldRow) -> bool:
+        """Whether a server has sent us away for longer than a claim should wait."""
+        now, key = self._clock.now(), row.task.key
+        wait = self._parked(row.task.lane) - now
+        if not SHORT_PAUSE < wait < math.inf:
+            return False
+        reason = Reason.PARKED
+        return await self._patiently(
+            lambda: self._registry.put_off(key, row.owner, reason, now=now, again_in=wait)
+        )
+
+    def _task(self, row: PdsRow) -> Task:
+        # When it was last asked, by whomever: another process knows nothing of our gate.
+        due = 0.0 if row.last_try_at is None else row.last_try_at + self.gap
+        return Task(row.pds_url, lane_of(row.pds_url), due=due, score=row.order)
 
     async def next_begun(self, rota: Rota) -> float:
         """When a scan that was cut short may go on; infinity if there is none. Who scans once
@@ -103,52 +146,39 @@ class RegistryStore:
         return await self._registry.next_begun(now, rota.which)
 
     async def lanes(self, after: str | None, limit: int) -> Sequence[LaneWork]:
-        lanes = sorted({held.task.lane for held in self._held.values() if not held.is_begun})
-        beyond = [lane for lane in lanes if after is None or lane > after][:limit]
-        return [LaneWork(lane, 0.0, self._holds.get(lane, 0.0)) for lane in beyond]
+        return await self.work.lanes(after, limit)
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
-        tasks, dues = [], {}
-        for lane, count in wants.items():
-            ready = [held for held in self._held.values() if _is_ready(held, lane)]
-            for held in ready[:count]:
-                self._held[held.task.key] = replace(held, is_begun=True)
-                tasks.append(held.task)
-            if len(ready) < count:
-                dues[lane] = math.inf
-        return Lease(tasks, dues)
-
-    async def renewed(self, key: str) -> str | None:
-        """The owner under which a row is claimed; None if others took it over: we were slow."""
-        owner = self._held[key].owner
-        is_ours = await self._registry.renew(key, owner, self._clock.now(), self._lease)
-        return owner if is_ours else None
+        return await self.work.lease(wants, now, ttl)
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
-        for key, held in list(self._held.items()):
-            owner = held.owner
+        """All that is claimed, and not only what has a step under way."""
+        for key, row in list(self.work.rows.items()):
             try:
-                await self._registry.renew(key, owner, self._clock.now(), ttl)
+                await self._registry.renew(key, row.owner, self._clock.now(), ttl)
             except TablesAway as away:
                 # Others may take it over, and what we write then is refused.
                 log.warning("claim not renewed", extra={"pds": key, "error": str(away)})
 
-    async def settle(self, receipts: Sequence[Receipt[ScanResult]]) -> None:
-        for receipt in receipts:
-            key = receipt.task.key
-            held = self._held.get(key)
-            if held is None:
-                continue
-            await self._patiently(partial(self._conclude, receipt, held))
-            del self._held[key]
-        if not self._held:
+    async def settle(self, receipts: Sequence[Receipt[SliceEnd]]) -> None:
+        await self.work.settle(receipts)
+        if not self.work.rows:
             self._counted = None  # A batch is done: whoever looks now should see it.
 
-    async def _conclude(self, receipt: Receipt[ScanResult], held: _HeldClaim) -> bool:
-        key, now = receipt.task.key, receipt.at
-        if receipt.news is not None:
-            return await conclude(self._registry, key, held.owner, receipt.news, now)
-        return await excuse(self._registry, key, held.owner, receipt.reason, now)
+    async def _open(self, row: HeldRow) -> Slice | None:
+        assert self._opened is not None
+        key, owner = row.task.key, row.owner
+        is_ours = await self._patiently(
+            lambda: self._registry.renew(key, owner, self._clock.now(), self._lease)
+        )
+        return self._opened(key, owner) if is_ours else None
+
+    async def _conclude(self, row: HeldRow, result: ScanResult, is_counted: bool) -> None:
+        key, now = row.task.key, self._clock.now()
+        await self._patiently(lambda: conclude(self._registry, key, row.owner, result, now))
+        if self._control is not None and not is_counted:
+            self._control.figures.settled[result.reason] += 1
+        self.on_end(key, result)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
         """A database that is away, or has no room, is waited for: nothing is lost meanwhile, and
@@ -170,9 +200,7 @@ class RegistryStore:
                 return done
 
     async def hold(self, lane: str, until: float) -> None:
-        now = self._clock.now()
-        self._holds = {held: end for held, end in self._holds.items() if end > now}
-        self._holds[lane] = until
+        await self.work.hold(lane, until)
 
     async def outlook(self) -> Counts:
         """The whole registry, whoever scans it."""
@@ -188,17 +216,17 @@ class RegistryStore:
         if not self._owner:
             return counts
         # A crawl ends when its own batch has, however much is due for others.
-        open_ = len(self._held)
-        leased = sum(held.is_begun for held in self._held.values())
-        blocked = sum(self._is_blocked(held.task.lane) for held in self._held.values())
+        mine = await self.work.counts()
         given_up = sum(counts.settled.values())
-        scheduled = max(0, counts.known - open_ - given_up)
+        scheduled = max(0, counts.known - mine.open - given_up)
         return replace(
-            counts, open=open_, leased=leased, waiting=0, blocked=blocked, scheduled=scheduled
+            counts,
+            open=mine.open,
+            leased=mine.leased,
+            waiting=0,
+            blocked=mine.blocked,
+            scheduled=scheduled,
         )
-
-    def _is_blocked(self, lane: str) -> bool:
-        return self._holds.get(lane, 0.0) == math.inf
 
     async def failures(self, reason: Reason | None = None) -> AsyncIterator[Failure]:
         async for failure in failures_of(self._registry, reason):
@@ -206,27 +234,31 @@ class RegistryStore:
 
     async def retry(self, reason: Reason | None = None) -> int:
         if reason in (None, Reason.BLOCKED):
-            self._holds = {lane: end for lane, end in self._holds.items() if end < math.inf}
+            holds = self.work.holds.items()
+            self.work.holds = {lane: end for lane, end in holds if end < math.inf}
         return await self._registry.retry(reason, self._clock.now())
 
     async def close(self) -> None:
-        held, self._held = self._held, {}
-        for key, one in held.items():
+        for key, row in self.work.rows.items():
             try:
-                await self._give_back(key, one)
+                await self._give_back(key, row)
             except TablesAway as away:
                 log.warning("claim not released", extra={"pds": key, "error": str(away)})
                 return  # It runs out by itself.
 
-    async def _give_back(self, key: str, held: _HeldClaim) -> None:
+    async def _give_back(self, key: str, row: HeldRow) -> None:
         """A server that has just asked us to wait is waited for by whoever comes next, too."""
+        if row.slice is not None:
+            with suppress(LeaseLost):
+                await row.slice.rest()
         now = self._clock.now()
-        wait = self._parked(held.task.lane) - now
-        if held.is_begun and 0.0 < wait < math.inf:
+        wait = self._parked(row.task.lane) - now
+        if row.slice is not None and 0.0 < wait < math.inf:
             reason = Reason.RATE_LIMITED
-            await self._registry.put_off(key, held.owner, reason, now=now, again_in=wait)
+            await self._registry.put_off(key, row.owner, reason, now=now, again_in=wait)
         else:
-            await self._registry.release(key, held.owner, now, begun=held.is_begun)
+            begun = row.slice is not None
+            await self._registry.release(key, row.owner, now, begun=begun)
 
 
 _UNREAD = "see to its address, then run the same command again"
@@ -302,15 +334,6 @@ class DueSource:
             waking.cancel()
 
 
-def _task(row: PdsRow) -> Task:
-    # When it was last asked, by whomever: another process knows nothing of our gate.
-    return Task(row.pds_url, lane_of(row.pds_url), row.last_try_at, score=row.order)
-
-
-def _is_ready(held: _HeldClaim, lane: str) -> bool:
-    return held.task.lane == lane and not held.is_begun
-
-
 if TYPE_CHECKING:
-    _WORK: type[Work[ScanResult]] = RegistryStore
+    _WORK: type[Work[SliceEnd]] = RegistryStore
     _LEDGER: type[Ledger] = RegistryStore

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from trawlnet.engine.durable import fsync_path, make_directory
+from trawlnet.engine.threads import Threads
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesFull, TablesRefused
 from trawlnet.tables.relational.database import NO_VALUES, Dialect, Statement, Transaction, Values
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 _BUSY_SECONDS = 30.0
@@ -29,7 +28,7 @@ _PRAGMAS = (
 
 async def open_sqlite(path: Path, *, readonly: bool = False) -> Sqlite:
     """Who only reads keeps nobody from writing, and makes no file."""
-    thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
+    thread = Threads(1, "sqlite")
     loop = asyncio.get_running_loop()
     try:
         connection = await loop.run_in_executor(thread, _look if readonly else _connect, path)
@@ -65,9 +64,7 @@ class Sqlite:
 
     dialect: Dialect = "sqlite"
 
-    def __init__(
-        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, begin: str
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, thread: Threads, begin: str) -> None:
         self._connection = connection
         self._thread = thread
         self._begin = begin
@@ -110,11 +107,11 @@ class Sqlite:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    async def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _do(self, function: Callable[..., R], *args: Any) -> R:
         """In the connection's thread; a caller who is cancelled waits for the end of it, since
         what follows must find the connection at rest."""
         loop = asyncio.get_running_loop()
-        doing = loop.run_in_executor(self._thread, lambda: function(*args, **kwargs))
+        doing = loop.run_in_executor(self._thread, function, *args)
         try:
             return await asyncio.shield(doing)
         except asyncio.CancelledError:

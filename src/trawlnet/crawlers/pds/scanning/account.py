@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trawlnet.crawlers.atproto.answers import speaks_for_account
-from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
+from trawlnet.crawlers.pds.scanning.ending import Halt, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.pages import latest_commit_url, read_rev
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped
+from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped, halted
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
@@ -30,8 +30,8 @@ async def begin_account(scan: Scan) -> Stepped:
         end = failed(Reason.REFUSED, "the account does not live there")
         return Stepped(scan.nothing_there(reading), end)
     rev = await _latest_rev(scan)
-    if isinstance(rev, SliceEnd):
-        return Stepped(end=rev)
+    if isinstance(rev, Halt):
+        return halted(rev)
     if isinstance(rev, Outcome):
         items = scan.nothing_there(reading) if speaks_for_account(rev) else ()
         return Stepped(items, failed(rev.reason, rev.detail), rev)
@@ -48,10 +48,10 @@ def account_ended(scan: Scan) -> SliceEnd:
     return SliceEnd(ScanVerdict.COMPLETE, Reason.OK)
 
 
-async def _latest_rev(scan: Scan) -> str | Outcome | SliceEnd:
+async def _latest_rev(scan: Scan) -> str | Outcome | Halt:
     """Empty where the server does not tell."""
     body = await scan.client.ask(latest_commit_url(scan.pds, scan.account), _SMALL)
-    if isinstance(body, SliceEnd):
+    if isinstance(body, Halt):
         return body
     if isinstance(body, Outcome):
         is_final = speaks_for_account(body) or body.reason not in (

@@ -1,12 +1,19 @@
-"""Requests of one scan: counted, tried again while a server is unwell, ended by the deadline."""
+"""Requests of one scan: counted, bounded by its deadline, and told what may pass."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trawlnet.crawlers.atproto.answers import error_outcome
-from trawlnet.crawlers.pds.scanning.ending import OUT_OF_TIME, SliceEnd, failed, put_off
+from trawlnet.crawlers.pds.scanning.ending import (
+    OUT_OF_TIME,
+    Halt,
+    SliceEnd,
+    TryAgain,
+    failed,
+    put_off,
+)
 from trawlnet.crawlers.pds.scanning.parts import ScanParts
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.outcome import Blame, Outcome, Reason
@@ -16,7 +23,6 @@ from trawlnet.net.trouble import Trouble
 
 _RELAY_SOFTWARE = "atproto-relay"
 _UNTOLD_WAIT = 300.0  # Seconds, after a "slow down" that names no time: a server's usual window.
-_SHORT_PAUSE = 10.0  # Seconds: no longer than two turns at the usual pace.
 # One that hangs must not take all the time of a scan, or no scan would ever come past it.
 _REQUESTS_AT_LEAST = 3
 
@@ -29,6 +35,8 @@ class ScanClient:
     budget: float  # Seconds from the beginning of the scan to its deadline.
     requests: int = 0
     is_answered: bool = False  # At least once.
+    is_last_try: bool = False  # Of the step under way.
+    before: Outcome | None = None  # What came of the try before, of the same step.
 
     @property
     def patience(self) -> float:
@@ -39,47 +47,25 @@ class ScanClient:
     def lane(self) -> str:
         return lane_of(self.pds)
 
-    async def ask(self, url: str, body_bytes: int | None = None) -> bytes | Outcome | SliceEnd:
-        """The body, or what came instead after a few tries."""
+    async def ask(self, url: str, body_bytes: int | None = None) -> bytes | Outcome | Halt:
+        """The body, or what came instead."""
         limits = self.parts.limits
-        most = min(body_bytes or limits.page_bytes, limits.page_bytes)
-        outcome: Outcome | None = None
-        for _ in range(limits.tries):
-            answer = await self._get(url, most, outcome)
-            if isinstance(answer, SliceEnd):
-                return answer
-            if isinstance(answer, Response) and answer.status < 300:
-                self.is_answered = True
-                return answer.body
-            outcome = _outcome(answer)
-            if outcome.reason is Reason.RATE_LIMITED:
-                wait = outcome.wait or _UNTOLD_WAIT
-                if not await self._slow_down(wait):
-                    return _sent_away(wait)
-            elif outcome.wait:
-                self._stay_away(outcome.wait)
-                break
-            elif not _may_pass(answer, outcome.reason):
-                break
-        assert outcome is not None  # There is a first try.
+        answer = await self._get(url, min(body_bytes or limits.page_bytes, limits.page_bytes))
+        if isinstance(answer, SliceEnd):
+            return answer
+        if isinstance(answer, Response) and answer.status < 300:
+            self.is_answered = True
+            return answer.body
+        outcome = _outcome(answer)
         if outcome.reason is Reason.RATE_LIMITED:
-            return _sent_away(outcome.wait or _UNTOLD_WAIT)
-        return outcome
+            return TryAgain(replace(outcome, wait=outcome.wait or _UNTOLD_WAIT))
+        is_final = self.is_last_try or outcome.wait or not _may_pass(answer, outcome.reason)
+        return outcome if is_final else TryAgain(outcome)
 
-    async def _slow_down(self, wait: float) -> bool:
-        """A pause that is short is made here; anything longer is for others to use."""
-        self._stay_away(wait)
-        if wait > min(_SHORT_PAUSE, self.deadline - self.parts.clock.now()):
-            return False
-        await self.parts.clock.sleep(wait)
-        return True
-
-    async def _get(
-        self, url: str, body_bytes: int, before: Outcome | None
-    ) -> Response | Trouble | SliceEnd:
+    async def _get(self, url: str, body_bytes: int) -> Response | Trouble | SliceEnd:
         left = self.deadline - self.parts.clock.now()
         if left <= 0.0:
-            return _out_of_time(before)
+            return self.out_of_time()
         patience = self.patience
         limits = RequestLimits(
             total=min(patience, left),
@@ -94,7 +80,7 @@ class ScanClient:
                 answer = await self.parts.http.get(url, lane=self.lane, limits=limits)
         except TimeoutError:
             # Mostly while it waited for its turn, which is nobody's fault.
-            return _out_of_time(before)
+            return self.out_of_time()
         except LaneParked as parked:
             wait = max(parked.until - self.parts.clock.now(), 1.0)
             return put_off(Reason.PARKED, "it was asked to wait before", wait)
@@ -102,20 +88,15 @@ class ScanClient:
         if isinstance(answer, Response):
             return failed(Reason.REFUSED, "a relay, not a PDS") if _is_relay(answer) else answer
         if answer.reason is Reason.TIMEOUT and left < patience:
-            return _out_of_time(before or (None if self.is_answered else outcome_of(answer)))
+            if self.before is None and not self.is_answered:
+                self.before = outcome_of(answer)
+            return self.out_of_time()
         return answer
 
-    def _stay_away(self, wait: float) -> None:
-        self.parts.park(self.lane, self.parts.clock.now() + wait)
-
-
-def _out_of_time(before: Outcome | None) -> SliceEnd:
-    """Who used the time up: a server that failed until then, or we with all our questions."""
-    return OUT_OF_TIME if before is None else failed(before.reason, before.detail)
-
-
-def _sent_away(wait: float) -> SliceEnd:
-    return put_off(Reason.RATE_LIMITED, "it asked us to slow down", wait)
+    def out_of_time(self) -> SliceEnd:
+        """Who used the time up: a server that failed until then, or we with all our questions."""
+        before = self.before
+        return OUT_OF_TIME if before is None else failed(before.reason, before.detail)
 
 
 def _is_relay(answer: Response) -> bool:

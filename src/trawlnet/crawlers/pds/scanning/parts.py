@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.metered import Getter
+from trawlnet.crawlers.pds.config import TRIES
 from trawlnet.crawlers.pds.records.routing import Routes
+from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
 from trawlnet.tables.scanned.scanned import Scanned
@@ -23,7 +25,7 @@ class ScanLimits:
     records: int = 1000  # Records read in one scan (max_records_per_pds).
     request_seconds: float = 20.0  # Waiting for one answer.
     page_bytes: int = 5 << 20  # One page, on the wire and inflated.
-    tries: int = 3  # Of one request, while the server is unwell.
+    tries: int = TRIES  # Of one step.
     broken_repos: int = 3  # In a row, after which the server itself counts as unwell.
     strangers: int = 5  # Repos with records that all live elsewhere: this is no PDS.
     listing_pages: int = 50_000  # The largest PDS known needs 22,000.
@@ -47,14 +49,13 @@ class ScanMeter(Protocol):
 @dataclass(frozen=True, slots=True)
 class ScanParts:
     http: Getter  # Paced by the gate: requests per minute are its business.
+    gate: Gate
     identities: Identities
     tables: Scanned
     routes: Routes  # Which collections are wanted, how each is checked, and where it goes.
     clock: Clock
     limits: ScanLimits = ScanLimits()
     meter: ScanMeter | None = None
-    # Told when a server asks us to stay away, so that nobody else asks it meanwhile.
-    park: Callable[[str, float], None] = lambda lane, until: None
     allow_private: bool = False
 
 

@@ -8,7 +8,7 @@ from trawlnet.atproto.syntax import is_tid
 from trawlnet.atproto.tid import tid_time_us
 from trawlnet.crawlers.atproto.answers import speaks_for_account
 from trawlnet.crawlers.pds.scanning.asking import is_missing, is_surely_missing
-from trawlnet.crawlers.pds.scanning.ending import SOON, SliceEnd, failed
+from trawlnet.crawlers.pds.scanning.ending import SOON, Halt, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.pages import (
     RecordsPage,
     describe_repo_url,
@@ -18,7 +18,7 @@ from trawlnet.crawlers.pds.scanning.pages import (
 )
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.residence import Residence, residence_of
-from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped
+from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped, halted
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import RepoReading
@@ -47,8 +47,8 @@ async def describe_repo(scan: Scan, repo: OpenReading) -> Stepped:
     """Which of the wanted collections the repo has."""
     reading = repo.reading
     body = await scan.client.ask(describe_repo_url(scan.pds, reading.did), _DESCRIPTION_BYTES)
-    if isinstance(body, SliceEnd):
-        return Stepped(end=body)
+    if isinstance(body, Halt):
+        return halted(body)
     if isinstance(body, Outcome):
         return _not_described(scan, repo, body)
     try:
@@ -95,8 +95,8 @@ async def read_page(scan: Scan, repo: OpenReading) -> Stepped:
         return stepped
     reading = repo.reading
     page = await _page(scan, reading)
-    if isinstance(page, SliceEnd):
-        return Stepped(end=page)
+    if isinstance(page, Halt):
+        return halted(page)
     if isinstance(page, Outcome):
         return _no_records(scan, reading, page)
     if why := await _circle(scan, repo, page):
@@ -188,14 +188,14 @@ async def _circle(scan: Scan, repo: OpenReading, page: RecordsPage) -> str:
     return "a page of records with nothing new" if is_known else ""
 
 
-async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | SliceEnd:
+async def _page(scan: Scan, reading: RepoReading) -> RecordsPage | Outcome | Halt:
     assert reading.todo
     left = scan.parts.limits.records - scan.tally.found.total()
     if left <= 0:
         detail = f"{scan.parts.limits.records} records read, the rest comes later"
         return SliceEnd(ScanVerdict.PARTIAL, Reason.OK, detail, SOON)
     collection = reading.todo[0]
-    body: bytes | Outcome | SliceEnd = b""
+    body: bytes | Outcome | Halt = b""
     for limit in (_RECORDS_AT_ONCE, *_SMALLER_PAGES):
         most = min(limit, left)
         url = list_records_url(scan.pds, reading.did, collection, most, reading.cursor)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from trawlnet.crawlers.pds.records.routing import Fate, Routed
 from trawlnet.crawlers.pds.scanning.asking import ScanClient
-from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
+from trawlnet.crawlers.pds.scanning.ending import Halt, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.items import ReadingEnded, RecordsRead, ScanItem
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanParts
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.tables.scanned.rows import (
+    Held,
     RepoReading,
     ScanKey,
     ScannedRecord,
@@ -31,6 +32,13 @@ class Stepped:
     items: Sequence[ScanItem] = ()  # To be written before the next step.
     end: SliceEnd | None = None  # The slice ends here.
     outcome: Outcome = _WELL  # What the server did.
+    is_tried_again: bool = False
+
+
+def halted(halt: Halt) -> Stepped:
+    if isinstance(halt, SliceEnd):
+        return Stepped(end=halt)
+    return Stepped(outcome=halt.outcome, is_tried_again=True)
 
 
 @dataclass(slots=True)
@@ -76,6 +84,7 @@ class Scan:
     under_way: RepoReading | None = None
     indexing: tuple[str, float] | None = None  # A collection, since when its page is taken in.
     is_over: bool = False  # The walk has come to its end, and all of it is written.
+    held: Held | None = None  # What there is then.
     lookups: int = 0
     read: int = 0  # Repos.
     own: int = 0  # Repos with records that live here.

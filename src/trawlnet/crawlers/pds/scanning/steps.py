@@ -8,13 +8,13 @@ from dataclasses import replace
 from enum import StrEnum
 
 from trawlnet.crawlers.pds.scanning.account import account_ended, begin_account
-from trawlnet.crawlers.pds.scanning.conclusion import conclusion
 from trawlnet.crawlers.pds.scanning.ending import SliceEnd
 from trawlnet.crawlers.pds.scanning.reading import begun, describe_repo, read_page
 from trawlnet.crawlers.pds.scanning.residents import check_residents, is_doubtful
 from trawlnet.crawlers.pds.scanning.state import OpenReading, Scan, Stepped
 from trawlnet.crawlers.pds.scanning.walk import (
     circle,
+    conclusion,
     follow_leads,
     list_page,
     walk_after,
@@ -85,11 +85,11 @@ def _of_repo(repo: OpenReading) -> StepKind:
 async def _read_on(scan: Scan, pending: int) -> None:
     """A page was stored and looked at: what it has is read before the next, so that the queue stays
     short."""
+    if (progress := with_leads(scan, pending)) is not None:
+        await scan.parts.tables.begin_leads(scan.key, progress, scan.now)
+        scan.progress = progress
     scan.fresh = None
     scan.has_pending = scan.progress.is_open and pending > 0
-    if (progress := with_leads(scan, pending)) is not None:
-        scan.progress = progress
-        await scan.parts.tables.begin_leads(scan.key, progress, scan.now)
 
 
 async def _next_repo(scan: Scan) -> OpenReading | None:
@@ -111,7 +111,8 @@ async def _next_repo(scan: Scan) -> OpenReading | None:
 
 async def _end(scan: Scan) -> SliceEnd:
     if scan.progress.is_open:
-        scan.progress = replace(scan.progress, is_open=False)
-        await scan.parts.tables.end_walk(scan.key, scan.progress, scan.take_done(), scan.now)
+        ended = replace(scan.progress, is_open=False)
+        await scan.parts.tables.end_walk(scan.key, ended, scan.take_done(), scan.now)
+        scan.progress = ended
     scan.is_over = True
     return await conclusion(scan)

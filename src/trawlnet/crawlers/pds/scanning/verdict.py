@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 
 from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
-from trawlnet.engine.outcome import Reason
 from trawlnet.tables.registry.registry import Registry
 from trawlnet.tables.registry.rules import ScanEnded
 
 log = logging.getLogger(__name__)
 
-_SOON = 900.0  # Seconds until a scan that the trouble of others cut short,
-_REGISTRY_IS_BACK = 30.0  # or that our own registry did: it answers again when this is written.
+_SOON = 900.0  # Seconds until a scan goes on that did not say when.
 
 
 async def conclude(
@@ -43,9 +41,3 @@ async def conclude(
     if not kept:
         log.warning("scan outlived its lease", extra={"pds": url})
     return kept
-
-
-async def excuse(registry: Registry, url: str, owner: str, reason: Reason, now: float) -> bool:
-    """There was no scan, through no fault of the PDS."""
-    again_in = _REGISTRY_IS_BACK if reason is Reason.PARKED else _SOON
-    return await registry.put_off(url, owner, reason, now=now, again_in=again_in)

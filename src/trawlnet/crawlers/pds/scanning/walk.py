@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trawlnet.crawlers.pds.scanning.asking import is_missing
-from trawlnet.crawlers.pds.scanning.ending import SliceEnd, failed
+from trawlnet.crawlers.pds.scanning.ending import Halt, SliceEnd, failed
 from trawlnet.crawlers.pds.scanning.items import LeadsListed, PageListed, WalkSaved
 from trawlnet.crawlers.pds.scanning.pages import (
     REPOS_AT_ONCE,
@@ -14,7 +14,8 @@ from trawlnet.crawlers.pds.scanning.pages import (
     read_repos,
     repos_by_collection_url,
 )
-from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped
+from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
+from trawlnet.crawlers.pds.scanning.state import FreshPage, Scan, Stepped, halted
 from trawlnet.engine.outcome import Blame, Outcome, Reason
 from trawlnet.malformed import Malformed
 from trawlnet.tables.scanned.rows import WalkProgress
@@ -23,6 +24,7 @@ _ROUND = 50  # Page sizes of servers are multiples of this.
 # Few PDSes list repos by collection: whether one does is worth a question only where a yes would
 # save this many requests.
 _DOUBT = 30
+_TOMORROW = 86_400.0
 _NOT_THIS_TIME = -1.0  # Instead of an instant: this walk goes without leads.
 
 
@@ -48,8 +50,8 @@ async def list_page(scan: Scan) -> Stepped:
     """The next page of the listing."""
     before = scan.progress
     page = await _ask_for_page(scan, list_repos_url(scan.pds, before.cursor))
-    if isinstance(page, SliceEnd):
-        return Stepped(end=page)
+    if isinstance(page, Halt):
+        return halted(page)
     if isinstance(page, Outcome):
         if page.reason.blame is not Blame.LANE:
             # It may be the cursor that displeases: the next walk starts from the beginning.
@@ -116,12 +118,12 @@ def with_leads(scan: Scan, pending: int) -> WalkProgress | None:
 async def follow_leads(scan: Scan) -> Stepped:
     """A page of those who have the next collection."""
     progress = scan.progress
-    scan.leads_pages += 1
     collection, *rest = progress.leads_todo
     url = repos_by_collection_url(scan.pds, collection, progress.leads_cursor)
     page = await _ask_for_page(scan, url)
-    if isinstance(page, SliceEnd):
-        return Stepped(end=page)
+    if isinstance(page, Halt):
+        return halted(page)
+    scan.leads_pages += 1
     if isinstance(page, Outcome) or _is_circular(scan, page):
         missing = isinstance(page, Outcome) and is_missing(page)
         without = _without_leads(progress, "no" if missing else progress.by_collection)
@@ -150,7 +152,7 @@ def _without_leads(progress: WalkProgress, by_collection: str) -> WalkProgress:
     )
 
 
-async def _ask_for_page(scan: Scan, url: str) -> ReposPage | Outcome | SliceEnd:
+async def _ask_for_page(scan: Scan, url: str) -> ReposPage | Outcome | Halt:
     body = await scan.client.ask(url)
     if not isinstance(body, bytes):
         return body
@@ -161,3 +163,26 @@ async def _ask_for_page(scan: Scan, url: str) -> ReposPage | Outcome | SliceEnd:
     if page.rows and not page.repos:
         return Outcome(Reason.PARSE_ERROR, detail="a page of repos without a DID")
     return page
+
+
+async def conclusion(scan: Scan) -> SliceEnd:
+    """What a walk to the end means. That there is nothing may be said only if nothing failed."""
+    held = scan.held = await scan.parts.tables.held(scan.pds)
+    has_wanted = any(map(scan.parts.routes.wants, held.records))
+    troubles = dict(await scan.parts.tables.troubles(scan.key, scan.progress.walk))
+    sound = troubles.pop("", 0)
+    if not troubles:
+        if scan.strangers and not has_wanted:
+            if scan.lacks_describe:
+                return failed(Reason.REFUSED, "it lists accounts of others only")
+            detail = f"{scan.strangers} accounts with records live elsewhere"
+            return SliceEnd(ScanVerdict.COMPLETE, Reason.REFUSED, detail, error=detail)
+        return SliceEnd(ScanVerdict.COMPLETE, Reason.OK)
+    worst = Reason(max(troubles, key=lambda trouble: troubles[trouble]))
+    count = sum(troubles.values())
+    detail = f"{count} of {count + sound} repos could not be read: {worst}"
+    if has_wanted:
+        return SliceEnd(ScanVerdict.COMPLETE, Reason.OK, detail, error=detail)
+    if count <= sound:
+        return SliceEnd(ScanVerdict.PARTIAL, Reason.OK, detail, _TOMORROW, error=detail)
+    return failed(worst, detail)

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 
 from trawlnet.crawlers.atproto.serviceauth import ServiceAuth
-from trawlnet.crawlers.pds.build import Kit, owner, scanning
+from trawlnet.crawlers.pds.build import Kit, owner
 from trawlnet.crawlers.pds.config import gap, manners
 from trawlnet.crawlers.pds.scanning.claimed import Bench, scan_account
 from trawlnet.crawlers.pds.scanning.parts import ScanParts, ScanResult
@@ -81,15 +81,8 @@ async def _scan_account(
     PDS until the deadline."""
     # Each caller has a name of its own: two at a time must not have one claim.
     name = f"{owner(kit.clock)}/{next(callers)}"
-    bench = Bench(
-        kit.registry,
-        scanning(parts),
-        kit.clock,
-        name,
-        max(_MINUTE, 2 * (deadline - kit.clock.now())),
-        kit.config.scan_timeout,
-        gap(kit.config),
-    )
+    lease = max(_MINUTE, 2 * (deadline - kit.clock.now()))
+    bench = Bench(kit.registry, kit.clock, name, lease, gap(kit.config))
 
     async def scan(url: str) -> ScanResult:
         return await scan_did(parts, url, did, lease=name, deadline=deadline)
