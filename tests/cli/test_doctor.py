@@ -31,7 +31,7 @@ def test_doctor_is_content_where_the_tests_run(tmp_path: Path) -> None:
 
 def test_doctor_knows_every_extra_that_can_be_installed() -> None:
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
-    assert {extra for _, extra in EXTRAS} == extras.keys() - {"all", "dev"}
+    assert {extra for _, extra in EXTRAS} == extras.keys() - {"all", "dev", "docs"}
 
 
 def test_what_is_missing_comes_with_what_to_type() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.program import at_once, started, trawlnet, wait_until
+from trawlnet.cli.common.errors import explain
 from trawlnet.sim.ids import CounterLeap, TimeSpan, read_manifest
 
 SHAPES = {
@@ -58,3 +61,21 @@ def test_a_port_in_use_is_said(network: Any) -> None:
 def test_a_scale_that_makes_no_world_is_refused(scale: str) -> None:
     ran = at_once("sim", "web", "--scale", scale)
     assert ran.code == 2 and ran.err.startswith("error: ") and "--scale" in ran.err
+
+
+def test_a_world_without_its_library_says_what_to_type() -> None:
+    told = explain(ModuleNotFoundError("No module named 'aiohttp'", name="aiohttp"))
+    assert told is not None and told.hint == "pip install 'trawlnet[sim]'"
+
+
+def test_only_worlds_need_a_second_server() -> None:
+    """What no verb of a crawl may import comes with the extra `sim`."""
+    code = (
+        "import sys; sys.modules['aiohttp'] = None\n"
+        "from importlib import import_module\n"
+        "for name in ('repos.crawler', 'web.crawler', 'ids.crawler', 'pds.crawler', 'pds.serve',"
+        " 'dashboard.verb', 'doctor'):\n"
+        "    import_module(f'trawlnet.cli.{name}')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

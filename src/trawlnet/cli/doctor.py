@@ -24,7 +24,6 @@ from trawlnet.cli.common.output import emit, size
 from trawlnet.cli.common.verb import Verb
 
 _LIBRARIES = (
-    "aiohttp",
     "httptools",
     "lmdb",
     "uvloop",
@@ -46,6 +45,8 @@ EXTRAS = (  # A module that only this extra brings, and the extra.
     ("matplotlib", "plot"),
     ("opentelemetry.sdk", "otel"),
     ("warcio", "warc"),
+    ("aiohttp", "sim"),
+    ("pyarrow", "arrow"),
 )
 _SERVERS = (("redis-server", "a store for several machines"), ("rabbitmq-server", "a queue"))
 _LOW_DISK = 5 << 30

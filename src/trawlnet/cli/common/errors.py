@@ -111,7 +111,8 @@ def explain(error: BaseException) -> ErrorMessage | None:
             return ErrorMessage("interrupted", "", Exit.INTERRUPTED)
         case ModuleNotFoundError() if not (error.name or "").startswith("trawlnet"):
             what = f"the Python package {error.name} is not installed"
-            return ErrorMessage(what, "pip install 'trawlnet[all]'", Exit.ERROR)
+            extra = "sim" if error.name == "aiohttp" else "all"
+            return ErrorMessage(what, f"pip install 'trawlnet[{extra}]'", Exit.ERROR)
         case OSError() if error.errno is not None:
             return _of_the_system(error)
         case _ if isinstance(error, _UsageError):

@@ -6,18 +6,16 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from http.client import HTTPMessage
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from trawlnet.engine.ports import Clock
-from trawlnet.loading import load
+from trawlnet.observe.alerts.post import post_json
 from trawlnet.observe.alerts.rules import ENDED, FAILED
 from trawlnet.observe.alerts.shapes import Alert, Level, Shape, Webhook, shape_for
-
-if TYPE_CHECKING:  # Only somebody with a webhook pays for the import.
-    import aiohttp
 
 log = logging.getLogger(__name__)
 
@@ -134,12 +132,11 @@ class WebhookAlerts:
         self._queue(_with_count(held.alert, held.count - 1))
 
     async def _send_all(self) -> None:
-        async with self._session() as session:
-            while self._waiting or not self._closing.is_set():
-                await self._until_news()
-                while self._waiting:
-                    await self._post_patiently(session, self._take())
-                    await self._pause(self._pacing.every)
+        while self._waiting or not self._closing.is_set():
+            await self._until_news()
+            while self._waiting:
+                await self._post_patiently(self._take())
+                await self._pause(self._pacing.every)
 
     async def _pause(self, seconds: float) -> None:
         """Between two posts; at the end there is no time for it."""
@@ -172,39 +169,32 @@ class WebhookAlerts:
         count = min(self._pacing.batch, len(self._waiting))
         return [self._waiting.popleft() for _ in range(count)]
 
-    async def _post_patiently(self, session: aiohttp.ClientSession, batch: list[Alert]) -> None:
+    async def _post_patiently(self, batch: list[Alert]) -> None:
         for attempt in range(self._pacing.tries):
-            wait = await self._post(session, batch)
+            wait = await self._post(batch)
             if wait is None:
                 return
             await self._pause(max(wait, self._pacing.every * 2.0**attempt))
         self.dropped += len(batch)
         log.warning("alerts not sent", extra={"dropped": len(batch)})
 
-    async def _post(self, session: aiohttp.ClientSession, batch: Sequence[Alert]) -> float | None:
+    async def _post(self, batch: Sequence[Alert]) -> float | None:
         """None when there is no more to do, else how long to wait before the next try."""
-        client = load("aiohttp")
+        body = json.dumps(self._shape(batch)).encode()
         try:
             # A redirect is not followed: alerts go where the operator said, or nowhere.
-            asked = session.post(self._url, json=self._shape(batch), allow_redirects=False)
-            async with asked as response:
-                if response.status == _TOO_MANY:
-                    text = await response.content.read(_ANSWER_BYTES)
-                    return min(_retry_after(response.headers, text), self._pacing.longest_wait)
-                if response.status < 500:
-                    if response.status >= 300:
-                        # The URL is a secret: only the status is told.
-                        log.warning("webhook refused", extra={"status": response.status})
-                    return None
-        except (client.ClientError, OSError, TimeoutError) as error:
+            answer = await post_json(self._url, body, self._pacing.timeout)
+        except (OSError, TimeoutError, ValueError) as error:
             log.info("webhook failed", extra={"error": type(error).__name__})
-        return 0.0
-
-    def _session(self) -> aiohttp.ClientSession:
-        client = load("aiohttp")
-        timeout = client.ClientTimeout(total=self._pacing.timeout)
-        session: aiohttp.ClientSession = client.ClientSession(timeout=timeout, trust_env=False)
-        return session
+            return 0.0
+        if answer.status == _TOO_MANY:
+            return min(_retry_after(answer.headers, answer.body), self._pacing.longest_wait)
+        if answer.status >= 500:
+            return 0.0
+        if answer.status >= 300:
+            # The URL is a secret: only the status is told.
+            log.warning("webhook refused", extra={"status": answer.status})
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +209,9 @@ def _with_count(alert: Alert, more: int) -> Alert:
 
 
 _TOO_MANY = 429
-_ANSWER_BYTES = 4096
 
 
-def _retry_after(headers: Mapping[str, str], body: bytes) -> float:
+def _retry_after(headers: HTTPMessage, body: bytes) -> float:
     for text in (headers.get("Retry-After", ""), _retry_after_in(body)):
         try:
             return max(0.0, float(text))
