@@ -22,6 +22,7 @@ from pathlib import Path
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from record import record
 from trawlnet.captures.capture import Capture, CapturedLink
 from trawlnet.captures.files import CaptureFiles, CaptureOptions
 from trawlnet.engine.task import Task
@@ -37,6 +38,9 @@ WAYS: dict[str, Callable[[str], CaptureOptions]] = {
     "bodies, edges, WARC gzip": lambda run: CaptureOptions(run, warc=True),
     "bodies, edges, WARC zstd": lambda run: CaptureOptions(run, warc=True, warc_zstd_level=3),
 }
+
+
+PEER = "(peer) warcio, WARC gzip only"
 
 
 def pages(count: int) -> list[Capture]:
@@ -101,12 +105,17 @@ def main() -> None:
     for _ in range(asked.rounds):
         for way, options in WAYS.items():
             found.setdefault(way, []).append(ours(captures, asked.batch, options("bench")))
-        found.setdefault("(peer) warcio, WARC gzip only", []).append(peer(captures))
+        found.setdefault(PEER, []).append(peer(captures))
     print(f"{'':32s}{'us cpu':>8s}{'min':>8s}{'per s':>8s}")
     for way, rounds in found.items():
         cpu = [one[0] for one in rounds]
         wall = statistics.median(one[1] for one in rounds)
         print(f"{way:32s}{statistics.median(cpu):8.0f}{min(cpu):8.0f}{1e6 / wall:8.0f}")
+    medians = {way: statistics.median(one[0] for one in rounds) for way, rounds in found.items()}
+    ratios = {
+        f"CPU of warcio, WARC alone / ours, {way}": medians[PEER] / medians[way] for way in WAYS
+    }
+    record("captures", ratios)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from record import record
 from tests.support.repos.made_repos import make_car, make_record
 from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.lookup import look_up, records
@@ -100,6 +101,16 @@ def median_of(ways: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
+def cpu_of(call: Callable[[], object]) -> float:
+    """The median of rounds, which a busy machine changes little."""
+    taken = []
+    for _ in range(ROUNDS):
+        begun = time.process_time()
+        call()
+        taken.append(time.process_time() - begun)
+    return statistics.median(taken)
+
+
 def measure_writing(home: Path, blocks: list[bytes]) -> None:
     def fresh(write: Callable[[Path, list[bytes]], None]) -> Callable[[], None]:
         def run() -> None:
@@ -151,6 +162,8 @@ def measure_reading(archive: Path, repos: int) -> None:
         print(f"{name:24} {taken * 1000:10.2f} ms   {size / taken:10.0f} MB/s")
     print(f"tally / inspect          {times['inspect'] / times['tally']:10.0f} times as fast")
     ratio = times["inspect, as a command"] / times["tally, as a command"]
+    told = "CPU of inspect, which unpacks / tally, which reads tables of contents"
+    record("segments", {told: cpu_of(ways["inspect"]) / cpu_of(ways["tally"])})
     print(f"tally / inspect          {ratio:10.0f} times, as commands with their start")
 
 
