@@ -677,5 +677,5 @@ def test_a_lane_that_is_well_again_does_not_wait_out_the_gap_of_an_ill_one(gap_f
     run_sim(main())
     gaps = [b - a for a, b in itertools.pairwise(begun)]
     least = 1.1 if gap_from_end else 1.0
-    assert gaps[7] == pytest.approx(least + 7.0, abs=0.2)  # Halved three times when it began.
+    assert gaps[7] == pytest.approx(least + 15.0, abs=0.2)  # Its rate is halved four times.
     assert all(least - 1e-6 <= gap < least + 0.2 for gap in gaps[8:]), gaps

@@ -191,7 +191,7 @@ def test_a_server_at_an_address_that_we_may_not_ask_leaves_the_crawl_incomplete(
 
 
 def test_a_user_name_in_a_url_is_told_as_that() -> None:
-    with pytest.raises(NotReady, match="user name or password") as caught:
+    with pytest.raises(NotReady, match="user name or a password") as caught:
         check_reachable("https://me:secret@relay.example", allow_private=False)
     assert "private" not in caught.value.hint and "secret" not in caught.value.message
 

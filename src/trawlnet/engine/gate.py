@@ -86,7 +86,7 @@ class Gate:
                 pace = pace.down(state.manners)
         if pace is not before:
             interval = state.interval
-            state.fare(state.manners, pace)
+            state.fare(state.manners, pace, now)
             if state.interval < interval:
                 self._faster.add(lane)
         if (pace.failures, pace.throttled) > (before.failures, before.throttled):
@@ -102,13 +102,13 @@ class Gate:
         state = self._lane(lane)
         state.parked = until
         if until <= 0.0:
-            state.fare(state.manners, WELL)
+            state.fare(state.manners, WELL, self._clock.now())
 
     def treat(self, lane: str, manners: Manners) -> None:
         """Give one lane manners of its own (its size, its Crawl-delay)."""
         state = self._lane(lane)
         interval = state.interval
-        state.treat(manners)
+        state.treat(manners, self._clock.now())
         if state.interval < interval:
             self._faster.add(lane)
 
@@ -131,7 +131,7 @@ class Gate:
         """New manners for all lanes, except those that have been given their own."""
         for state in (*self._lanes.values(), *self._commons.values()):
             if state.manners == self._manners:
-                state.fare(manners, state.pace)
+                state.fare(manners, state.pace, self._clock.now())
         self._manners = manners
 
     def manners(self, lane: str) -> Manners:

@@ -58,12 +58,12 @@ class Lane:
         "in_flight",
         "interval",
         "last_failure",
+        "last_left",
+        "last_start",
         "leaving",
         "manners",
         "members",
         "pace",
-        "paid",
-        "paid_leaving",
         "parked",
         "promised",
         "waiters",
@@ -73,9 +73,9 @@ class Lane:
     def __init__(self, manners: Manners) -> None:
         self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
         self.gone = -math.inf  # The same for what has left, which is later than its start.
-        self.paid = self.paid_leaving = 0.0  # What the last start, or leaving, added to them.
-        self.burst_seconds = 0.0  # How far before its book the lane may start.
-        self.fare(manners, WELL)
+        self.last_start = self.last_left = -math.inf
+        self.interval = 0.0
+        self.fare(manners, WELL, 0.0)
         self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
         self.in_flight = 0
         self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
@@ -99,42 +99,32 @@ class Lane:
             common.members += 1
             common.promised += self.promised
 
-    def fare(self, manners: Manners, pace: LanePace) -> None:
+    def fare(self, manners: Manners, pace: LanePace, now: float) -> None:
         """From now on it is treated like this, and has been doing so. What that comes to is asked
         for several times in each request, and seldom changes."""
-        held_back = self.burst_seconds
+        before = self.interval
         self.manners = manners
         self.pace = pace
         rate = pace.rate(manners)
         self.interval = 1.0 / rate if rate > 0.0 else math.inf  # Seconds between two starts.
+        # How far before its book the lane may start.
         self.burst_seconds = (manners.burst - 1) * self.interval if manners.burst > 1 else 0.0
         self.concurrency = pace.concurrency(manners)
-        # A burst lasts longer at a lower rate: without this a lane that fails, and so gets
-        # slower, could start more at once than before.
-        if (more := self.burst_seconds - held_back) and math.isfinite(more):
-            self.book += more
-            self.gone += more
-        if self.paid > self.interval or self.paid_leaving > self.interval:
-            self._refund()
+        if self.interval != before and 0.0 < before < math.inf > self.interval:
+            # What is missing in the bucket stays missing, and is filled at the new rate: a lane
+            # that gets slower must not start more at once, one that is well again not wait long.
+            share = self.interval / before
+            self.book = now + (self.book - now) * share if self.book > now else self.book
+            self.gone = now + (self.gone - now) * share if self.gone > now else self.gone
 
-    def _refund(self) -> None:
-        """The lane is well again: the gap after the last request need not be the long one."""
-        if math.isfinite(self.paid) and self.paid > self.interval:
-            self.book -= self.paid - self.interval
-            self.paid = self.interval
-        if math.isfinite(self.paid_leaving) and self.paid_leaving > self.interval:
-            self.gone -= self.paid_leaving - self.interval
-            self.paid_leaving = self.interval
-
-    def treat(self, manners: Manners) -> None:
+    def treat(self, manners: Manners, now: float) -> None:
         before = self.interval
-        self.fare(manners, self.pace)
+        self.fare(manners, self.pace, now)
         if self.interval > before:
             # The next gap is a long one already: what was asked last counts, too.
-            self.book += self.interval - before
-            self.gone += self.interval - before
-            self.paid += self.interval - before
-            self.paid_leaving += self.interval - before
+            empty = manners.burst * self.interval
+            self.book = max(self.book, self.last_start + empty)
+            self.gone = max(self.gone, self.last_left + empty)
 
     def ready_at(self, now: float) -> float:
         start = self.next_start()
@@ -175,7 +165,7 @@ class Lane:
             self.promised -= 1
         # From the actual start, not the planned one: a late riser pushes the next one back.
         self.book = max(self.book, now) + self.interval
-        self.paid = self.interval
+        self.last_start = now
         return 0.0
 
     def leaves_at(self) -> float:
@@ -187,13 +177,13 @@ class Lane:
 
     def left(self, now: float) -> None:
         self.gone = max(self.gone, now) + self.interval
-        self.paid_leaving = self.interval
+        self.last_left = now
 
     def ended(self, now: float) -> None:
         self.in_flight -= 1
         if self.manners.gap_from_end and now + self.interval > self.book:
             self.book = now + self.interval
-            self.paid = self.interval
+            self.last_start = now
         if self.waiters:
             self.pass_on()
 
