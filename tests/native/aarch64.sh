@@ -24,7 +24,7 @@ rm -rf "$packages"
     --target "$packages" "$wheel" pytest pytest-timeout pytest-xdist hypothesis zstandard
 cd "$root"
 # shellcheck disable=SC2086  # The list of tests is meant to split.
-PYTHONPATH=$packages PYTHONDONTWRITEBYTECODE=1 TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS=${TRAWLNET_TWIN_ROUNDS:-300} \
+PYTHONPATH=$packages PYTHONDONTWRITEBYTECODE=1 TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS=${TRAWLNET_TWIN_ROUNDS:-1000} \
     qemu-aarch64-static -L "$debian" "$debian/usr/bin/python3.11" -c '
 import platform, sys
 import trawlnet.native.loader as loader
