@@ -101,7 +101,7 @@ def test_a_scan_that_is_told_to_stop_gives_its_claim_back(network: Any, tmp_path
     more = (network.ready["plc"], "--collections", POSTS, "--allow-private-hosts")
     with started(*words, *more, "--requests-per-minute", 1, folder=tmp_path / "out") as scan:
         state = tmp_path / "net/state/pds/registry.db"
-        wait_until(lambda: state.exists() and _scanning(state) > 0, "a scan under way")
+        wait_until(lambda: state.exists() and _walks(state) > 0, "the first page, saved")
         scan.tell(signal.SIGTERM)
         assert scan.ended().code == 130
     (row,) = listed(tmp_path / "net").values()

@@ -78,7 +78,7 @@ def test_a_value_may_come_from_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "redis_url"
     secret.write_text("redis://:hush@redis.example:6379/0\n")
     rows = trawlnet("config", "repos", "--json", TRAWLNET_REPOS_STORE_FILE=str(secret)).rows
-    (row,) = [row for row in rows if row["key"] == "repos.store"]
+    (row,) = [row for row in rows if row["key"] == "repos.redis_address"]
     assert row["source"] == "TRAWLNET_REPOS_STORE_FILE"
     assert "redis.example" in row["value"] and "hush" not in row["value"]
     missing = trawlnet("config", "repos", TRAWLNET_REPOS_STORE_FILE=str(tmp_path / "none"))

@@ -83,7 +83,9 @@ def test_a_schedule_that_ends_says_which_source_was_not_read(
     with answering(answer) as url:
         flags = ("--once", "--relay", url, "--allow-private-hosts", "-w", tmp_path, "--json")
         ran = at_once("pds", "crawl", *flags)
-    assert ran.code == 12 and f"not read to its end: {url}" in ran.error["error"], ran.err
+    assert ran.code == 12 and f"did not finish reading a source: {url}" in ran.error["error"], (
+        ran.err
+    )
 
 
 def test_a_no_that_the_crawl_needs_is_told_with_its_reason() -> None:

@@ -193,7 +193,7 @@ def test_a_ledger_that_begins_while_one_looks_is_not_lost(redis, tmp_path: Path)
 def test_whoever_only_looks_writes_nothing(redis, tmp_path: Path) -> None:
     with closing(SpanKeys(redis.url, f"{tmp_path.name}:")) as looker:
         assert (list(looker.spans()), looker.count()) == ([], 0)
-        with pytest.raises(StoreError, match="only looked at"):
+        with pytest.raises(StoreError, match="open read-only"):
             looker.write([Span(1, 2, "done")], {})
 
 

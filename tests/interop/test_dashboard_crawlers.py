@@ -91,7 +91,7 @@ def test_ids_show_lag_workers_and_what_each_decision_came_to(
             at, workers, rate, expected, measured, why = judged()[0]
             assert len(at) == len("12:00:00") and int(workers) > 0 and why
             assert min(float(n.replace(",", "")) for n in (rate, expected, measured)) >= 0.0
-            assert any(row[2] for row in exhibit(browser, "Ids a second: expected and measured"))
+            assert any(row[2] for row in exhibit(browser, "Ids per second: expected and measured"))
             until(browser, lambda: tile(browser, "lag, 20th percentile").endswith("s"), "the lag")
             until(browser, shows_the_crew, "as many places as the pilot has decided on")
             enough_to_see(browser)

@@ -317,13 +317,13 @@ def test_a_public_name_with_a_private_address_is_refused_when_connecting(
             tally = DiscoveryCounts()
             await from_relay(finder, "https://relay.net-a.org", tally)
             assert "refused" in tally.error
-            with pytest.raises(NotReady, match="not asked"):
+            with pytest.raises(NotReady, match="is refused"):
                 await from_plc(finder, "https://plc.net-a.org", NOWHERE, DiscoveryCounts())
             # It stops no other source.
             (tally,) = (
                 await discover(finder, DiscoverySources("https://plc.net-a.org", True, NOWHERE))
             ).values()
-            assert "not asked" in tally.error
+            assert "refused" in tally.error
             tally = DiscoveryCounts()
             dids = [did_of(1), "did:web:rebind.net-a.org"]
             await from_dids(finder, dids, "https://plc.net-a.org", tally)

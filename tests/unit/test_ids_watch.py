@@ -254,11 +254,11 @@ def test_where_nothing_is_found_nothing_is_claimed() -> None:
 # --- Prometheus ---
 
 
-class Told:
+class ReadingPilot:
     def __init__(self) -> None:
         self.readings: list[PeriodReading | None] = []
 
-    def told(self, reading: PeriodReading | None) -> None:
+    def on_reading(self, reading: PeriodReading | None) -> None:
         self.readings.append(reading)
 
 
@@ -289,7 +289,7 @@ def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_p
         gate = Gate(clock, Manners(rate=1e6))
         agent = "trawlnet/test (+nobody@example.org)"
         async with Http(gate, clock, agent, guard=Guard(allow_private=True)) as http:
-            reader = PrometheusReader(http, f"http://127.0.0.1:{port}/", clock, Told())
+            reader = PrometheusReader(http, f"http://127.0.0.1:{port}/", clock, ReadingPilot())
             deadline = time.monotonic() + PATIENCE
             while isinstance(found := await reader.read(clock.now(), 4), str):
                 assert time.monotonic() < deadline, found
@@ -310,13 +310,13 @@ def test_a_real_prometheus_understands_every_query_and_its_absence_is_said(tmp_p
 def test_without_an_answer_the_pilot_goes_by_its_own_counters_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told = Told()
-    reader = PrometheusReader(None, "", SystemClock(), told)  # type: ignore[arg-type]
+    pilot = ReadingPilot()
+    reader = PrometheusReader(None, "", SystemClock(), pilot)  # type: ignore[arg-type]
     reading = PeriodReading(0.1, 30.0, 40.0)
     for one in ("refused", "refused", reading):
         reader._tell(one)
-    assert told.readings == [None, None, reading]
-    assert caplog.text.count("going by own") == 1
+    assert pilot.readings == [None, None, reading]
+    assert caplog.text.count("using own") == 1
 
 
 @pytest.mark.parametrize("minutes", [1, 4])
