@@ -54,7 +54,7 @@ ACCELERATORS = (
         "reading a repository takes twenty times the CPU",
         _COMPILE,
     ),
-    Accelerator("native zstd", _zstd, "packing a repository takes about 7 % more CPU", _ZSTD),
+    Accelerator("native zstd", _zstd, "packing a repository takes up to 7 % more CPU", _ZSTD),
     Accelerator(
         "native pages", _pages, "reading the links of a page takes about thrice the CPU", _COMPILE
     ),
