@@ -28,7 +28,7 @@ from trawlnet.fleet.supervise import Seen, begin, is_done, supervise
 from trawlnet.sim.web import WebWorld
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 
-PATIENCE = 120.0  # Seconds; only a test that fails waits that long.
+PATIENCE = 250.0  # Seconds; only a test that fails waits that long.
 RATE = 10.0  # Requests per second to one host.
 
 
