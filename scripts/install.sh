@@ -12,9 +12,9 @@ begun=$(date +%s)
 uv=$(command -v uv || true)
 [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 || uv=
 if [ ! -x "$venv/bin/python" ]; then
-    if [ -n "$uv" ]; then
-        "$uv" venv -q --seed --python "$python" "$venv"
-    else
+    if [ -z "$uv" ] || ! "$uv" venv -q --seed --python "$python" "$venv"; then
+        uv=
+        rm -rf "$venv"
         "$python" -m venv "$venv" ||
             { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv" >&2; exit 1; }
     fi
