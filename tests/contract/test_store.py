@@ -540,6 +540,13 @@ async def test_single_failures_can_be_opened_again(store: KeyLedger) -> None:
 
 
 @story
+async def test_a_lane_without_tasks_is_held_as_well(store: Ledger) -> None:
+    await store.hold("target of a redirect", NOW + 30.0)
+    await store.hold("dead", math.inf)
+    assert await store.holds(NOW) == {"target of a redirect": NOW + 30.0}
+
+
+@story
 async def test_retry_lets_blocked_lanes_go_and_their_tasks_start_anew(store: Ledger) -> None:
     await fed(store, *(Task(f"{lane}{n}", lane) for lane in ("dead", "slow") for n in range(3)))
     first, second, _ = await leased_tasks(store, lane="dead")

@@ -175,8 +175,13 @@ async def test_a_held_lane_says_so_and_is_still_served(work: Work, kind: Harness
     lane = tasks[0].lane
     await work.hold(lane, NOW + 30.0)
     assert [one.held for one in await work.lanes(None, 9)] == [NOW + 30.0]
+    assert await work.holds(NOW) == {lane: NOW + 30.0}
+    assert await work.holds(NOW + 30.0) == {}
     assert await leased(work, tasks) == keys(tasks)
+    await work.hold(lane, math.inf)
+    assert await work.holds(NOW) == {}
     await work.hold(lane, 0.0)
+    assert await work.holds(NOW) == {}
     assert all(one.held == 0.0 for one in await work.lanes(None, 9))
 
 
@@ -202,6 +207,7 @@ def test_a_hold_survives_a_restart(
         await kind.close()
         work = await kind.open()
         assert [one.held for one in await work.lanes(None, 9)] == [NOW + 30.0]
+        assert await work.holds(NOW) == {tasks[0].lane: NOW + 30.0}
         await kind.close()
 
     asyncio.run(run())

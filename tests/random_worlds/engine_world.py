@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -322,6 +322,10 @@ class StageStore:
         await self._store.hold(lane, until)
         self._stage.holds[lane] = until
         await self._delay()
+
+    async def holds(self, now: float) -> Mapping[str, float]:
+        await self._delay()
+        return await self._store.holds(now)
 
     async def counts(self) -> Counts:
         await self._delay()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -52,14 +52,22 @@ class World:
     endless: int | None  # The part that is never over.
     pieces: int  # Bytes written at a time.
 
+    @property
+    def sent(self) -> Iterator[Part]:
+        """The parts as far as they are sent before the connection ends."""
+        left = sum(len(part.raw) for part in self.parts) if self.cut is None else self.cut
+        for part in self.parts:
+            yield Part(part.kind, part.raw[:left])
+            left = max(0, left - len(part.raw))
+
     def size(self, kind: str) -> int:
-        return sum(len(part.raw) for part in self.parts if part.kind == kind)
+        return sum(len(part.raw) for part in self.sent if part.kind == kind)
 
     @property
     def longest_run(self) -> int:
         """Bytes after the head that are no body, in a row."""
         longest = run = 0
-        for part in self.parts:
+        for part in self.sent:
             run = run + len(part.raw) if part.kind == "framing" else 0
             longest = max(longest, run)
         return longest

@@ -46,6 +46,7 @@ async def asked(world: World, bounds: RequestLimits, sent: Sent) -> Response | T
 
 
 def must_be_refused(world: World, bounds: RequestLimits) -> bool:
+    """By the bytes that are sent: of an answer that is cut, what is left may be within bounds."""
     head, body, framing = (world.size(kind) for kind in ("head", "body", "framing"))
     if head > bounds.header + PACKET:
         return True
@@ -53,7 +54,7 @@ def must_be_refused(world: World, bounds: RequestLimits) -> bool:
         return False
     return (
         body > bounds.wire
-        or len(world.truth) > bounds.inflated
+        or (world.cut is None and len(world.truth) > bounds.inflated)
         or world.longest_run > bounds.header + 2 * PACKET
         or framing + body > bounds.wire + bounds.header + 2 * PACKET
     )
@@ -98,6 +99,7 @@ def judge(world: World, bounds: RequestLimits, answer: Response | Trouble, sent:
     else:  # A body that ends with its connection ends wherever that does.
         assert world.framing == "to_the_end"
         assert answer.body == world.truth[: len(answer.body)]
+        assert len(answer.body) <= bounds.inflated
         assert not world.coding or answer.body in (b"", world.truth)
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.worlds import Setup
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.crawl import Limits, Parts, crawl
-from trawlnet.engine.gate import LaneParked
+from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
@@ -246,5 +246,32 @@ def test_a_lane_is_woken_even_before_the_crawl_begins():
         assert list(control.woken()) == ["l"]
         assert list(control.woken()) == [], "each is told once"
         assert (control.figures.lanes.with_work(), control.figures.lanes.longest()) == (0, 0.0)
+
+    run_sim(main())
+
+
+def test_a_new_run_waits_for_a_host_without_tasks_as_long_as_that_host_said():
+    async def main():
+        asked = []
+
+        async def handler(task):
+            async with crawling.gate.turn("target"):
+                asked.append(crawling.clock.now() - begun)
+                if len(asked) == 1:
+                    return Outcome(Reason.RATE_LIMITED, lane="target", wait=120.0)
+                return Outcome(Reason.OK)
+
+        manners = Manners(longest_park=3600.0)
+        pages = [Page([Task("redirected", "source")], "1"), Page([Task("later", "source")], "2")]
+        store = MemoryStore()
+        crawling = Setup(pages[:1], handler=handler, store=store, manners=manners, most_tasks=1)
+        begun = crawling.clock.now()
+        await crawling.run()
+        clock = crawling.clock
+        crawling = Setup(pages, handler=handler, store=store, manners=manners)
+        crawling.clock = clock
+        crawling.gate = Gate(clock, manners)
+        await crawling.run()
+        assert len(asked) == 3 and min(asked[1:]) >= 120.0, asked
 
     run_sim(main())

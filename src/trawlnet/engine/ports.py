@@ -136,6 +136,10 @@ class Work(Protocol[N_contra]):
     async def hold(self, lane: str, until: float) -> None:
         """Park a lane (infinity blocks it, 0 lets it go). Survives a restart."""
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        """The lanes that are parked beyond `now`, and until when; blocked ones are not among them.
+        A lane without tasks counts as well: requests for another lane's tasks may end there."""
+
     async def counts(self) -> Counts: ...
 
 

@@ -113,6 +113,9 @@ class MemoryStore:
         text_bytes(lane)
         self._lanes.setdefault(lane, _MemoryLane()).held = until
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        return {name: lane.held for name, lane in self._lanes.items() if now < lane.held < math.inf}
+
     async def counts(self) -> Counts:
         lanes = self._lanes.values()
         scheduled = sum(not self._is_leased(key) for key in self._scheduled)

@@ -202,6 +202,9 @@ class RegistryStore:
     async def hold(self, lane: str, until: float) -> None:
         await self.work.hold(lane, until)
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        return await self.work.holds(now)
+
     async def outlook(self) -> Counts:
         """The whole registry, whoever scans it."""
         now = self._clock.now()
@@ -234,8 +237,8 @@ class RegistryStore:
 
     async def retry(self, reason: Reason | None = None) -> int:
         if reason in (None, Reason.BLOCKED):
-            holds = self.work.holds.items()
-            self.work.holds = {lane: end for lane, end in holds if end < math.inf}
+            parked = self.work.parked.items()
+            self.work.parked = {lane: end for lane, end in parked if end < math.inf}
         return await self._registry.retry(reason, self._clock.now())
 
     async def close(self) -> None:

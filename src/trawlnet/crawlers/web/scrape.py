@@ -129,6 +129,9 @@ class AckingStore:
             self._blocked.add(lane)
             await self._give_up(self._source.waiting_for(lane))
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        return await self._store.holds(now)
+
     async def _give_up(self, tasks: Sequence[Task]) -> None:
         """Nobody will ask their lane again in this run: the spool does not wait for them."""
         now = self._clock.now()

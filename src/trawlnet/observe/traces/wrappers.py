@@ -235,6 +235,9 @@ class TracedStore:
     async def hold(self, lane: str, until: float) -> None:
         await self.store.hold(lane, until)
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        return await self.store.holds(now)
+
     async def counts(self) -> Counts:
         return await self.store.counts()
 

@@ -90,6 +90,9 @@ class LmdbStore:
     async def hold(self, lane: str, until: float) -> None:
         await self._write(lambda batch: batch.hold(lane, until))
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        return await self._read(lambda view: view.holds(now))
+
     async def counts(self) -> Counts:
         return await self._read(View.counts)
 

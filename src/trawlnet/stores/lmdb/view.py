@@ -24,7 +24,7 @@ from trawlnet.stores.lmdb.rows import (
     order_of,
     unpack_row,
 )
-from trawlnet.stores.lmdb.tables import LmdbTables, decode_lane, read_counters
+from trawlnet.stores.lmdb.tables import LaneRecord, LmdbTables, decode_lane, read_counters
 
 _CHUNK: Final = 500  # Failures read in one transaction; other calls wait no longer than that.
 
@@ -51,7 +51,7 @@ class View:
         for number, _ in self._range(self.tables.active, b"", start):
             if len(found) >= limit:
                 break
-            record = decode_lane(self.txn.get(number, db=self.tables.lanes))
+            record = self._lane(number)
             due, held = self._due(number), self._held(number)
             found.append(LaneWork(record.name, due, held, record.open))
         return found
@@ -112,9 +112,15 @@ class View:
                 return FailureChunk(found, position)
         return FailureChunk(found, None)
 
+    def holds(self, now: float) -> dict[str, float]:
+        ends = [(lane, HOLD.unpack(until)[0]) for lane, until in self._holds()]
+        return {self._lane(lane).name: until for lane, until in ends if now < until < math.inf}
+
     def blocked_lanes(self) -> list[bytes]:
-        holds = self._range(self.tables.holds, b"", b"")
-        return [lane for lane, until in holds if HOLD.unpack(until)[0] == math.inf]
+        return [lane for lane, until in self._holds() if HOLD.unpack(until)[0] == math.inf]
+
+    def _holds(self) -> Iterator[tuple[bytes, bytes]]:
+        return self._range(self.tables.holds, b"", b"")
 
     def _take(self, lane: bytes, want: int, now: float, expiry: float, tasks: list[Task]) -> float:
         """Lease from one lane into `tasks`; returns when its next put-off one is due."""
@@ -160,13 +166,16 @@ class View:
         blocked = set(self.blocked_lanes())
         if not blocked:
             return 0
-        records = (decode_lane(self.txn.get(lane, db=self.tables.lanes)) for lane in blocked)
+        records = map(self._lane, blocked)
         visited = [lane for lane, state in self._leased() if state is RowState.SCHEDULED]
         return sum(record.open for record in records) + sum(lane in blocked for lane in visited)
 
     def _place(self, key_digest: bytes) -> PendingPlace | None:
         entry = self.txn.get(key_digest, db=self.tables.rows)
         return None if entry is None or entry == SETTLED_ENTRY else PendingPlace.parse(entry)
+
+    def _lane(self, number: bytes) -> LaneRecord:
+        return decode_lane(self.txn.get(number, db=self.tables.lanes))
 
     def _number(self, name: str) -> bytes | None:
         number: bytes | None = self.txn.get(digest(name), db=self.tables.lane_numbers)

@@ -61,6 +61,10 @@ class IdsWork:
     async def hold(self, lane: str, until: float) -> None:
         await self.ledger.hold(until)
 
+    async def holds(self, now: float) -> Mapping[str, float]:
+        held = self.ledger.held
+        return {self.ledger.lane: held} if now < held < math.inf else {}
+
     async def counts(self) -> Counts:
         counts, leased = await self.ledger.counts(), len(self._leases)
         blocked = counts.open if self.ledger.held == math.inf else 0

@@ -67,7 +67,7 @@ class ScanWork:
         self.begun = 0  # Slices, of all rows that ever were.
         # Lanes that are held, and until when. Rows have due times of their own, which last: this
         # is forgotten with the process.
-        self.holds: dict[str, float] = {}
+        self.parked: dict[str, float] = {}
 
     @property
     def under_way(self) -> int:
@@ -90,8 +90,8 @@ class ScanWork:
             lane = row.task.lane
             if not row.is_leased and (after is None or lane > after):
                 dues[lane] = min(row.task.due, dues.get(lane, math.inf))
-        chosen, holds = sorted(dues)[:limit], self.holds
-        return [LaneWork(lane, dues[lane], holds.get(lane, 0.0)) for lane in chosen]
+        chosen, parked = sorted(dues)[:limit], self.parked
+        return [LaneWork(lane, dues[lane], parked.get(lane, 0.0)) for lane in chosen]
 
     async def lease(self, wants: Mapping[str, int], now: float, ttl: float) -> Lease:
         tasks: list[Task] = []
@@ -133,15 +133,18 @@ class ScanWork:
 
     async def hold(self, lane: str, until: float) -> None:
         now = self._clock.now()
-        self.holds = {held: end for held, end in self.holds.items() if end > now}
-        self.holds[lane] = until
+        self.parked = {held: end for held, end in self.parked.items() if end > now}
+        self.parked[lane] = until
+
+    async def holds(self, now: float) -> Mapping[str, float]:
+        return {lane: until for lane, until in self.parked.items() if now < until < math.inf}
 
     async def counts(self) -> Counts:
         count, blocked = len(self.rows), sum(map(self._is_blocked, self.rows.values()))
         return Counts(open=count, leased=self.under_way, blocked=blocked, remembered=count)
 
     def _is_blocked(self, row: HeldRow) -> bool:
-        return self.holds.get(row.task.lane, 0.0) == math.inf
+        return self.parked.get(row.task.lane, 0.0) == math.inf
 
     async def _begin(self, row: HeldRow) -> bool:
         if self.under_way >= self.places():

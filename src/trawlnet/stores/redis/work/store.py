@@ -34,6 +34,7 @@ _SCRIPTS: Final = (
     "cursor",
     "feed",
     "hold",
+    "holds",
     "lanes",
     "lease",
     "release",
@@ -148,6 +149,10 @@ class RedisStore:
         if not self._fence.covers(lane):
             return  # After a redirect, say: its owner finds out for itself.
         await self._scripts.run("hold", lane, repr(float(until)))
+
+    async def holds(self, now: float) -> Mapping[str, float]:
+        rows = await self._scripts.run("holds", repr(float(now)))
+        return {lane.decode(): float(until) for lane, until in rows}
 
     async def counts(self) -> Counts:
         answer = await self._scripts.run("counts")
