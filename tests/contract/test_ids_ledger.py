@@ -70,6 +70,13 @@ class Counting:
         return None
 
 
+class Idle(Counting):
+    """Has nothing to ask for, and wants to be asked at once."""
+
+    def asks(self, now: float, room: int) -> Sequence[Ask]:
+        return ()
+
+
 async def owned(url: str, prefix: str) -> None:
     """Everything under the prefix belongs to the first token."""
     keys = await FleetKeys.open(url, prefix=prefix)
@@ -225,6 +232,19 @@ def test_a_request_that_was_never_sent_is_asked_again_and_one_that_broke_counts(
         return [task.key for task in again], [answer.verdict for answer in pilot.heard]
 
     assert use(place, work) == (["10", "12"], [AnswerVerdict.FAILED])
+
+
+def test_whoever_has_nothing_to_ask_for_is_asked_again_later(place: Place) -> None:
+    """A pilot that says "now" all the same would stop the clock of a crawl in virtual time."""
+
+    async def work(ledger: IdsLedger) -> float:
+        await ledger.begin(10)
+        work = IdsWork(ledger, Askers(Idle(10), SecondChances(ChancePolicy())))
+        lease = await work.lease({"api": 2}, 5.0, 60.0)
+        assert not lease.tasks
+        return lease.dues["api"]
+
+    assert 5.0 < use(place, work) < 5.1
 
 
 def test_missed_ids_are_in_the_log_until_they_are_settled(place: Place) -> None:

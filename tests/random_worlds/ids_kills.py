@@ -23,6 +23,7 @@ from tests.random_worlds.ids_world import Run, Server, World, worlds
 from trawlnet.crawlers.ids import build
 from trawlnet.crawlers.ids.config import IdsConfig, limits
 from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of
 from trawlnet.crawlers.ids.model import AnswerVerdict, Ask, LedgerMark, Purpose
 from trawlnet.engine.control import Control
@@ -158,7 +159,7 @@ def crawl_killed(
     at = 0.0
     for kill in (*planned, None):
         told.lives.append(at)
-        ended = _one_life(Life(at, kill), server, _config(world, controls), folder, world.end)
+        ended = _one_life(Life(at, kill), told.run, _config(world, controls), folder, world.end)
         if ended >= world.end:
             break
         told.kills.append(ended)
@@ -186,12 +187,12 @@ def _config(world: World, controls: Controls) -> IdsConfig:
     return IdsConfig(**given)
 
 
-def _one_life(life: Life, server: Server, config: IdsConfig, folder: Path, end: float) -> float:
+def _one_life(life: Life, run: Run, config: IdsConfig, folder: Path, end: float) -> float:
     """Returns when it was killed, or the world's end."""
 
     @asynccontextmanager
     async def http(config: IdsConfig, turns: Turns, clock: Any) -> AsyncIterator[SimHttp]:
-        yield SimHttp(server, turns)
+        yield SimHttp(run.server, turns)
 
     lay, append = SpanFile.write, SpoolWriter.append
 
@@ -202,6 +203,19 @@ def _one_life(life: Life, server: Server, config: IdsConfig, folder: Path, end: 
         torn = b"\n".join(lines)[:-3]
         life.writing("spool", lambda: append(writer, lines), lambda: writer._current().append(torn))
 
+    wake_at, asks = Askers.wake_at, Askers.asks
+    nothing_at: list[float] = []
+
+    def watched_asks(askers: Askers, now: float, room: int) -> list[PendingRequest]:
+        asked = asks(askers, now, room)
+        nothing_at[:] = [] if asked or room <= 0 else [now]
+        return asked
+
+    def watched_wake_at(askers: Askers, now: float) -> float:
+        at = wake_at(askers, now)
+        run.idle += [now] if at <= now and now in nothing_at else []
+        return at
+
     loop = SimLoop()
     loop.sim_now = life.begun
     with (
@@ -209,6 +223,8 @@ def _one_life(life: Life, server: Server, config: IdsConfig, folder: Path, end: 
         patch.object(build, "MeteredHttp", lambda http, meter: http),
         patch.object(SpanFile, "write", write),
         patch.object(SpoolWriter, "append", publish),
+        patch.object(Askers, "asks", watched_asks),
+        patch.object(Askers, "wake_at", watched_wake_at),
         asyncio.Runner(loop_factory=lambda: loop) as runner,
     ):
         try:

@@ -117,6 +117,8 @@ class Run:
     done: Counter[int]  # How many times the ledger was told that an id is done.
     marks: dict[int, LedgerMark]  # The last word on single ids.
     gaps: list[tuple[int, int]]
+    # Instants at which an asker was to be asked at once, and had just had nothing to ask for.
+    idle: list[float] = field(default_factory=list)
 
 
 def crawl(world: World, controls: Controls, law: str) -> Run:
@@ -134,16 +136,22 @@ class Watched:
 
     pilot: Pilot
     run: Run
+    _nothing_at: float | None = None  # When it was last asked, if it had nothing to ask for.
 
     @property
     def workers(self) -> int:
         return self.pilot.workers
 
     def asks(self, now: float, room: int) -> Sequence[Ask]:
-        return self.pilot.asks(now, room)
+        asks = self.pilot.asks(now, room)
+        self._nothing_at = None if asks or room <= 0 else now
+        return asks
 
     def wake_at(self, now: float) -> float:
-        return self.pilot.wake_at(now)
+        at = self.pilot.wake_at(now)
+        if at <= now == self._nothing_at:
+            self.run.idle.append(now)
+        return at
 
     def decide(self, now: float) -> Decision | None:
         return self.pilot.decide(now)

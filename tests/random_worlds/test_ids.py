@@ -32,6 +32,7 @@ def test_the_adaptive_crawl_keeps_its_promises(case: tuple[World, Controls]) -> 
     run = crawl(world, controls, "adaptive")
     assert rate_broken(run, controls.max_rps) == []
     assert waits_broken(run) == []
+    assert run.idle == []
     assert invented(run) == []
     assert repeated(run) == []
     assert served_twice(run) == []
@@ -45,6 +46,7 @@ def test_the_classic_crawl_is_slow_and_polite(case: tuple[World, Controls]) -> N
     world, controls = case
     run = crawl(world, controls, "classic")
     assert rate_broken(run, controls.max_rps) == []
+    assert run.idle == []
     assert invented(run) == []
     assert repeated(run) == []
     assert served_twice(run) == []

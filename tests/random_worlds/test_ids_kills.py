@@ -60,6 +60,7 @@ def judge(world: World, controls: Controls, kills: Sequence[Kill]) -> KilledRun:
         told = crawl_killed(world, controls, kills, Path(folder))
     assert lost(told) == []
     assert unserved(told) == []
+    assert told.run.idle == []
     assert invented(told.run) == []
     assert asked_in_vain(told) == []
     assert guessed(told.run) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -98,7 +99,8 @@ class Pilot(Protocol):
         """At most `room` requests to send now. Each is answered exactly once."""
 
     def wake_at(self, now: float) -> float:
-        """When `asks` may have something to say even if no answer comes before; or infinity."""
+        """When `asks` may have something to say even if no answer comes before; or infinity. A
+        later instant than this one if `asks` has just had nothing to say."""
 
     def answered(self, now: float, answer: Answer) -> Sequence[LedgerEntry]:
         """Take note of an answer. The entries may be written down once the item, if there was
@@ -121,3 +123,10 @@ class Pilot(Protocol):
     @property
     def unsurveyed_from(self) -> int | None:
         """The first id of the gaps that are still searched for islands; None if there is none."""
+
+
+def later(now: float, at: float) -> float:
+    """The end of a wait, which lies behind its beginning. Rounding can make an instant that is
+    still to come equal to this one, and whoever waits would look again and again while the clock
+    stands still."""
+    return max(at, math.nextafter(now, math.inf))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from trawlnet.crawlers.ids.model import later
+
 _CUT = 0.15  # The share that a cut takes away.
 _BACK = 15.0  # Seconds until the rate of the last cut is tried again.
 _SETTLE = 0.5  # Answers to what was sent before this long after a cut tell nothing new.
@@ -82,10 +84,10 @@ class EvenPace:
     def next_at(self, now: float) -> float:
         """When one may leave; a few together are worth waiting for when they are close."""
         self._fill(now)
-        if self._tokens >= 1.0:
+        if self._tokens + _ROUNDING >= 1.0:
             return now
         whole = max(1.0, self._rate * _BURST / 4.0)
-        return now + (whole - self._tokens) / self._rate
+        return later(now, now + (whole - self._tokens) / self._rate)
 
     def _fill(self, now: float) -> None:
         if self._filled_at is None:

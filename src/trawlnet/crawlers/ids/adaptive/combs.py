@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trawlnet.crawlers.ids.model import later
+
 _FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb is worth it.
 _GRACE = 10.0  # Seconds from noticing to the first comb: an anchor may know better.
 _EVERY = 15.0
@@ -61,7 +63,7 @@ class Combs:
 
     def _for_leap(self, now: float, rate: float, out: float) -> Comb | None:
         if out < _FIRST:
-            self._leap_at = now + _FIRST - out
+            self._leap_at = later(now, now + _FIRST - out)
             return None
         spacing = max(_EVERY, 0.5 * (now - self._began))
         self._leap_at = now + spacing

@@ -18,6 +18,8 @@ _EARLY_PER_SECOND = 0.5  # Early asks that cost nobody anything: few ids may be 
 _EARLY_MOST = 0.35  # ... but no larger share of them.
 _GAIN = 4.0  # Seconds of delay for each unit of share that is too much.
 _DELAY_DOWN, _DELAY_UP = 0.5, 2.0
+_LULL = 6.0  # Early asks that were to be expected, and none came: the delay is far too long, ...
+_DELAY_CUT = 0.05  # ... and loses this share with each correction, down to the first one.
 _DELAY_PACE = 0.7  # Seconds of delay in a second, at most.
 _ABSENT_MOST = 0.25  # No larger share of ids is taken to be late, or never to come.
 _ABSENT_MEMORY = 1000.0  # First asks over which that share is averaged.
@@ -43,6 +45,7 @@ class HeadModel:
         self._base_id, self._base_at = 0.0, 0.0
         self._drawn = False  # Whether the line begins at many ids, not at a single one.
         self._firsts = self._early = 0
+        self._lull = 0.0  # Early asks to be expected since the last one.
         self._absent = 0.0  # The share of ids that are not there at their second ask.
         self._corrected_at = 0.0
         self._delays: deque[float] = deque(maxlen=_CALM)
@@ -64,10 +67,14 @@ class HeadModel:
         self._absent -= self._absent / _ABSENT_MEMORY
         enough = self._firsts >= _CHECK or now >= self._corrected_at + _CHECK_EVERY
         if enough and self.timed:
-            over = _GAIN * (self._early_share() - self._early_wanted())
+            wanted = self._early_wanted()
+            over = max(_GAIN * (self._early_share() - wanted), -_DELAY_DOWN)
+            self._lull = 0.0 if self._early else self._lull + wanted * self._firsts
+            if self._lull > _LULL and self.delay > _FIRST_DELAY:
+                over = min(over, -_DELAY_CUT * self.delay)
             # When ids stop coming the head must not run away backwards: nobody would notice.
             up = min(_DELAY_UP, _DELAY_PACE * (now - self._corrected_at))
-            delay = self.delay + min(max(over, -_DELAY_DOWN), up)
+            delay = self.delay + min(over, up)
             self.delay = min(max(delay, 0.0), _DELAY_MOST)
             self._firsts, self._early, self._corrected_at = 0, 0, now
 

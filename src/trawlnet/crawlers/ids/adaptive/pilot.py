@@ -36,6 +36,7 @@ from trawlnet.crawlers.ids.retries import (
 
 _LEAST_WAKE = 0.05  # Seconds between two looks at the head: several ids leave together.
 _REPORT_EVERY = 10.0
+_AHEAD = 5.0  # Seconds; an id that the line expects later than this was asked for blindly.
 
 
 class AdaptivePilot:
@@ -237,6 +238,11 @@ class AdaptivePilot:
         if self._never_comes(now, i, tries):
             self._waiting.forget(i)
             return self._entries(i, LedgerMark.HOLE)
+        if (due := min(self._head.due(i), now + self._waits[-1])) > now + _AHEAD:
+            # Asked for before anything was known of the ids: it is no try, and has its turn when
+            # the line says.
+            self._waiting.put(i, due, tries)
+            return ()
         if tries.not_found == 1 and self._learns(now):
             self._head.still_absent()
         nth = min(tries.not_found, len(self._waits) - 1)
@@ -320,7 +326,10 @@ class AdaptivePilot:
     # --- Once a second ---
 
     def decide(self, now: float) -> Decision | None:
+        blind = self._head.rate is None
         self._head.refresh()
+        if blind and self._head.rate is not None:
+            self._waiting.hurry(now)
         wanted = self._speed.wanted(
             now,
             self._walk.cursor,

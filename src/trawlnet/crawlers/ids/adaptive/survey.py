@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark
+from trawlnet.crawlers.ids.model import LedgerEntry, LedgerMark, later
 
 ISLAND = 128  # Ids; an island of so many is found in a gap of any size, ...
 _PARTS = 512  # ... and one of this part of it in a smaller gap.
@@ -94,7 +94,10 @@ class Ground:
     def next_at(self, now: float) -> float:
         if self._rate <= 0.0 or not self._ready():
             return float("inf")
-        return max(now, self._filled_at + (1.0 - self._tokens) / self._rate)
+        self._fill(now)
+        if self._tokens >= 1.0:
+            return now
+        return later(now, now + (1.0 - self._tokens) / self._rate)
 
     def answered(self, i: int, exists: bool | None) -> None:
         self._flying.discard(i)

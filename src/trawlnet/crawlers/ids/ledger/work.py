@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.ledger import IdsLedger
-from trawlnet.crawlers.ids.model import LedgerEntry
+from trawlnet.crawlers.ids.model import LedgerEntry, later
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Counts, LaneWork, Lease, Work
 from trawlnet.engine.task import Task
@@ -42,6 +42,8 @@ class IdsWork:
         dues = {other: math.inf for other in wants if other != lane}
         if len(tasks) < room:
             dues[lane] = min(self._askers.wake_at(now), now + _LOOK_EVERY)
+            if not tasks:
+                dues[lane] = later(now, dues[lane])
         return Lease(tasks, dues)
 
     async def renew(self, keys: Sequence[str], now: float, ttl: float) -> None:
