@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.support.losing_answers import losing_answers
 from tests.support.servers import RedisServer
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.partition import BUCKETS, bucket_of, share_of
@@ -120,6 +121,26 @@ def test_each_shard_sees_and_leases_its_own_lanes_only(fleet: Fleet) -> None:
                 after = lanes[-1].lane
             assert set(seen[number]) <= set(every)
         assert sorted(every) == sorted(LANES)
+
+    run(fleet, tell)
+
+
+def test_a_claim_sent_again_after_a_lost_answer_is_granted_at_once(fleet: Fleet) -> None:
+    async def tell() -> None:
+        plan = await fleet.planned(1)
+        before, _ = await fleet.shard(0, plan)
+        await before.release()
+        async with losing_answers(int(fleet.url.rpartition(":")[2].partition("/")[0])) as proxy:
+            url = f"redis://127.0.0.1:{proxy.port}/0"
+            keys = await FleetKeys.open(url, shard=0, prefix=fleet.prefix)
+            await keys.statuses()  # A script that it need not know for the one that is lost.
+            proxy.lose = 1
+            claim = await keys.claim(plan, share_of(0, 1), (), LONG)
+            assert proxy.lost == 1
+            # It has not heard who was there before it: it must wait as if somebody had been.
+            assert claim and claim.granted and claim.before
+            assert (await keys.beat(0, {"token": keys.token}, LONG)).stands
+            await keys.close()
 
     run(fleet, tell)
 

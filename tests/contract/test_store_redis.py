@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 import redis as client
 
+from tests.support.losing_answers import losing_answers
 from tests.support.servers import RedisServer, free_port, redis_server
 from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Ledger, Page
@@ -141,6 +141,27 @@ def test_a_write_sent_again_after_a_lost_answer_counts_once(
             assert counts.attempts == {Reason.OK: 1, Reason.TIMEOUT: 1}
             assert (counts.open, counts.leased, counts.known) == (1, 0, 2)
             await store.close()
+
+    run(tell)
+
+
+def test_a_lease_sent_again_after_a_lost_answer_leaves_nothing_behind(
+    redis: RedisServer, prefix: str
+) -> None:
+    async def tell() -> None:
+        async with losing_answers(redis.port) as proxy:
+            store = await RedisStore.open(f"redis://127.0.0.1:{proxy.port}", prefix=prefix)
+            await store.feed(Page(tasks("a", "b", "c", "d"), "d"))
+            assert await leased(store, 1) == ["a"]
+            proxy.lose = 1
+            # Otherwise b and c would be with nobody until their lease is over: two minutes.
+            assert await leased(store, 2) == ["b", "c"]
+            assert proxy.lost == 1
+            assert (await store.counts()).leased == 3
+            assert await leased(store) == ["d"]
+            await store.close()
+        server = client.Redis.from_url(redis.url)
+        assert not server.hlen(f"{prefix}lent")
 
     run(tell)
 
@@ -282,54 +303,3 @@ def test_without_the_client_library_the_error_says_what_to_install(
     with pytest.raises(StoreError) as missing:
         asyncio.run(open_store("redis://127.0.0.1:1/0"))
     assert "pip install 'trawlnet[redis]'" in missing.value.hint
-
-
-class LosingProxy:
-    """Passes everything on to Redis, and can lose an answer together with its connection."""
-
-    def __init__(self, target: int) -> None:
-        self.target = target
-        self.port = 0
-        self.lose = 0
-        self.lost = 0
-        self.script_asked = False
-        self.scripts_left: int | None = None  # To pass on, before every connection breaks.
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answers, requests = await asyncio.open_connection("127.0.0.1", self.target)
-        asking = asyncio.create_task(self.pass_requests(reader, requests))
-        try:
-            while answer := await answers.read(1 << 16):
-                # Redis does not know a script at first, says so, and nothing has been done yet.
-                if self.lose and self.script_asked and not answer.startswith(b"-NOSCRIPT"):
-                    self.lose -= 1
-                    self.lost += 1
-                    return
-                self.script_asked = False
-                writer.write(answer)
-        finally:
-            asking.cancel()
-            requests.close()
-            writer.close()
-
-    async def pass_requests(
-        self, reader: asyncio.StreamReader, requests: asyncio.StreamWriter
-    ) -> None:
-        while request := await reader.read(1 << 16):
-            if b"EVALSHA" in request:
-                if self.scripts_left == 0:
-                    break
-                self.scripts_left = self.scripts_left and self.scripts_left - 1
-                self.script_asked = True
-            requests.write(request)
-        requests.close()
-
-
-@asynccontextmanager
-async def losing_answers(target: int) -> AsyncIterator[LosingProxy]:
-    proxy = LosingProxy(target)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.port = server.sockets[0].getsockname()[1]
-    async with server:
-        yield proxy
-        server.close()

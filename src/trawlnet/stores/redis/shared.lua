@@ -18,6 +18,8 @@
 --   attempts, settled hash    reason -> number
 --   applied           hash    opening of the store -> number and result of its last write, so that
 --                             a write sent again after a lost connection is not applied again
+--   lent              hash    opening of the store -> number and keys of its last lease, so that one
+--                             sent again gives back what the lost answer has handed out
 --   openings, format  string  how often the store was opened; what wrote these keys
 --   running           string  the process at work, where it is only one; lives for seconds
 --   workspace         string  whose crawl it is, where one process has it to itself

@@ -17,7 +17,8 @@ for _, bucket in ipairs(buckets) do
   if owner and not seen[owner] then
     seen[owner] = true
     before[#before + 1] = owner
-    local till = redis.call('HGET', name('alive'), owner)
+    -- Our own claim, whose answer was lost: who owned them before it is no longer known.
+    local till = owner ~= token and redis.call('HGET', name('alive'), owner)
     wait = math.max(wait, till and tonumber(till) - now or 0)
   end
 end

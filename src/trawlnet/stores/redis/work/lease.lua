@@ -1,8 +1,34 @@
 -- lease: give back what has expired in the lanes asked for, then hand out what is due.
--- args: owner, now, expiry, wants as pairs of lane and number.
+-- args: opening of the store, number of this lease, owner, now, expiry, wants as pairs of lane and
+-- number.
 -- Returns rows of key, lane, payload, due, score, attempt, waits; then pairs of lane and due time.
-local owner, now, expiry, wants = args[1], args[2], args[3], args[4]
+local opening, sequence, owner, now, expiry, wants =
+  args[1], args[2], args[3], args[4], args[5], args[6]
 local tasks, dues = {}, {}
+
+-- The same lease once more: the answer was lost with its connection, and whoever asks knows nothing
+-- of these tasks. Left alone, they would be with nobody until their lease is over.
+local function take_back()
+  local packed = redis.call('HGET', name('lent'), opening)
+  local last = packed and cmsgpack.unpack(packed)
+  if last and last[1] == sequence then
+    for _, key in ipairs(last[2]) do
+      if redis.call('HGET', name('owners'), key) == owner then
+        give_back(key)
+      end
+    end
+  end
+end
+
+local function note_lent()
+  local keys = {}
+  for index, task in ipairs(tasks) do
+    keys[index] = task[1]
+  end
+  if #keys > 0 then
+    redis.call('HSET', name('lent'), opening, cmsgpack.pack({ sequence, keys }))
+  end
+end
 
 local function expire(lane)
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', name('leases:', lane), '-inf', now)) do
@@ -52,6 +78,7 @@ for _, pair in ipairs(wants) do
     return refusal(pair[1])
   end
 end
+take_back()
 for _, pair in ipairs(wants) do
   local lane, want = pair[1], pair[2]
   expire(lane)
@@ -60,5 +87,6 @@ for _, pair in ipairs(wants) do
     dues[#dues + 1] = { lane, head[2] or 'inf' }
   end
 end
+note_lent()
 flush()
 return { tasks, dues }

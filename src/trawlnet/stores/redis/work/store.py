@@ -67,9 +67,12 @@ class RedisStore:
         self._owner = ""
         self._writer = ""
         self._sequence = 0
+        self._leases = 0
         self._erased = False
-        # Writes are numbered, and the server skips numbers from the past: they go one by one.
+        # Writes are numbered, and the server skips numbers from the past: they go one by one. So do
+        # leases, of which it remembers the last one.
         self._writing = asyncio.Lock()
+        self._leasing = asyncio.Lock()
 
     @classmethod
     async def open(
@@ -124,9 +127,7 @@ class RedisStore:
         tasks: list[Task] = []
         dues: dict[str, float] = {}
         for part in _parts(asked, [want for _, want in asked]):
-            rows, ends = await self._scripts.run(
-                "lease", self._owner, repr(float(now)), repr(now + float(ttl)), part
-            )
+            rows, ends = await self._lease(repr(float(now)), repr(now + float(ttl)), part)
             tasks += [task_of(*row) for row in rows]
             dues |= {lane.decode(): float(due) for lane, due in ends}
         return Lease(tasks, dues)
@@ -218,6 +219,7 @@ class RedisStore:
                 return  # Giving back what is no more would leave keys behind.
             await self._scripts.run("release", self._owner)
             await self._scripts.ask("HDEL", "applied", self._writer)
+            await self._scripts.ask("HDEL", "lent", self._writer)
         finally:
             await self._client.aclose()
 
@@ -233,6 +235,12 @@ class RedisStore:
         self._writer = str(await self._scripts.ask("INCR", "openings"))
         self._owner = owner or f"anonymous-{self._writer}"
         await self._scripts.run("release", self._owner)
+
+    async def _lease(self, *args: Any) -> Any:
+        """Under a number: sent again, it takes back what the lost answer had handed out."""
+        async with self._leasing:
+            self._leases += 1
+            return await self._scripts.run("lease", self._writer, self._leases, self._owner, *args)
 
     async def _write(self, script: str, *args: Any) -> int:
         """Run a script that must not be applied twice when it is sent again."""
