@@ -48,6 +48,7 @@ class Asked:
     host: str
     user: int
     retry_after: float = 0.0  # What it was answered.
+    was_frozen: bool = False  # Its process stood still between the gate and the socket.
 
 
 @dataclass
@@ -140,7 +141,9 @@ class World:
         await watch.reached.wait()
         await asyncio.sleep(moment)
 
-    async def answer(self, url: str, user: int, now: float) -> tuple[int, Mapping[str, str], bytes]:
+    async def answer(
+        self, url: str, user: int, now: float, was_frozen: bool = False
+    ) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(url)
         host = parts.netloc
         if url.startswith(PLC):
@@ -148,7 +151,7 @@ class World:
         pds = next(one for one in self.pdses if one.address == host)
         ill = self._ill(host, now)
         wait = float(ill.wait) if ill.kind == "429" else 0.0
-        self.log.append(Asked(now, host, user, wait))
+        self.log.append(Asked(now, host, user, wait, was_frozen))
         for watch in self._watches:
             watch.see(host, user)
         if ill.kind == "shrunk":
@@ -247,10 +250,11 @@ class SimHttp:
         limits, loop = limits or RequestLimits(), asyncio.get_running_loop()
         async with self.gate.turn(lane or lane_of(url)) as turn:
             await turn.leave()
+            was_frozen = self.life.is_frozen
             await self.life.awake()
             try:
                 async with asyncio.timeout(limits.total):
-                    answer = await self.world.answer(url, self.user, loop.time())
+                    answer = await self.world.answer(url, self.user, loop.time(), was_frozen)
             except TimeoutError:
                 return Trouble(Reason.TIMEOUT, "no answer")
             except ConnectionResetError:
