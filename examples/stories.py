@@ -66,14 +66,14 @@ class FetchItem:
         if isinstance(answer, Trouble) or answer.status != 200:
             return outcome_of(answer)
         try:
-            told = json.loads(answer.body)
+            value = json.loads(answer.body)
         except ValueError:
             return Outcome(Reason.PARSE_ERROR)
-        if told is None:
+        if value is None:
             return Outcome(Reason.NOT_FOUND)
-        if isinstance(told, list):
-            return Outcome(Reason.OK, found=item_tasks(told, task.lane))
-        return Outcome(Reason.OK, items=[told], found=item_tasks(told.get("kids", ()), task.lane))
+        if isinstance(value, list):
+            return Outcome(Reason.OK, found=item_tasks(value, task.lane))
+        return Outcome(Reason.OK, items=[value], found=item_tasks(value.get("kids", ()), task.lane))
 
 
 def item_tasks(numbers: Iterable[int], lane: str) -> list[Task]:
@@ -125,8 +125,8 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["crawl", base, folder]:
             counts = asyncio.run(crawl_stories(base, Path(folder)))
-            told = ", ".join(f"{reason} {n}" for reason, n in sorted(counts.settled.items()))
-            print(f"{counts.open} open; settled: {told}")
+            settled = ", ".join(f"{reason} {n}" for reason, n in sorted(counts.settled.items()))
+            print(f"{counts.open} open; settled: {settled}")
         case ["load", folder]:
             print(f"{asyncio.run(load_stories(Path(folder)))} items in {folder}/items.db")
         case _:

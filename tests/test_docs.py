@@ -216,6 +216,19 @@ def test_every_file_that_is_named_is_there() -> None:
             assert (PROJECT / name).exists(), f"{page.relative_to(PROJECT)}: {name}"
 
 
+SOURCE = re.compile(r"`(?:[\w-]+/)*([\w-]+\.(?:py|lua|sql|c))`")
+
+
+def test_every_module_that_is_named_is_there() -> None:
+    """A decision may name what it removed; every other page describes what there is."""
+    there = {path.name for path in PROJECT.glob("[a-z]*/**/*.*")}
+    for page in PAGES:
+        if page.parent.name == "decisions" or page.name == "CHANGELOG.md":
+            continue
+        missing = set(SOURCE.findall(prose(page))) - there
+        assert not missing, f"{page.relative_to(PROJECT)}: {missing}"
+
+
 def test_every_room_is_described() -> None:
     text = (PROJECT / "ARCHITECTURE.md").read_text()
     rooms = [path.parent.name for path in (PROJECT / "src" / "trawlnet").glob("*/__init__.py")]
