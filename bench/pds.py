@@ -33,10 +33,11 @@ import orjson
 import uvloop
 
 from tests.support.pds.scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench_for, claim, write
+from tests.support.pds.sim_model import SimPds
+from tests.support.pds.sim_world import serve_pdses
 from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.engine.rules import Manners
 from trawlnet.net.client.answer import Response
-from trawlnet.sim.pds import SimPds, serve_pdses
 from trawlnet.sim.serve import loopback_hosts
 
 SCHOLARS = 0.05  # Share of the repos.

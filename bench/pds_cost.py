@@ -33,7 +33,9 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.tables.registry.registry import FoundPds, PdsSource, Terms, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import open_registry
+from trawlnet.tables.registry.rules import FoundPds, PdsSource
 from trawlnet.tables.relational.database import Statement
 
 

@@ -40,7 +40,7 @@ from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
 from trawlnet.atproto.tid import tid
 from trawlnet.sim.repository.car import car_frame, car_header
-from trawlnet.sim.repository.commit import Commit, parse_commit
+from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 SIGNER = PrivateKey(Curve.P256, 1234567)
@@ -68,8 +68,7 @@ def made_variant(number: int, records: int) -> Variant:
     repo = build_repo_of_blocks("did:web:none.example", keyed, SIGNER, REV)
     blocks = [block for block in repo.blocks if block.cid != repo.head]
     rng.shuffle(blocks)
-    commit = next(block.data for block in repo.blocks if block.cid == repo.head)
-    return Variant(parse_commit(commit).data, b"".join(car_frame(*block) for block in blocks))
+    return Variant(repo.commit.data, b"".join(car_frame(*block) for block in blocks))
 
 
 def serve(records: int, body_seconds: float, ready: multiprocessing.Queue[str]) -> None:

@@ -9,22 +9,26 @@ from pathlib import Path
 import pytest
 
 from trawlnet.engine.outcome import Reason
+from trawlnet.tables.registry.entry import Terms
 from trawlnet.tables.registry.notes import DidLookup
-from trawlnet.tables.registry.registry import (
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.report import account_counts
+from trawlnet.tables.registry.rules import (
+    DAY,
+    HIGH,
+    HOUR,
+    LOW,
+    MEDIUM,
     EntryVerdict,
     FoundPds,
     PdsRow,
     PdsSource,
     PdsStatus,
     Registered,
-    Registry,
     ScanEnded,
-    Terms,
     Which,
-    open_registry,
+    as_shown,
 )
-from trawlnet.tables.registry.report import account_counts
-from trawlnet.tables.registry.rules import DAY, HIGH, HOUR, LOW, MEDIUM, as_shown
 from trawlnet.tables.relational.database import Statement, named, to_db
 
 NOW = 1_800_000_000.0

@@ -17,7 +17,7 @@ from tests.support.pds.registry_rows import fill_registry
 from tests.support.pds.registry_site import METHOD, Running, account, serving
 from trawlnet.crawlers.pds.site import server
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry.registry import PdsSource, PdsStatus
+from trawlnet.tables.registry.rules import PdsSource, PdsStatus
 
 ENDPOINT = f"/xrpc/{METHOD}"
 JSON = {"Content-Type": "application/json"}

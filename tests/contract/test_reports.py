@@ -14,8 +14,9 @@ from trawlnet.crawlers.pds.report import as_json
 from trawlnet.tables.errors import TablesError
 from trawlnet.tables.instances.instances import opened_instances, store_instances
 from trawlnet.tables.instances.report import instance_figures
-from trawlnet.tables.registry.registry import PdsSource, open_registry
+from trawlnet.tables.registry.registry import open_registry
 from trawlnet.tables.registry.report import registry_figures
+from trawlnet.tables.registry.rules import PdsSource
 from trawlnet.tables.relational.database import Statement
 from trawlnet.tables.relational.open import open_relational
 from trawlnet.tables.scanned.rows import (

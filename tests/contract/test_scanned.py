@@ -13,7 +13,8 @@ import pytest
 from tests.support.pds.scan import COMMENT, EPRINT, TAG, bench, pdses_on, rkey, write
 from tests.support.servers import PostgresServer
 from trawlnet.tables.errors import LeaseLost
-from trawlnet.tables.registry.registry import PdsSource, Registry, migrate_registry
+from trawlnet.tables.registry.registry import Registry, migrate_registry
+from trawlnet.tables.registry.rules import PdsSource
 from trawlnet.tables.relational.database import Relational, Statement, migrate_relational
 from trawlnet.tables.relational.open import open_relational
 from trawlnet.tables.scanned.rows import (

@@ -36,7 +36,9 @@ from trawlnet.engine.outcome import Reason, Receipt
 from trawlnet.engine.ports import Page, Work
 from trawlnet.engine.task import Task
 from trawlnet.stores.redis.spans import SpanKeys
-from trawlnet.tables.registry.registry import FoundPds, PdsSource, Terms, Which, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import open_registry
+from trawlnet.tables.registry.rules import FoundPds, PdsSource, Which
 
 NOW = 1_700_000_000.125
 _NUMBERS = itertools.count()

@@ -22,8 +22,9 @@ from trawlnet.engine.crawl import Feed, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.clock import SystemClock
-from trawlnet.tables.registry.registry import PdsRow, Registry, Terms, Which, open_registry
-from trawlnet.tables.registry.rules import ANY
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import ANY, PdsRow, Which
 from trawlnet.tables.relational.database import Statement
 
 # Those who live wait for the claims of the dead to run out: not for long here.

@@ -15,15 +15,9 @@ import pytest
 from tests.crash.nursery import Nursery, nursery_of
 from tests.crash.registry_roles import fails_at_first, has_record
 from tests.support.servers import PostgresServer, postgres_server
-from trawlnet.tables.registry.registry import (
-    FoundPds,
-    PdsRow,
-    PdsSource,
-    PdsStatus,
-    Registry,
-    Terms,
-    open_registry,
-)
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import FoundPds, PdsRow, PdsSource, PdsStatus
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.frozen.worlds import COLLECTIONS
+from tests.support.pds.sim_world import PdsWorld
 from trawlnet.sim.atproto.world import AtprotoWorld
 from trawlnet.sim.ids import Traffic
 from trawlnet.sim.ids.world import IdsWorld as IdsWorld
-from trawlnet.sim.pds import PdsWorld
 from trawlnet.sim.web import WebWorld as WebWorld
 from trawlnet.sim.web.plan import TRAPS
 

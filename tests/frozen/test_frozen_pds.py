@@ -15,10 +15,10 @@ from tests.frozen.commands import pds_words
 from tests.frozen.ice import thaw, thaw_postgres
 from tests.frozen.story import check_story, done
 from tests.frozen.worlds import COLLECTIONS, pds_world
+from tests.support.pds.sim_world import PdsWorld
 from tests.support.program import at_once
 from tests.support.servers import postgres_server
 from tests.support.world_thread import in_thread
-from trawlnet.sim.pds import PdsWorld
 from trawlnet.tables.relational.database import Statement
 from trawlnet.tables.relational.open import open_relational
 

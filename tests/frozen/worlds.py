@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.support.pds.scan import COMMENT, ENDORSEMENT, EPRINT, LIKE, TAG, pdses_on, rkey, write
+from tests.support.pds.sim_model import SimPds
+from tests.support.pds.sim_world import PdsWorld, serve_pdses
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.world import AtprotoWorld, serve_atproto
 from trawlnet.sim.ids.world import IdsWorld as IdsWorld
 from trawlnet.sim.ids.world import serve_ids
-from trawlnet.sim.pds import PdsWorld, SimPds, serve_pdses
 from trawlnet.sim.web import WebWorld as WebWorld
 from trawlnet.sim.web import serve_web
 

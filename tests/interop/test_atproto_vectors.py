@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.repository import cbor_decoder
+from tests.support.repository.reading import parse_commit, read_header, verify_repo, walk_tree
 from trawlnet.archive.format import tree_plain
 from trawlnet.atproto import dagcbor, syntax
 from trawlnet.atproto.cid import Cid, cid_of, matches, parse_cid
@@ -14,11 +16,8 @@ from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key
 from trawlnet.atproto.identity.plc import check_log, fold_log, parse_log_line
 from trawlnet.malformed import Malformed
-from trawlnet.sim.repository import cbor_decoder
-from trawlnet.sim.repository.car import read_frames, read_header
-from trawlnet.sim.repository.commit import parse_commit
-from trawlnet.sim.repository.mst import build_tree, common_prefix, key_height, walk_tree
-from trawlnet.sim.repository.repo import verify_repo
+from trawlnet.sim.repository.car import read_frames
+from trawlnet.sim.repository.mst import build_tree, common_prefix, key_height
 
 FIXTURES = Path(__file__).parents[2] / ".." / "shared" / "fixtures"
 INTEROP = FIXTURES / "atproto-interop"

@@ -23,7 +23,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.support.pages.browser import CONTRAST, PHONE, SMALL, WIDE, show
 from tests.support.pds.registry_rows import fill_registry
 from tests.support.pds.registry_site import Running, serving
-from trawlnet.tables.registry.registry import PdsSource, PdsStatus
+from trawlnet.tables.registry.rules import PdsSource, PdsStatus
 
 _MOST_STOPS = 80  # Presses of Tab from the top of the page to anywhere.
 

@@ -8,6 +8,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.pds.sim_model import about_eprint, eprint
 from trawlnet.atproto.lexicon.schema import parse_lexicon, record_problem
 from trawlnet.atproto.lexicon.strings import graphemes, string_problem
 from trawlnet.atproto.syntax import AtUri
@@ -15,7 +16,6 @@ from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Fate, Routes
 from trawlnet.crawlers.pds.scanning.pages import read_description, read_records, read_repos
 from trawlnet.malformed import Malformed
-from trawlnet.sim.pds.model import about_eprint, eprint
 
 NSID = "com.example.thing"
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"

@@ -18,14 +18,13 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from tests.support.pds.sim_answers import answer_pds
+from tests.support.pds.sim_model import PdsLie, SimPds, SimRepo, about_eprint, did_of, eprint
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.net.client.answer import RequestLimits, Response
 from trawlnet.net.lane import lane_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.sim.pds import PdsLie, SimPds, SimRepo
-from trawlnet.sim.pds.answers import answer_pds
-from trawlnet.sim.pds.model import about_eprint, did_of, eprint
 from trawlnet.tables.relational.database import (
     NO_VALUES,
     Dialect,

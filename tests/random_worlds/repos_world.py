@@ -27,7 +27,6 @@ from trawlnet.net.rate_limit import wait_from
 from trawlnet.net.trouble import Trouble, reason_for_status
 from trawlnet.sim.atproto.keyring import make_keyring
 from trawlnet.sim.repository.car import write_car
-from trawlnet.sim.repository.commit import parse_commit
 from trawlnet.sim.repository.repo import Repo, build_repo
 
 PLC = "https://plc.directory"
@@ -275,8 +274,9 @@ def _car(world: World, one: Account) -> Answer:
             other = Account("did:plc:" + "a" * 24, one.home, "active", one.key)
             car = world.repo(other).car()
         case "missing block":
-            tree = parse_commit(dict(repo.blocks)[repo.head]).data
-            car = write_car([repo.head], [block for block in repo.blocks if block.cid != tree])
+            car = write_car(
+                [repo.head], [block for block in repo.blocks if block.cid != repo.commit.data]
+            )
     return Answer(200, car, cut=one.malformed == "cut")
 
 

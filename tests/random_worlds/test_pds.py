@@ -54,6 +54,7 @@ from tests.random_worlds.pds_world import (
     SimHttp,
     World,
 )
+from tests.support.pds.sim_model import SimPds
 from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.pds.build import Kit, crawl_parts
 from trawlnet.crawlers.pds.config import PdsConfig, lease, limits, manners
@@ -61,9 +62,10 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.sim.pds import SimPds
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import PdsSource
 from trawlnet.tables.scanned.scanned import Scanned
 
 

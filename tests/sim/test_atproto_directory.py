@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from tests.support.atproto.visitor import visit
+from tests.support.repository.reading import verify_repo
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.plc import check_log, fold_log, parse_log_line
 from trawlnet.sim.habits import Habit
-from trawlnet.sim.repository.repo import verify_repo
 
 
 async def export(visitor, after, count, overlap_ms=0):

@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 
 from tests.support.atproto.visitor import XRPC, visit
+from tests.support.repository.reading import verify_repo
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.malformed import Malformed
 from trawlnet.sim.atproto.lies import RepoLie
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.repository.repo import verify_repo
 
 CAUGHT_BY = {
     RepoLie.OTHER_REPO: "a repository of",

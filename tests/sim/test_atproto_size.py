@@ -11,10 +11,10 @@ import aiohttp
 import pytest
 
 from tests.support.atproto.visitor import XRPC, open_world, visit
+from tests.support.repository.reading import verify_repo
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.sim.atproto import serve_atproto
 from trawlnet.sim.habits import Habit
-from trawlnet.sim.repository.repo import verify_repo
 
 
 async def fingerprint(visitor):

@@ -6,15 +6,14 @@ import libipld
 import pytest
 
 from tests.support.atproto.visitor import visit
+from tests.support.repository import cbor_decoder
+from tests.support.repository.reading import from_json, read_header, verify_repo
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import cid_of, parse_cid
 from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
 from trawlnet.atproto.identity.keys import Curve
 from trawlnet.sim.atproto.records import write_records
-from trawlnet.sim.repository import cbor_decoder
-from trawlnet.sim.repository.car import read_frames, read_header
-from trawlnet.sim.repository.dagjson import from_json
-from trawlnet.sim.repository.repo import verify_repo
+from trawlnet.sim.repository.car import read_frames
 
 
 def test_every_active_repository_is_whole_and_signed_by_the_key_in_its_document(tmp_path):

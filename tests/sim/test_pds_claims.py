@@ -17,7 +17,9 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry.registry import PdsStatus, Registry, Terms, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import PdsStatus
 
 URL = "https://pds.pds-world.net"
 SLICE, GAP, LEASE = 60.0, 6.0, 120.0

@@ -39,7 +39,9 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.atproto import AtprotoWorld, serve_atproto
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.clickhouse.open import opened
-from trawlnet.tables.registry.registry import PdsSource, Terms, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import open_registry
+from trawlnet.tables.registry.rules import PdsSource
 
 AGENT = user_agent("https://example.org/crawler")
 NOWHERE = Path("/nonexistent")

@@ -18,14 +18,14 @@ from tests.support.pds.scan import (
     rkey,
     write,
 )
+from tests.support.pds.sim_answers import VICTIM
+from tests.support.pds.sim_model import PdsLie, SimPds
 from trawlnet.crawlers.pds.scanning.pages import read_repos
 from trawlnet.crawlers.pds.scanning.parts import ScanLimits, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.rules import Manners
 from trawlnet.net.lane import lane_of
 from trawlnet.sim.habits import Habit, Temper
-from trawlnet.sim.pds import PdsLie, SimPds
-from trawlnet.sim.pds.answers import VICTIM
 
 FIRST = 3100
 LATE = 10.0  # Seconds that a busy machine may be behind a deadline.

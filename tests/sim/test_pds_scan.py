@@ -26,6 +26,7 @@ from tests.support.pds.scan import (
     rkey,
     write,
 )
+from tests.support.pds.sim_model import SimPds
 from trawlnet.crawlers.pds.scanning.named import before_next, joined
 from trawlnet.crawlers.pds.scanning.parts import ScanCounts, ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Reason
@@ -33,7 +34,6 @@ from trawlnet.engine.rules import Manners
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.pds import PdsMeter
 from trawlnet.sim.atproto import serve_atproto
-from trawlnet.sim.pds import SimPds
 
 FIRST = 3000  # Of the loopback addresses of this file.
 C = 5  # Collections of the preset.

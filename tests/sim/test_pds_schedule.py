@@ -29,14 +29,9 @@ from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.sim.virtual import SimClock, run_sim
 from trawlnet.tables.errors import TablesFull, TablesUnreachable
-from trawlnet.tables.registry.registry import (
-    FoundPds,
-    PdsSource,
-    PdsStatus,
-    Registry,
-    Terms,
-    open_registry,
-)
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import FoundPds, PdsSource, PdsStatus
 
 HOUR, DAY = 3600.0, 86_400.0
 CONFIG = PdsConfig(requests_per_minute=60_000)

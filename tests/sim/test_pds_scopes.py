@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.pds.scan import COMMENT, EPRINT, LEASE, LIKE, TAG, bench, pdses_on, rkey, write
+from tests.support.pds.sim_model import SimPds, eprint
 from trawlnet.crawlers.metered import Getter
 from trawlnet.crawlers.pds.discovery.cycle import DiscoverySources, discover
 from trawlnet.crawlers.pds.discovery.finding import Finder
@@ -15,9 +16,9 @@ from trawlnet.crawlers.pds.records.routing import dids_in
 from trawlnet.crawlers.pds.scanning.parts import ScanVerdict
 from trawlnet.crawlers.pds.scanning.scan import scan_pds
 from trawlnet.engine.outcome import Reason
-from trawlnet.sim.pds import SimPds
-from trawlnet.sim.pds.model import eprint
-from trawlnet.tables.registry.registry import PdsSource, Registry, Terms
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import PdsSource
 
 FIRST = 3300  # Of the loopback addresses of this file.
 FUTURE = "pub.chive.future.thing"

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.repository import cbor_decoder
+from tests.support.repository.reading import from_json
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import RAW, Cid, cid_of
 from trawlnet.malformed import Malformed
-from trawlnet.sim.repository import cbor_decoder
-from trawlnet.sim.repository.dagjson import from_json, to_json
+from trawlnet.sim.repository.dagjson import to_json
 
 LINKS = st.builds(cid_of, st.binary(max_size=4), st.sampled_from([0x71, RAW]))
 VALUES = st.recursive(

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tests.support.program import at_once, trawlnet
 from trawlnet.fleet.plan import Assumptions, HostSize, forecast, read_hosts, slowest
-from trawlnet.tables.registry.registry import PdsSource, Terms, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import open_registry
+from trawlnet.tables.registry.rules import PdsSource
 
 USUAL = Assumptions()
 sizes = st.lists(st.integers(0, 5000), min_size=1, max_size=30)

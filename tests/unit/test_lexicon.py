@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.pds.sim_model import about_eprint, eprint
 from trawlnet.atproto.lexicon.schema import Lexicon, parse_lexicon, record_problem
 from trawlnet.atproto.lexicon.strings import graphemes, string_problem
 from trawlnet.atproto.syntax import AtUri
@@ -15,7 +16,6 @@ from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.pds.records.lexicon_files import load_lexicons
 from trawlnet.crawlers.pds.records.routing import Fate, Routes
 from trawlnet.malformed import Malformed
-from trawlnet.sim.pds.model import about_eprint, eprint
 from trawlnet.tables.scanned.rows import Table
 
 NSID = "com.example.thing"

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.support.repository.reading import parse_node, walk_tree
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import cid_of
 from trawlnet.malformed import Malformed
-from trawlnet.sim.repository.mst import build_tree, key_height, parse_node, walk_tree
+from trawlnet.sim.repository.mst import build_tree, key_height
 
 LEAF = cid_of(b"leaf")
 # Keys by the height they stand at, in order.

@@ -16,7 +16,9 @@ from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.scanning.presence import present, release_dead
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.sim.virtual import SimClock, run_sim
-from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import PdsSource
 
 NOW, LEASE = 1_800_000_000.0, 120.0
 A, B = "https://a.pds-world.net", "https://b.pds-world.net"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.repository.reading import parse_commit, read_header, verify_repo
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
@@ -25,10 +26,10 @@ from trawlnet.atproto.syntax import is_did, is_nsid, is_record_key, is_tid, spli
 from trawlnet.atproto.tid import tid, tid_time_us
 from trawlnet.atproto.varint import encode_varint, read_varint
 from trawlnet.malformed import Malformed
-from trawlnet.sim.repository.car import CarBlock, read_frames, read_header, write_car
-from trawlnet.sim.repository.commit import Commit, parse_commit
+from trawlnet.sim.repository.car import CarBlock, read_frames, write_car
+from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.mst import build_tree, key_height
-from trawlnet.sim.repository.repo import build_repo, verify_repo
+from trawlnet.sim.repository.repo import build_repo
 
 DID = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 KEY = PrivateKey(Curve.P256, 1234567)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from trawlnet.engine.outcome import Reason
-from trawlnet.tables.registry.registry import FoundPds, PdsSource, Registry, ScanEnded
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import FoundPds, PdsSource, ScanEnded
 
 HOUR = 3600.0
 _NAMES = ("anemone", "brine", "coral", "dory", "eider", "fathom", "gannet", "harbour", "inlet")

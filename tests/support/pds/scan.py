@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.pds.sim_model import SimPds, SimRepo, about_eprint, eprint
+from tests.support.pds.sim_world import PdsWorld, serve_pdses
 from trawlnet.atproto.tid import tid
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import resolve
@@ -23,10 +25,10 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.sim.habits import DEFAULT_TEMPER, Temper
-from trawlnet.sim.pds import PdsWorld, SimPds, SimRepo, serve_pdses
-from trawlnet.sim.pds.model import about_eprint, eprint
 from trawlnet.sim.serve import loopback_hosts
-from trawlnet.tables.registry.registry import PdsSource, Registry, Terms, migrate_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, migrate_registry
+from trawlnet.tables.registry.rules import PdsSource
 from trawlnet.tables.relational.database import Relational, Statement
 from trawlnet.tables.relational.open import open_relational
 from trawlnet.tables.scanned.rows import ScanKey

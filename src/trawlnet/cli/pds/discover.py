@@ -28,7 +28,7 @@ from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts
 from trawlnet.crawlers.pds.site.examine import HostFinding, examine
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.tables.registry.registry import EntryVerdict, PdsSource, Registered
+from trawlnet.tables.registry.rules import EntryVerdict, PdsSource, Registered
 from trawlnet.webpage.origin import OriginRefusal
 
 _CLICKHOUSE = tuple(name for name in PdsConfig.model_fields if name.startswith("clickhouse_"))

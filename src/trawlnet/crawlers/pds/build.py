@@ -36,7 +36,9 @@ from trawlnet.net.lane import lane_of
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.pds import PdsMeter, show_hosts
 from trawlnet.observe.traces.wrappers import traced_turns
-from trawlnet.tables.registry.registry import Registry, Terms, Which, open_registry
+from trawlnet.tables.registry.entry import Terms
+from trawlnet.tables.registry.registry import Registry, open_registry
+from trawlnet.tables.registry.rules import Which
 from trawlnet.tables.scanned.scanned import Scanned
 
 REGISTRY = "registry.db"  # In the state folder.

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Counts, Failure
 from trawlnet.net.lane import lane_of
-from trawlnet.tables.registry.registry import PdsRow, PdsStatus, Registry, Stats
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import PdsRow, PdsStatus
+from trawlnet.tables.registry.stats import Stats
 
 _PAGE = 500  # Rows read at once.
 

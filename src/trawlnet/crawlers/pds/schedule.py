@@ -26,7 +26,9 @@ from trawlnet.engine.ports import Clock, Counts, Failure, LaneWork, Lease, Ledge
 from trawlnet.engine.task import Task
 from trawlnet.net.lane import lane_of
 from trawlnet.tables.errors import LeaseLost
-from trawlnet.tables.registry.registry import PdsRow, Registry, Stats, Which
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import PdsRow, Which
+from trawlnet.tables.registry.stats import Stats
 
 log = logging.getLogger(__name__)
 

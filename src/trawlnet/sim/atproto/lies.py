@@ -12,8 +12,7 @@ from trawlnet.atproto.identity.keys import ORDER
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import RepoShelf
-from trawlnet.sim.repository.car import CarBlock, read_frames, read_header, write_car
-from trawlnet.sim.repository.commit import parse_commit
+from trawlnet.sim.repository.car import CarBlock, header_end, read_frames, write_car
 
 
 class RepoLie(StrEnum):
@@ -43,13 +42,11 @@ def _other_repo(shelf: RepoShelf, population: Population, account: Account) -> b
 def _wrong_signature(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     stranger = next(key for key in population.keyring if key not in account.keys)
     repo = shelf.volume(account).repo
-    commit = parse_commit(dict(repo.blocks)[repo.head]).signed(stranger).encode()
-    return _with_commit(shelf, account, commit)
+    return _with_commit(shelf, account, repo.commit.signed(stranger).encode())
 
 
 def _high_s(shelf: RepoShelf, population: Population, account: Account) -> bytes:
-    repo = shelf.volume(account).repo
-    commit = parse_commit(dict(repo.blocks)[repo.head])
+    commit = shelf.volume(account).repo.commit
     key = account.keys[0]
     s = ORDER[key.secret.curve] - int.from_bytes(commit.sig[32:], "big")
     return _with_commit(
@@ -66,7 +63,7 @@ def _with_commit(shelf: RepoShelf, account: Account, commit: bytes) -> bytes:
 
 def _wrong_hash(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     car = bytearray(shelf.car(account))
-    frames = list(read_frames(bytes(car), read_header(bytes(car)).end))
+    frames = list(read_frames(bytes(car), header_end(bytes(car))))
     frame = random.Random(account.index).choice(frames)
     car[frame.end - 1] ^= 1
     return bytes(car)
@@ -74,9 +71,8 @@ def _wrong_hash(shelf: RepoShelf, population: Population, account: Account) -> b
 
 def _missing_block(shelf: RepoShelf, population: Population, account: Account) -> bytes:
     repo = shelf.volume(account).repo
-    commit = parse_commit(dict(repo.blocks)[repo.head])
     # The root of the tree is in every repository, so that even an empty one can lack a block.
-    kept = [block for block in repo.blocks if block.cid != commit.data]
+    kept = [block for block in repo.blocks if block.cid != repo.commit.data]
     return write_car([repo.head], kept)
 
 

@@ -51,7 +51,7 @@ class RepoShelf:
             return kept
         made = self._build(account)
         self._volumes[account.index] = made
-        self._heads[account.index] = made.repo.head.raw + made.repo.rev.encode()
+        self._heads[account.index] = made.repo.head.raw + made.repo.commit.rev.encode()
         self._blocks += len(made.repo.blocks)
         while self._blocks > self._limit and len(self._volumes) > 1:
             _, dropped = self._volumes.popitem(last=False)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from trawlnet.atproto.cid import Cid, read_cid
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.varint import encode_varint, read_varint
 from trawlnet.malformed import Malformed
-from trawlnet.sim.repository.cbor_decoder import decode
 
 
 class CarBlock(NamedTuple):
@@ -27,12 +25,6 @@ class CarFrame(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class CarHeader:
-    roots: Sequence[Cid]
-    end: int  # Where the first frame starts.
-
-
 def write_car(roots: Sequence[Cid], blocks: Iterable[CarBlock]) -> bytes:
     return b"".join([car_header(roots), *[car_frame(cid, data) for cid, data in blocks]])
 
@@ -46,18 +38,10 @@ def car_frame(cid: Cid, data: bytes) -> bytes:
     return encode_varint(len(cid.raw) + len(data)) + cid.raw + data
 
 
-def read_header(car: bytes) -> CarHeader:
+def header_end(car: bytes) -> int:
+    """Where the first frame starts."""
     size, start = read_varint(car, 0)
-    end = start + size
-    if end > len(car):
-        raise Malformed("CAR header is cut off")
-    header = decode(car[start:end])
-    if not isinstance(header, dict) or header.get("version") != 1:
-        raise Malformed("CAR header is not of version 1")
-    roots = header.get("roots")
-    if not isinstance(roots, list) or not all(isinstance(root, Cid) for root in roots):
-        raise Malformed("CAR header has no list of roots")
-    return CarHeader(roots, end)
+    return start + size
 
 
 def read_frames(car: bytes, at: int) -> Iterator[CarFrame]:

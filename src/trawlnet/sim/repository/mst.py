@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import head, link
-from trawlnet.malformed import Malformed
 from trawlnet.sim.repository.car import CarBlock
-from trawlnet.sim.repository.cbor_decoder import decode
 
 _NULL = b"\xf6"
 
@@ -100,86 +98,3 @@ def _block(node: _OpenNode) -> CarBlock:
     left = _NULL if node.left is None else link(node.left.raw)
     data = b"".join((b"\xa2\x61e", head(4, node.count), *node.parts, b"\x61l", left))
     return CarBlock(cid_of(data), data)
-
-
-@dataclass(frozen=True, slots=True)
-class TreeNode:
-    left: Cid | None
-    entries: Sequence[TreeEntry]
-
-
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
-    key: bytes
-    value: Cid
-    right: Cid | None
-
-
-def walk_tree(root: Cid, load: Callable[[Cid], bytes]) -> Iterator[tuple[bytes, Cid]]:
-    """Every key and value in order. Raises Malformed at the first rule the tree breaks; `load`
-    raises whatever it likes for a block that is not there."""
-    node = parse_node(load(root))
-    if not node.entries:
-        if node.left is not None:
-            raise Malformed("the top of the tree is a bare pointer")
-        return
-    before = b""
-    for key, value in _walk(node, key_height(node.entries[0].key), load):
-        if before and key <= before:
-            raise Malformed("tree keys are repeated or out of order")
-        before = key
-        yield key, value
-
-
-def _walk(node: TreeNode, level: int, load: Callable[[Cid], bytes]) -> Iterator[tuple[bytes, Cid]]:
-    if node.left is not None:
-        yield from _walk_below(node.left, level, load)
-    for entry in node.entries:
-        if key_height(entry.key) != level:
-            raise Malformed(f"a key of height {key_height(entry.key)} on level {level}")
-        yield entry.key, entry.value
-        if entry.right is not None:
-            yield from _walk_below(entry.right, level, load)
-
-
-# A level can only fall, and the first key's hash bounds it: no cycle, no endless depth.
-def _walk_below(cid: Cid, level: int, load: Callable[[Cid], bytes]) -> Iterator[tuple[bytes, Cid]]:
-    if level == 0:
-        raise Malformed("a subtree below the leaves")
-    node = parse_node(load(cid))
-    if not node.entries and node.left is None:
-        raise Malformed("an empty node below the top")
-    yield from _walk(node, level - 1, load)
-
-
-def parse_node(data: bytes) -> TreeNode:
-    value = decode(data)
-    if not isinstance(value, dict) or value.keys() != {"e", "l"}:
-        raise Malformed("a tree node must have the fields e and l, no others")
-    left, rows = value["l"], value["e"]
-    if not isinstance(rows, list) or not (left is None or isinstance(left, Cid)):
-        raise Malformed("a tree node with fields of the wrong type")
-    entries: list[TreeEntry] = []
-    before = b""
-    for row in rows:
-        entries.append(_parse_entry(row, before, first=not entries))
-        before = entries[-1].key
-    return TreeNode(left, entries)
-
-
-def _parse_entry(row: object, before: bytes, *, first: bool) -> TreeEntry:
-    if not isinstance(row, dict) or row.keys() != {"k", "p", "t", "v"}:
-        raise Malformed("a tree entry must have the fields k, p, t and v, no others")
-    suffix, shared, right, value = row["k"], row["p"], row["t"], row["v"]
-    if type(shared) is not int or not isinstance(suffix, bytes) or not isinstance(value, Cid):
-        raise Malformed("a tree entry with fields of the wrong type")
-    if not (right is None or isinstance(right, Cid)):
-        raise Malformed("a tree entry whose subtree is not a link")
-    if not 0 <= shared <= len(before):
-        raise Malformed(f"a tree entry shares {shared} bytes with a key of {len(before)}")
-    key = before[:shared] + suffix
-    if not first and key <= before:
-        raise Malformed("tree keys are repeated or out of order")
-    if shared != common_prefix(before, key):
-        raise Malformed("a tree entry that does not share all it could")
-    return TreeEntry(key, value, right)

@@ -1,19 +1,17 @@
-"""A whole repository: built from records and signed, or read from a CAR and believed if true."""
+"""A whole repository: built from records and signed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from trawlnet.atproto.cid import Cid, cid_of, matches
+from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import Value, encode
-from trawlnet.atproto.identity.keys import PublicKey, Signer
-from trawlnet.atproto.syntax import split_path
-from trawlnet.malformed import Malformed
-from trawlnet.sim.repository.car import CarBlock, read_frames, read_header, write_car
-from trawlnet.sim.repository.commit import Commit, parse_commit
-from trawlnet.sim.repository.mst import build_tree, walk_tree
+from trawlnet.atproto.identity.keys import Signer
+from trawlnet.sim.repository.car import CarBlock, write_car
+from trawlnet.sim.repository.commit import Commit
+from trawlnet.sim.repository.mst import build_tree
 
 
 class Shuffler(Protocol):
@@ -26,8 +24,7 @@ class Shuffler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Repo:
-    did: str
-    rev: str
+    commit: Commit
     head: Cid  # Of the commit.
     blocks: Sequence[CarBlock]  # Records in path order, tree nodes, the commit; each block once.
 
@@ -58,57 +55,7 @@ def build_repo_of_blocks(
     by_key = sorted([(path.encode(), data) for path, data in records.items()])
     blocks = [CarBlock(cid_of(data), data) for _, data in by_key]
     tree = build_tree([(path, block.cid) for (path, _), block in zip(by_key, blocks, strict=True)])
-    commit = Commit(did, tree.root, rev, prev).signed(key).encode()
-    head = CarBlock(cid_of(commit), commit)
+    commit = Commit(did, tree.root, rev, prev).signed(key)
+    head = CarBlock(cid_of(commit.encode()), commit.encode())
     distinct = dict(blocks + list(tree.nodes) + [head])
-    return Repo(did, rev, head.cid, [CarBlock(*item) for item in distinct.items()])
-
-
-class RepoRecord(NamedTuple):
-    collection: str
-    rkey: str
-    cid: Cid
-    data: bytes  # DAG-CBOR, not looked into.
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedRepo:
-    commit: Commit
-    blocks: Mapping[Cid, bytes]
-
-    def records(self) -> Iterator[RepoRecord]:
-        """In path order. Raises Malformed where the tree is broken or a block is missing."""
-        for key, cid in walk_tree(self.commit.data, self._load):
-            try:
-                collection, rkey = split_path(key.decode())
-            except UnicodeDecodeError:
-                raise Malformed("a tree key that is not UTF-8") from None
-            yield RepoRecord(collection, rkey, cid, self._load(cid))
-
-    def _load(self, cid: Cid) -> bytes:
-        try:
-            return self.blocks[cid]
-        except KeyError:
-            raise Malformed(f"block {cid} is missing") from None
-
-
-def verify_repo(car: bytes, did: str, key: PublicKey) -> VerifiedRepo:
-    """Read a CAR: every block's hash, the commit's owner and its signature are checked here, the
-    tree while its records are walked."""
-    header = read_header(car)
-    if not header.roots:
-        raise Malformed("a CAR without a root")
-    blocks: dict[Cid, bytes] = {}
-    for frame in read_frames(car, header.end):
-        data = car[frame.start : frame.end]
-        if not matches(frame.cid, data):
-            raise Malformed(f"block at {frame.at} is not what its CID names")
-        blocks[frame.cid] = data
-    if header.roots[0] not in blocks:
-        raise Malformed("the commit is missing")
-    commit = parse_commit(blocks[header.roots[0]])
-    if commit.did != did:
-        raise Malformed(f"a repository of {commit.did[:80]}, asked for {did}")
-    if not commit.signed_by(key):
-        raise Malformed("the commit's signature is not that of the account's key")
-    return VerifiedRepo(commit, blocks)
+    return Repo(commit, head.cid, [CarBlock(*item) for item in distinct.items()])

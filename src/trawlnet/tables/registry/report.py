@@ -11,6 +11,7 @@ from trawlnet.tables.registry.rules import PdsRow
 from trawlnet.tables.registry.stats import Stats
 from trawlnet.tables.relational.database import Relational, named
 from trawlnet.tables.relational.open import is_there, open_relational
+from trawlnet.tables.scanned.records import union_statement
 
 _LARGEST = 25
 _COLLECTIONS = 500
@@ -54,6 +55,5 @@ async def held_records(db: Relational) -> Mapping[str, int]:
     ((version,),) = await db.rows(named("versions", "current", db.dialect), {"folder": "scanned"})
     if not version:
         return {}
-    held = named("scanned", "held_everywhere", db.dialect)
-    rows = await db.rows(held, {"most": _COLLECTIONS})
+    rows = await db.rows(union_statement("held_everywhere"), {"most": _COLLECTIONS})
     return {str(collection): int(records) for collection, records, _ in rows}

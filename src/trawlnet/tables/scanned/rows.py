@@ -14,12 +14,12 @@ from trawlnet.tables.relational.database import Value, Values
 
 
 class Table(StrEnum):
-    EPRINTS = "eprints"
-    REVIEWS = "reviews"
+    EPRINTS = "eprints"  # Submitted preprints.
+    REVIEWS = "reviews"  # Comments on them.
     ENDORSEMENTS = "endorsements"
-    TAGS = "tags"
-    RECORDS = "records"
-    INVALID = "invalid_records"
+    TAGS = "tags"  # Of preprints; not indexed until tags are asked for.
+    RECORDS = "records"  # Of any other collection, as they are.
+    INVALID = "invalid_records"  # Not as the lexicon of their collection has it, and why.
 
 
 # The columns that a table has besides those of all.
@@ -34,6 +34,7 @@ COLUMNS: Mapping[Table, tuple[str, ...]] = {
     Table.RECORDS: ("created_at",),
     Table.INVALID: ("problem",),
 }
+NUMBERS = frozenset({"document_size"})  # Columns that are no text.
 
 
 @dataclass(frozen=True, slots=True)

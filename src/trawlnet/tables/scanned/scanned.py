@@ -21,7 +21,7 @@ from trawlnet.tables.relational.database import (
     named,
     to_db,
 )
-from trawlnet.tables.scanned.records import record_statement
+from trawlnet.tables.scanned.records import record_statement, union_statement
 from trawlnet.tables.scanned.rows import (
     Held,
     LastReading,
@@ -46,7 +46,7 @@ _OTHERS = ("scan_progress", "scan_repos", "scan_leads", "scan_mentions")
 _EVERY_READING = (1 << 63) - 1  # Above any: withdraws whatever there is.
 _STEPS: Steps = (
     (
-        *(f"create_{table}" for table in Table),
+        *(record_statement("create", table) for table in Table),
         *(record_statement("index", table) for table in Table),
         *("create_scan_progress", "create_scan_repos", "index_scan_repos", "create_scan_leads"),
     ),
@@ -175,7 +175,7 @@ class Scanned:
     async def was_seen(self, key: ScanKey, uri: str, reading: RepoReading) -> bool:
         """Whether this reading has met a record before."""
         values: Values = {"uri": uri, "pds_url": key.pds_url}
-        rows = await self._db.rows(self._sql("seen"), values)
+        rows = await self._db.rows(union_statement("seen"), values)
         return any(scan == reading.number for (scan,) in rows)
 
     async def put_records(
@@ -213,7 +213,7 @@ class Scanned:
         return int(count)
 
     async def held(self, pds_url: str) -> Held:
-        rows = await self._db.rows(self._sql("held"), {"pds_url": pds_url})
+        rows = await self._db.rows(union_statement("held"), {"pds_url": pds_url})
         return Held({row[0]: int(row[1]) for row in rows}, {row[0]: int(row[2]) for row in rows})
 
     async def mentions(self, after: str, since: float, most: int) -> list[str]:
@@ -304,7 +304,7 @@ class Scanned:
         """What earlier readings met in the collections that this one looked at, and it did not."""
         where: Values = {"pds_url": key.pds_url, "did": reading.did, "scan": reading.number}
         withdrawn = 0
-        for table, collection in await transaction.rows(self._sql("live"), where):
+        for table, collection in await transaction.rows(union_statement("live"), where):
             if key.scope.covers(collection, by_names=reading.by_names):
                 values = {**where, "collection": collection, "now": self._instant(now)}
                 withdraw = record_statement("withdraw", Table(table))

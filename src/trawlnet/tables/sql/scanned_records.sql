@@ -6,54 +6,26 @@ UPDATE scan_mentions SET asked_at = :now WHERE did = :did
 -- What a PDS that wants to be forgotten has shown.
 DELETE FROM $table WHERE pds_url = :pds_url
 
+-- name: every_record
+-- One table of them all, which both databases search by the index of each.
+SELECT '$table' AS record_table, uri, pds_url, did, collection, indexed_at, deleted_at, scan FROM $table
+
 -- name: forget_record
 -- Begin anew.
 DELETE FROM $table
 
 -- name: held
 -- Live records of a PDS by collection, and how many of them are indexed.
-SELECT collection, SUM(records), SUM(indexed) FROM (
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM eprints
-  WHERE pds_url = :pds_url AND deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM reviews
-  WHERE pds_url = :pds_url AND deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM endorsements
-  WHERE pds_url = :pds_url AND deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM tags
-  WHERE pds_url = :pds_url AND deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM records
-  WHERE pds_url = :pds_url AND deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM invalid_records
-  WHERE pds_url = :pds_url AND deleted_at IS NULL GROUP BY collection
-) AS counted GROUP BY collection
+SELECT collection, COUNT(*), COUNT(indexed_at) FROM ($every_record) AS every_record
+WHERE pds_url = :pds_url AND deleted_at IS NULL
+GROUP BY collection
 
 -- name: held_everywhere
 -- Live records of all PDSes by collection, and how many of them are indexed.
-SELECT collection, SUM(records), SUM(indexed) FROM (
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM eprints
-  WHERE deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM reviews
-  WHERE deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM endorsements
-  WHERE deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM tags
-  WHERE deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM records
-  WHERE deleted_at IS NULL GROUP BY collection
-  UNION ALL
-  SELECT collection, COUNT(*) AS records, COUNT(indexed_at) AS indexed FROM invalid_records
-  WHERE deleted_at IS NULL GROUP BY collection
-) AS counted GROUP BY collection
-ORDER BY SUM(records) DESC, collection
+SELECT collection, COUNT(*), COUNT(indexed_at) FROM ($every_record) AS every_record
+WHERE deleted_at IS NULL
+GROUP BY collection
+ORDER BY COUNT(*) DESC, collection
 LIMIT :most
 
 -- name: held_repos
@@ -62,22 +34,7 @@ SELECT DISTINCT did FROM scan_repos WHERE pds_url = :pds_url AND is_held = 1
 
 -- name: live
 -- Which tables have live records of a repo, of which collections.
-SELECT DISTINCT 'eprints', collection FROM eprints
-WHERE pds_url = :pds_url AND did = :did AND deleted_at IS NULL AND scan < :scan
-UNION ALL
-SELECT DISTINCT 'reviews', collection FROM reviews
-WHERE pds_url = :pds_url AND did = :did AND deleted_at IS NULL AND scan < :scan
-UNION ALL
-SELECT DISTINCT 'endorsements', collection FROM endorsements
-WHERE pds_url = :pds_url AND did = :did AND deleted_at IS NULL AND scan < :scan
-UNION ALL
-SELECT DISTINCT 'tags', collection FROM tags
-WHERE pds_url = :pds_url AND did = :did AND deleted_at IS NULL AND scan < :scan
-UNION ALL
-SELECT DISTINCT 'records', collection FROM records
-WHERE pds_url = :pds_url AND did = :did AND deleted_at IS NULL AND scan < :scan
-UNION ALL
-SELECT DISTINCT 'invalid_records', collection FROM invalid_records
+SELECT DISTINCT record_table, collection FROM ($every_record) AS every_record
 WHERE pds_url = :pds_url AND did = :did AND deleted_at IS NULL AND scan < :scan
 
 -- name: mentions
@@ -113,17 +70,7 @@ ON CONFLICT (uri) DO UPDATE SET
 
 -- name: seen
 -- The reading that saw a record last.
-SELECT scan FROM eprints WHERE uri = :uri AND pds_url = :pds_url
-UNION ALL
-SELECT scan FROM reviews WHERE uri = :uri AND pds_url = :pds_url
-UNION ALL
-SELECT scan FROM endorsements WHERE uri = :uri AND pds_url = :pds_url
-UNION ALL
-SELECT scan FROM tags WHERE uri = :uri AND pds_url = :pds_url
-UNION ALL
-SELECT scan FROM records WHERE uri = :uri AND pds_url = :pds_url
-UNION ALL
-SELECT scan FROM invalid_records WHERE uri = :uri AND pds_url = :pds_url
+SELECT scan FROM ($every_record) AS every_record WHERE uri = :uri AND pds_url = :pds_url
 
 -- name: withdraw_record
 -- What the readings before this one saw in a collection of a repo, and this one did not.

@@ -1,6 +1,7 @@
--- name: create_endorsements
--- Endorsements of preprints.
-CREATE TABLE IF NOT EXISTS endorsements (
+-- name: create_record
+-- Records of one kind, each with the columns of its table; indexed_at is NULL for those that are
+-- not asked for.
+CREATE TABLE IF NOT EXISTS $table (
   uri TEXT PRIMARY KEY,
   cid TEXT NOT NULL,
   did TEXT NOT NULL,
@@ -8,85 +9,7 @@ CREATE TABLE IF NOT EXISTS endorsements (
   collection TEXT NOT NULL,
   pds_url TEXT NOT NULL,
   raw_json TEXT NOT NULL,
-  eprint_uri TEXT,
-  contributions TEXT,
-  comment TEXT,
-  created_at TEXT,
-  indexed_at TIMESTAMPTZ,
-  deleted_at TIMESTAMPTZ,
-  scan BIGINT NOT NULL
-)
-
--- name: create_eprints
--- Submitted preprints.
-CREATE TABLE IF NOT EXISTS eprints (
-  uri TEXT PRIMARY KEY,
-  cid TEXT NOT NULL,
-  did TEXT NOT NULL,
-  rkey TEXT NOT NULL,
-  collection TEXT NOT NULL,
-  pds_url TEXT NOT NULL,
-  raw_json TEXT NOT NULL,
-  title TEXT,
-  abstract TEXT,
-  license TEXT,
-  submitted_by TEXT,
-  authors TEXT,
-  document_cid TEXT,
-  document_mime TEXT,
-  document_size BIGINT,
-  created_at TEXT,
-  indexed_at TIMESTAMPTZ,
-  deleted_at TIMESTAMPTZ,
-  scan BIGINT NOT NULL
-)
-
--- name: create_invalid_records
--- Records that do not keep to the lexicon of their collection, and why.
-CREATE TABLE IF NOT EXISTS invalid_records (
-  uri TEXT PRIMARY KEY,
-  cid TEXT NOT NULL,
-  did TEXT NOT NULL,
-  rkey TEXT NOT NULL,
-  collection TEXT NOT NULL,
-  pds_url TEXT NOT NULL,
-  raw_json TEXT NOT NULL,
-  problem TEXT,
-  indexed_at TIMESTAMPTZ,
-  deleted_at TIMESTAMPTZ,
-  scan BIGINT NOT NULL
-)
-
--- name: create_records
--- Records of any other collection, as they are.
-CREATE TABLE IF NOT EXISTS records (
-  uri TEXT PRIMARY KEY,
-  cid TEXT NOT NULL,
-  did TEXT NOT NULL,
-  rkey TEXT NOT NULL,
-  collection TEXT NOT NULL,
-  pds_url TEXT NOT NULL,
-  raw_json TEXT NOT NULL,
-  created_at TEXT,
-  indexed_at TIMESTAMPTZ,
-  deleted_at TIMESTAMPTZ,
-  scan BIGINT NOT NULL
-)
-
--- name: create_reviews
--- Comments on preprints.
-CREATE TABLE IF NOT EXISTS reviews (
-  uri TEXT PRIMARY KEY,
-  cid TEXT NOT NULL,
-  did TEXT NOT NULL,
-  rkey TEXT NOT NULL,
-  collection TEXT NOT NULL,
-  pds_url TEXT NOT NULL,
-  raw_json TEXT NOT NULL,
-  eprint_uri TEXT,
-  parent_uri TEXT,
-  body TEXT,
-  created_at TEXT,
+  $typed_columns,
   indexed_at TIMESTAMPTZ,
   deleted_at TIMESTAMPTZ,
   scan BIGINT NOT NULL
@@ -204,24 +127,6 @@ CREATE TABLE scan_repos (
   is_flawed BIGINT NOT NULL,
   trouble TEXT NOT NULL,
   PRIMARY KEY (pds_url, scope, did)
-)
-
--- name: create_tags
--- Tags of preprints; indexed_at is NULL until tags are asked for.
-CREATE TABLE IF NOT EXISTS tags (
-  uri TEXT PRIMARY KEY,
-  cid TEXT NOT NULL,
-  did TEXT NOT NULL,
-  rkey TEXT NOT NULL,
-  collection TEXT NOT NULL,
-  pds_url TEXT NOT NULL,
-  raw_json TEXT NOT NULL,
-  eprint_uri TEXT,
-  tag TEXT,
-  created_at TEXT,
-  indexed_at TIMESTAMPTZ,
-  deleted_at TIMESTAMPTZ,
-  scan BIGINT NOT NULL
 )
 
 -- name: index_record

@@ -16,7 +16,7 @@ from trawlnet.crawlers.pds.discovery.plc import from_plc
 from trawlnet.crawlers.pds.discovery.relay import from_relay, relay_url
 from trawlnet.crawlers.tables_place import tables_place
 from trawlnet.tables.clickhouse.server import ClickHouseServer
-from trawlnet.tables.registry.registry import PdsSource
+from trawlnet.tables.registry.rules import PdsSource
 from trawlnet.webpage.origin import canonical_origin
 
 

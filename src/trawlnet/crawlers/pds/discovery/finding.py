@@ -11,7 +11,8 @@ from trawlnet.crawlers.atproto.reader import Wait, unsaid
 from trawlnet.crawlers.metered import Getter
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry.registry import EntryVerdict, FoundPds, Registry
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import EntryVerdict, FoundPds
 
 _REMEMBERED = 500_000  # Names; of a source with more, repeats are counted again.
 

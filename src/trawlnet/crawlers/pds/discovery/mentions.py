@@ -13,7 +13,7 @@ from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.rules import RetryPolicy
 from trawlnet.tables.registry.notes import DidLookup
-from trawlnet.tables.registry.registry import FoundPds, PdsSource
+from trawlnet.tables.registry.rules import FoundPds, PdsSource
 from trawlnet.tables.scanned.scanned import Scanned
 
 _AT_ONCE = 10  # DIDs looked up at the same time.

@@ -22,7 +22,7 @@ from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.plc import OperationRow, endpoints, load_cursor, refused_endpoints
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.server import ClickHouseServer
-from trawlnet.tables.registry.registry import FoundPds, PdsSource
+from trawlnet.tables.registry.rules import FoundPds, PdsSource
 
 _LONGEST_ENDPOINT = 600  # Characters that tell one from another.
 _PARKED = RetryPolicy(patience=1000)  # The reader itself decides when to give up.

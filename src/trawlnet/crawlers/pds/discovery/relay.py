@@ -22,7 +22,7 @@ from trawlnet.crawlers.pds.discovery.finding import DiscoveryCounts, Finder
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.net.client.answer import RequestLimits, outcome_of
 from trawlnet.net.trouble import Trouble
-from trawlnet.tables.registry.registry import FoundPds, PdsSource
+from trawlnet.tables.registry.rules import FoundPds, PdsSource
 from trawlnet.webpage.origin import canonical_origin
 
 _LIMITS = RequestLimits(total=30.0, wire=PAGE_BYTES, inflated=PAGE_BYTES)

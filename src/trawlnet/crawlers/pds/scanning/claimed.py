@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from trawlnet.crawlers.pds.scanning.parts import ScanResult, ScanVerdict
 from trawlnet.engine.outcome import Blame
 from trawlnet.engine.ports import Clock
-from trawlnet.tables.registry.registry import EntryVerdict as Entered
-from trawlnet.tables.registry.registry import PdsRow, PdsSource, Registered, Registry
+from trawlnet.tables.registry.registry import Registry
+from trawlnet.tables.registry.rules import EntryVerdict as Entered
+from trawlnet.tables.registry.rules import PdsRow, PdsSource, Registered
 
 BUSY = "being scanned by another process, or by one that died just now; try again in a while"
 LOOK_EVERY = 0.5  # Seconds, while another process has the PDS.

@@ -22,8 +22,8 @@ from trawlnet.engine.crawl import Feed, Limits, Parts, crawl
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
-from trawlnet.tables.registry.registry import EntryVerdict as Entered
-from trawlnet.tables.registry.registry import PdsSource, Registered, Which
+from trawlnet.tables.registry.rules import EntryVerdict as Entered
+from trawlnet.tables.registry.rules import PdsSource, Registered, Which
 
 _LONGEST_WAIT = 900.0  # Seconds; a server that sends us away for longer is for another day.
 

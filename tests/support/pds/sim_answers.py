@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.support.pds.sim_model import PdsLie, SimPds, SimRepo, did_of
 from trawlnet.atproto.cid import cid_of
 from trawlnet.sim.atproto.xrpc import BadParameter, XrpcRefusal, json_response, limit_parameter
-from trawlnet.sim.pds.model import PdsLie, SimPds, SimRepo, did_of
 
 VICTIM = "did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 _TOO_DEEP = b'{"repos":' + b"[" * 100_000 + b"]" * 100_000 + b"}"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from aiohttp import web
 
+from tests.support.pds.sim_answers import answer_pds
+from tests.support.pds.sim_model import PdsLie, SimPds
 from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.xrpc import json_response
 from trawlnet.sim.habits import DEFAULT_TEMPER, Habit, Temper, misbehave
-from trawlnet.sim.pds.answers import answer_pds
-from trawlnet.sim.pds.model import PdsLie, SimPds
 from trawlnet.sim.serve import LOOPBACK, Call, Served, bind_hosts, serve
 
 
