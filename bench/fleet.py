@@ -50,7 +50,7 @@ from tests.support.fleet.run import (
 from tests.support.program import trawlnet
 from tests.support.repos.run import Truth
 from tests.support.servers import redis_server
-from trawlnet.crawlers.repos.accounts.expected import expected
+from trawlnet.cli.repos.fleet import expected
 from trawlnet.engine.partition import bucket_of
 from trawlnet.fleet.balance import balanced
 from trawlnet.fleet.plan import Assumptions, HostSize, forecast

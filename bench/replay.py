@@ -21,7 +21,7 @@ import pyarrow as pa
 from trawlnet.archive.format.rca import iter_records
 from trawlnet.crawlers.repos.replay.unpack import unpack
 from trawlnet.tables.clickhouse.open import opened
-from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.ports import statement
 from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow
 
 ROWS = 100_000

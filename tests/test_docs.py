@@ -24,8 +24,7 @@ from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.flags import default_of, metavar_of
 from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.settings import PLAIN_FLAGS, flag_of, variable_of
-from trawlnet.cli.dispatch import dispatch
-from trawlnet.cli.group import Group
+from trawlnet.cli.dispatch import Group, dispatch
 from trawlnet.cli.usage import Usage
 from trawlnet.engine.outcome import MEANING, Reason
 from trawlnet.observe.metrics.catalogue import CATALOGUE

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.program import trawlnet
-from trawlnet.cli.accelerators import ACCELERATORS, accelerator_findings
-from trawlnet.cli.common.findings import DoctorMark
+from trawlnet.cli.accelerators import ACCELERATORS, DoctorMark, accelerator_findings
 from trawlnet.cli.doctor import EXTRAS
 from trawlnet.native import loader, zstd
 

@@ -14,8 +14,7 @@ from tests.support.program import PATIENCE, at_once, environment, trawlnet
 from trawlnet.cli import doctor
 from trawlnet.cli.commands import TRAWLNET, CommandRow, GroupRow
 from trawlnet.cli.common.errors import EXITS, Exit
-from trawlnet.cli.dispatch import dispatch
-from trawlnet.cli.group import Group
+from trawlnet.cli.dispatch import Group, dispatch
 from trawlnet.cli.main import run
 from trawlnet.cli.usage import answer
 

@@ -19,9 +19,8 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.logs.failed_attempts import LoggedTries
 from trawlnet.observe.logs.reader import LogFilter, Reader
-from trawlnet.observe.logs.writer import logging_to
+from trawlnet.observe.logs.writer import LoggedTries, logging_to
 from trawlnet.stores.memory import MemoryStore
 
 

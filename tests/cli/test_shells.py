@@ -12,7 +12,7 @@ import pytest
 from tests.support.program import Ran, trawlnet
 from tests.support.servers import require
 from trawlnet.cli.commands import TRAWLNET
-from trawlnet.cli.group import Group
+from trawlnet.cli.dispatch import Group
 from trawlnet.cli.shells.completion import Shell, script
 from trawlnet.cli.shells.manual import pages
 from trawlnet.cli.usage import usages

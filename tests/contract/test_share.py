@@ -20,12 +20,11 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.stores.errors import Fenced
-from trawlnet.stores.fence import Fence
+from trawlnet.stores.fence import CounterDelta, Fence
 from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 from trawlnet.stores.redis.fleet.share import PlaceAnswer, ShareKeys, Want
 from trawlnet.stores.redis.scripts import connect
 from trawlnet.stores.redis.work.store import RedisStore
-from trawlnet.stores.tally import CounterDelta
 
 NOW, TTL, LONG = 1_700_000_000.0, 60.0, 60.0
 TWO = Want("pages", 2)

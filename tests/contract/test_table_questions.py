@@ -16,9 +16,9 @@ import zstandard
 
 from tests.support.clickhouse_front import ClickHouse, clickhouse_front
 from trawlnet.tables.clickhouse import native
+from trawlnet.tables.clickhouse.chdb import is_answered_at_once, refusal
 from trawlnet.tables.clickhouse.open import opened, opened_to_read
 from trawlnet.tables.clickhouse.ports import Query, Tables
-from trawlnet.tables.clickhouse.question import is_answered_at_once, refusal
 from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.errors import TablesError, TablesUnreachable
 

@@ -12,10 +12,8 @@ import pytest
 
 from tests.support.clickhouse_front import ClickHouse, clickhouse_front
 from trawlnet.tables.clickhouse import native
-from trawlnet.tables.clickhouse.migrate import STEPS
-from trawlnet.tables.clickhouse.open import opened
-from trawlnet.tables.clickhouse.ports import Query
-from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.open import STEPS, opened
+from trawlnet.tables.clickhouse.ports import Query, statement
 from trawlnet.tables.clickhouse.server import ClickHouseServer
 from trawlnet.tables.errors import TablesBusy, TablesError, TablesUnreachable
 from trawlnet.tables.statements import statements

@@ -17,7 +17,7 @@ from tests.docs.test_sessions import SESSIONS
 from tests.frozen.ice import thaw
 from trawlnet.cli.commands import TRAWLNET
 from trawlnet.cli.common.sections import SECTIONS
-from trawlnet.cli.group import Group
+from trawlnet.cli.dispatch import Group
 
 SHELL = [block for block in blocks() if block.is_shell]
 TREE = Group(TRAWLNET)

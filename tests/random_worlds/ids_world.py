@@ -22,7 +22,7 @@ from trawlnet.crawlers.ids.model import (
     LedgerMark,
     Pilot,
 )
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.sim.ids import Cap, CounterLeap, IdState, SimEmbargo, TimeSpan, Traffic
 

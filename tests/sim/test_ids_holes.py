@@ -7,7 +7,7 @@ import pytest
 from trawlnet.cli.ids.worlds import SimulatedApi
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.model import Answer, Ask
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.sim.ids import Traffic
 

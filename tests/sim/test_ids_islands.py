@@ -7,7 +7,7 @@ from itertools import pairwise
 from trawlnet.cli.ids.worlds import SimulatedApi
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.sim.ids import CounterLeap, Traffic, scenario
 

@@ -8,7 +8,7 @@ from trawlnet.cli.ids.trials import lost
 from trawlnet.cli.ids.worlds import SimulatedApi, Trial, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.model import AnswerVerdict
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.sim.ids import CounterLeap, SimEmbargo, TimeSpan, Traffic
 

@@ -18,7 +18,7 @@ from trawlnet.cli.ids.worlds import SimulatedApi, Trial, trial
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.sim.ids import Cap, CounterLeap, SimEmbargo, TimeSpan, Traffic
 

@@ -11,12 +11,12 @@ import pytest
 from tests.support.atproto.odd_directory import OddDirectory, serving
 from tests.support.atproto.plc_truth import OPERATIONS, check_whole, lines_of
 from tests.support.atproto.visitor import open_world
+from trawlnet.cli.repos.fleet import expected_by
 from trawlnet.crawlers.atproto import mirror as mirror_module
 from trawlnet.crawlers.atproto.identity import Identity, resolve
 from trawlnet.crawlers.atproto.mirror import PlcMirror
 from trawlnet.crawlers.atproto.reader import Directory
 from trawlnet.crawlers.errors import NotReady, Unanswered
-from trawlnet.crawlers.repos.accounts.expected import expected_by
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.partition import bucket_of

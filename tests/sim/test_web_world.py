@@ -31,7 +31,7 @@ from trawlnet.sim.web.manifest import rows
 from trawlnet.sim.web.page import answer, charset
 from trawlnet.sim.web.plan import TRAPS, PageKind, SimPage, SimSite
 from trawlnet.sim.web.robots import PARSE_FLOOR, Shape, shape
-from trawlnet.sim.web.traps import trap_page
+from trawlnet.sim.web.world import trap_page
 
 AGENT = "trawlnet"
 

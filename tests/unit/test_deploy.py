@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from tests.support.program import wait_until
 from tests.support.servers import free_port
 from trawlnet.cli.commands import TRAWLNET
-from trawlnet.cli.group import Group
+from trawlnet.cli.dispatch import Group
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = sorted(DEPLOY.rglob("*.yaml"))

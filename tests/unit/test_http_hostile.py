@@ -27,7 +27,7 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.net.trouble import ConnectionDropped, Trouble, clean, reason_for_status, trouble_from
-from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
+from trawlnet.sim.spoiling import gzip_bomb, zstd_bomb
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 # Only who waits in vain is waited for; all else ends by itself, however busy the machine is.

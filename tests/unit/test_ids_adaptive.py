@@ -21,7 +21,7 @@ from trawlnet.crawlers.ids.adaptive.pilot import AdaptivePilot
 from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Ask, LedgerMark, Purpose
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.crawlers.ids.retries import Tries, Waiting
 

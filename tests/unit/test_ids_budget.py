@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from trawlnet.crawlers.ids.budget import heeding
+from trawlnet.crawlers.ids.build import heeding
 from trawlnet.crawlers.ids.config import IdsConfig, manners
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.ledger.askers import Askers
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.model import Answer, AnswerVerdict, Pilot
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.engine.control import Control
 from trawlnet.engine.gate import Gate
 from trawlnet.sim.virtual import SimClock, run_sim

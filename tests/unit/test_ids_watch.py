@@ -29,8 +29,14 @@ from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http
 from trawlnet.observe.alerts.shapes import Level
 from trawlnet.observe.metrics.crawl import CrawlMetrics
-from trawlnet.observe.metrics.ids import LAG_BUCKETS, STATUSES, EndedRequest, IdsMeter
-from trawlnet.observe.recent import RecentCounts, RecentValues
+from trawlnet.observe.metrics.ids import (
+    LAG_BUCKETS,
+    STATUSES,
+    EndedRequest,
+    IdsMeter,
+    RecentCounts,
+    RecentValues,
+)
 
 
 def saw(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trawlnet.net.client.inflate import Inflater, inflater_for
 from trawlnet.net.trouble import Garbled, Truncated
-from trawlnet.sim.bombs import gzip_bomb, zstd_bomb
+from trawlnet.sim.spoiling import gzip_bomb, zstd_bomb
 
 LARGEST_PIECE = 1 << 20  # Brotli may overshoot its limit by its own buffer.
 

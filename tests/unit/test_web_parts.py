@@ -19,8 +19,8 @@ from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.plan import manners_of, reading_of, retry_of
 from trawlnet.crawlers.web.source import read_seeds, remember_seeds
 from trawlnet.crawlers.web.visiting.known import stored_bodies
-from trawlnet.crawlers.web.visiting.proxies import Proxies
-from trawlnet.crawlers.web.visiting.recent_links import Recent
+from trawlnet.crawlers.web.visiting.linking import Recent
+from trawlnet.crawlers.web.visiting.site import Proxies
 from trawlnet.crawlers.web.work import PageVisit, changed_key, may_be_conditional, read_task
 from trawlnet.engine.task import Task
 from trawlnet.net.address import host_of, is_literal

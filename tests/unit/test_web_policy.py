@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from trawlnet.crawlers.web.admission.policy import PAGE, CapKey, Policy
 from trawlnet.crawlers.web.config import WebConfig, keys_of, links_of
-from trawlnet.sim.web.traps import trap_page
+from trawlnet.sim.web.world import trap_page
 
 AGENT = "ResearchBot/1.0 (+https://example.org/contact)"
 

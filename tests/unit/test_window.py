@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trawlnet.engine.figures import Window
 from trawlnet.engine.outcome import Reason
-from trawlnet.engine.window import Window
 
 
 def test_rate_is_over_the_life_so_far_until_the_window_is_full():

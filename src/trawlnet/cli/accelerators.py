@@ -6,11 +6,26 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from trawlnet.atproto.identity import k256
-from trawlnet.cli.common.findings import DoctorFinding, DoctorMark
 from trawlnet.native import loader
 from trawlnet.storage.files import has_syncfs
+
+
+class DoctorMark(StrEnum):
+    OK = "ok"
+    MISSING = "missing"  # Not there, and not needed unless you want it.
+    BAD = "bad"  # Needed, and not in order.
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    what: str
+    mark: DoctorMark
+    detail: str
+    hint: str = ""  # What to type.
+
 
 _REINSTALL = "pip install --force-reinstall trawlnet, which has it compiled for Linux"
 _COMPILE = f"{_REINSTALL}; from source: apt install gcc python3-dev, then pip install ."

@@ -3,12 +3,67 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trawlnet.cli.commands import TRAWLNET, GroupRow
+from typer.core import TyperGroup
+
+from trawlnet.cli.commands import TRAWLNET, CommandRow, GroupRow
 from trawlnet.cli.common.errors import tell
 from trawlnet.cli.common.output import mute_stdout
-from trawlnet.cli.group import Group
+from trawlnet.loading import load
+
+
+class Group(TyperGroup):
+    """Lists its commands from a table, and imports the one that is called."""
+
+    def __init__(self, about: GroupRow) -> None:
+        self._rows = about.rows
+        super().__init__(
+            name=about.name,
+            commands=_Commands(about.rows),  # type: ignore[arg-type]  # A mapping is all it takes.
+            help=about.help,
+            epilog=f"Example: trawlnet {about.example}",
+            rich_markup_mode=None,
+        )
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [row.name for row in self._rows]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(row.name, row.help) for row in self._rows])
+
+
+class _Commands(Mapping[str, Any]):
+    """Commands by name, each made when somebody asks for it."""
+
+    def __init__(self, rows: Sequence[CommandRow | GroupRow]) -> None:
+        self._rows = {row.name: row for row in rows}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _command(self._rows[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _command(row: CommandRow | GroupRow) -> Any:
+    if isinstance(row, GroupRow):
+        return Group(row)
+    verb = load(row.place)
+    if row.crawler:
+        verb = verb(load(row.crawler))
+    return verb.command(row.name)
 
 
 def dispatch(arguments: list[str]) -> int:

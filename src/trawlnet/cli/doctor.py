@@ -16,9 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from trawlnet import __version__
-from trawlnet.cli.accelerators import accelerator_findings
+from trawlnet.cli.accelerators import DoctorFinding, DoctorMark, accelerator_findings
 from trawlnet.cli.common.errors import Exit
-from trawlnet.cli.common.findings import DoctorFinding, DoctorMark
 from trawlnet.cli.common.flags import Folder, Json
 from trawlnet.cli.common.output import emit, size
 from trawlnet.cli.common.verb import Verb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,3 +37,10 @@ class Fence:
 
     def covers(self, lane: str) -> bool:
         return not self.token or bucket_of(lane) in self.buckets
+
+
+@dataclass(frozen=True, slots=True)
+class CounterDelta:
+    """The `news` of a receipt for a RedisStore: counted with the settlement, once for each key."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)  # Counter -> by how much it grows.

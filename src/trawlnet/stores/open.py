@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 from trawlnet.engine.ports import Store
 from trawlnet.loading import load
 from trawlnet.stores.errors import StoreError
-from trawlnet.stores.fence import Fence
+from trawlnet.stores.fence import CounterDelta, Fence
 from trawlnet.stores.lmdb.store import LmdbStore
 from trawlnet.stores.memory import MemoryStore
-from trawlnet.stores.tally import CounterDelta
 
 if TYPE_CHECKING:
     from trawlnet.stores.redis.work.store import RedisStore

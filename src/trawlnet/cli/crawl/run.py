@@ -39,8 +39,7 @@ from trawlnet.observe.alerts.rules import OVER
 from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.observe.alerts.watcher import Watcher
 from trawlnet.observe.live import Live
-from trawlnet.observe.logs.failed_attempts import LoggedTries
-from trawlnet.observe.logs.writer import logging_to
+from trawlnet.observe.logs.writer import LoggedTries, logging_to
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.exporter import MetricsAddressError, parse_address, serving_metrics
 from trawlnet.observe.progress import ProgressMeter, shown_counts

@@ -22,7 +22,6 @@ from trawlnet.cli.crawl.alerting import telling
 from trawlnet.cli.crawl.ending import given_up_on
 from trawlnet.cli.crawl.signals import interruptible
 from trawlnet.cli.crawl.status import status_row
-from trawlnet.cli.fleet.show import fleet_line, fleet_row
 from trawlnet.engine.ports import Clock, Counts
 from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.shard import ShardJob
@@ -258,3 +257,21 @@ _ENDINGS = {
     Word.STOP: "stopped, saved,",
     Word.RUN: "left",
 }
+
+
+def fleet_row(seen: Seen) -> dict[str, Any]:
+    shards = [{"shard": shard, **row} for shard, row in seen.shards.items()]
+    plan = {"shards": seen.plan.shards, "word": seen.plan.word, "run": seen.plan.run}
+    rate = round(sum(row["rate"] for row in shards), 2)
+    return {"plan": plan, "rate": rate, "shards": shards} | status_row(
+        seen.plan.crawler or "repos", seen.counts
+    )
+
+
+def fleet_line(seen: Seen) -> str:
+    rate = sum(row["rate"] for row in seen.shards.values())
+    settled = sum(seen.counts.settled.values())
+    return (
+        f"{len(seen.shards)} of {seen.plan.shards} shards, {seen.plan.word}: "
+        f"{settled:,} settled, {seen.counts.open:,} open, {rate:,.0f} attempts/s"
+    )

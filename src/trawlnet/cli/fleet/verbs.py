@@ -14,7 +14,7 @@ from trawlnet.cli.common.output import emit, listed, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import Workspace
-from trawlnet.cli.fleet.show import fleet_line, fleet_row
+from trawlnet.cli.fleet.command import fleet_line, fleet_row
 from trawlnet.cli.ids.fleet import holders_row, holders_text
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.storing.locations import KEYS

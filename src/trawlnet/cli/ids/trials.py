@@ -13,7 +13,7 @@ from trawlnet.cli.ids.worlds import NO_EVENTS, SimulatedApi, Trial, opened_at, t
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.measures import Measures, Moments, PlotSeries, measure, series
 from trawlnet.crawlers.ids.model import LedgerMark
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Journal, Rehearsal
 from trawlnet.sim.ids.events import WorldEvents
 from trawlnet.sim.ids.model import Traffic

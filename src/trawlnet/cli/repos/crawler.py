@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trawlnet.archive.reader import number_of
 from trawlnet.cli.crawl.crawler import Crawler, CrawlPlan
 from trawlnet.crawlers.repos.build import open_ledger, open_parts
+from trawlnet.crawlers.repos.catalogue import count_archived
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
-from trawlnet.crawlers.repos.facts import facts_about
 from trawlnet.crawlers.repos.settings import check_crawl
 from trawlnet.crawlers.repos.work import did_of
+from trawlnet.loading import load
 from trawlnet.net.redact import redact
 from trawlnet.observe.alerts.shapes import Webhook
 from trawlnet.stores.open import erase_store
+
+
+async def facts_about(config: ReposConfig, workspace: Path) -> Mapping[str, Any]:
+    """The same names wherever they come from."""
+    if config.redis_address:
+        read = load("trawlnet.stores.redis.archive:read_archive_keys")
+        facts: Mapping[str, Any] = await read(config.redis_address)
+        return facts
+    archive = workspace / "archive"
+    segments = list(archive.glob("*.rca"))
+    return {
+        "total_crawled": count_archived(workspace / "state" / "repos" / "notes", archive),
+        "bytes_written": sum(path.stat().st_size for path in segments),
+        "segment_num": max((number_of(path) or 0 for path in segments), default=0),
+    }
 
 
 def _plan(config: ReposConfig) -> CrawlPlan:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from trawlnet.cli.common.workspace import Workspace
 from trawlnet.cli.crawl.alerting import refuse_bad_webhook
@@ -17,11 +19,13 @@ from trawlnet.cli.fleet.command import (
     run_with_ray,
     webhook_of,
 )
-from trawlnet.crawlers.repos.accounts.expected import expected
 from trawlnet.crawlers.repos.build import begin_sweep, open_mirror
-from trawlnet.crawlers.repos.config import ReposConfig
+from trawlnet.crawlers.repos.config import ReposConfig, SourceKind
 from trawlnet.crawlers.repos.settings import settings_of
 from trawlnet.crawlers.repos.shared import check_shareable
+from trawlnet.crawlers.repos.work import lane_at
+from trawlnet.crawlers.tables_place import tables_place
+from trawlnet.engine.partition import bucket_of
 from trawlnet.engine.ports import Clock
 from trawlnet.fleet.compose import Composer
 from trawlnet.fleet.limits import RunLimits
@@ -29,6 +33,9 @@ from trawlnet.storage.objects import check_archive, open_objects
 from trawlnet.storage.s3 import s3_options
 from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 from trawlnet.stores.redis.work.store import RedisStore
+from trawlnet.tables.clickhouse.open import opened
+from trawlnet.tables.clickhouse.plc import endpoints
+from trawlnet.tables.clickhouse.ports import Tables
 
 
 def run_fleet(config: ReposConfig, workspace: Workspace, as_json: bool) -> int:
@@ -72,3 +79,18 @@ def shards_of(config: ReposConfig, workspace: Workspace, s3: Mapping[str, str]) 
         counted="repos",
         files="segments",
     )
+
+
+async def expected(config: ReposConfig, workspace: Path) -> Counter[int]:
+    """By the mirror, if that is the source; whom a relay knows is not known before it is asked."""
+    if config.chosen_source is not SourceKind.PLC:
+        return Counter()
+    async with opened(tables_place(config, workspace)) as tables:
+        return await expected_by(tables)
+
+
+async def expected_by(tables: Tables) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for pds, accounts in (await endpoints(tables)).items():
+        found[bucket_of(lane_at(pds))] += accounts
+    return found

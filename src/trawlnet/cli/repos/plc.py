@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,15 +19,22 @@ from trawlnet.cli.common.verb import RUNS, Verb
 from trawlnet.cli.common.workspace import Workspace, create, shown
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.crawlers.atproto.mirror import PlcMirror
-from trawlnet.crawlers.atproto.reader import MirrorCounts, Wait
+from trawlnet.crawlers.atproto.reader import Directory, MirrorCounts, Wait
 from trawlnet.crawlers.contact import agent_for
+from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.reachable import check_reachable
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.directory import directory_url, open_directory
 from trawlnet.crawlers.tables_place import TABLES, tables_place
+from trawlnet.engine.gate import Gate
+from trawlnet.engine.ports import Clock
+from trawlnet.engine.rules import Manners
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.guard import Guard
+from trawlnet.net.http import Http
 from trawlnet.tables.clickhouse.open import opened
 from trawlnet.tables.clickhouse.plc import mirror_counts, refusals
 from trawlnet.tables.clickhouse.ports import Tables
+from trawlnet.webpage.origin import canonical_origin
 
 CLICKHOUSE = (
     "clickhouse_address",
@@ -119,3 +127,28 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
 
 
 PLC = Verb(plc, "repos plc -w ./net --contact you@example.org", RUNS, "repos", ReposConfig, _KEYS)
+
+
+_NEVER = 1 << 30  # Failures; the mirror itself decides when to give up.
+
+
+@asynccontextmanager
+async def open_directory(config: ReposConfig, clock: Clock) -> AsyncIterator[Directory]:
+    """The PLC directory to mirror, one request at a time. Raises NotReady."""
+    private, url = config.allow_private_hosts, directory_url(config)
+    agent = agent_for(config.contact, allow_private=private)
+    gate = Gate(clock, Manners(rate=config.plc_rps, concurrency=1, block_at=_NEVER))
+    async with Http(gate, clock, agent, guard=Guard(allow_private=private)) as http:
+        yield Directory(url, http, gate, clock, private)
+
+
+def directory_url(config: ReposConfig) -> str:
+    """Raises NotReady for one that is no URL, or that we may not ask."""
+    origin = canonical_origin(config.plc_url, allow_private=True)
+    if not origin.url:
+        raise NotReady(
+            f"{config.plc_url!r} is not the URL of a PLC directory",
+            "write it like --plc-url https://plc.directory",
+        )
+    check_reachable(origin.url, allow_private=config.allow_private_hosts)
+    return origin.url

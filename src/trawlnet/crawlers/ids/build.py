@@ -13,9 +13,8 @@ from trawlnet.crawlers.contact import agent_for
 from trawlnet.crawlers.ids.alerts import CRAWLER, IdsAlerts
 from trawlnet.crawlers.ids.api.api import api_headers
 from trawlnet.crawlers.ids.api.presets import api_of, base_of, needs_key
-from trawlnet.crawlers.ids.budget import heeding
 from trawlnet.crawlers.ids.classic.prometheus import Informed, PrometheusReader
-from trawlnet.crawlers.ids.config import IdsConfig, manners
+from trawlnet.crawlers.ids.config import IdsConfig, budget_of, manners
 from trawlnet.crawlers.ids.controller import Controller
 from trawlnet.crawlers.ids.handler import ApiServer, IdsHandler
 from trawlnet.crawlers.ids.ledger.askers import Askers
@@ -243,3 +242,23 @@ def _say_hello(helm: Controller, stack: AsyncExitStack, config: IdsConfig) -> No
 
     tell(BEGAN, where)
     stack.callback(good_bye)
+
+
+_LOOK_EVERY = 1.0  # Seconds; the gate holds to a smaller budget meanwhile.
+
+
+def heeding(
+    gate: Gate, lane: str, askers: Askers, clock: Clock
+) -> Callable[[Control], Coroutine[Any, Any, None]]:
+    """Runs beside the crawl. The gate alone would do for less; for more, the pilot must know."""
+
+    async def heed(control: Control) -> None:
+        manners = gate.manners(lane)
+        while True:
+            await clock.sleep(_LOOK_EVERY)
+            if gate.manners(lane) != manners:
+                manners = gate.manners(lane)
+                askers.allow(clock.now(), budget_of(manners))
+                control.wake(lane)
+
+    return heed

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from trawlnet.archive.format.content import DROP_REASONS
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.crawlers.metered import MeteredHttp
+from trawlnet.crawlers.repos.accounts.identity import DocumentResolver, directory
 from trawlnet.crawlers.repos.accounts.locator import AccountLocator
 from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.recheck import Rescue, is_under_way, reopen, stranded
 from trawlnet.crawlers.repos.accounts.residents import NotedResidents
-from trawlnet.crawlers.repos.accounts.resolving import DocumentResolver, directory
 from trawlnet.crawlers.repos.accounts.visit_planner import VisitPlanner
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, SourceKind, manners

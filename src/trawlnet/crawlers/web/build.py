@@ -18,9 +18,9 @@ from trawlnet.captures.sink import CaptureSink
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.config import WebConfig
-from trawlnet.crawlers.web.counting import CountingSink
 from trawlnet.crawlers.web.figures import (
     CountedTries,
+    CountingSink,
     crawler_figures,
     request_figures,
     scraper_figures,

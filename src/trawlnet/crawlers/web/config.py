@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -33,7 +34,6 @@ from trawlnet.crawlers.web.scope import (
     Urls,
 )
 from trawlnet.crawlers.web.section import Section, section
-from trawlnet.crawlers.web.visiting.headers import header_trouble
 from trawlnet.loading import load
 from trawlnet.observe.alerts.shapes import WebhookShape
 from trawlnet.webpage.robots import product_token
@@ -256,3 +256,26 @@ def links_of(config: WebConfig) -> LinkChoice:
         around=config.trajectory.context,
         agent=product_token(config.robots.user_agent),
     )
+
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e\t]{0,998}[\x21-\x7e])?|")
+# Ours to say, or secrets, which would go to every host that a link leads to.
+_OUR_HEADERS = frozenset(
+    (
+        *("accept", "accept-encoding", "connection", "content-length", "expect", "host"),
+        *("if-modified-since", "if-none-match", "keep-alive", "range", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "authorization", "cookie", "proxy-authorization"),
+    )
+)
+
+
+def header_trouble(name: str, text: str) -> str:
+    """Why a header may not be set; empty if it may."""
+    if not _HEADER_NAME.fullmatch(name):
+        return "is not the name of a header"
+    if name.lower() == "user-agent":
+        return "is the key robots.user_agent"
+    if name.lower() in _OUR_HEADERS:
+        return "is not for the config to set"
+    return "" if _HEADER_VALUE.fullmatch(text) else "needs a value of printable ASCII"

@@ -31,10 +31,9 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.storage.objects import open_objects
 from trawlnet.storage.part_sink import PartLimits, PartSink
 from trawlnet.stores.errors import Fenced, StoreUnreachable
-from trawlnet.stores.fence import Fence
+from trawlnet.stores.fence import CounterDelta, Fence
 from trawlnet.stores.open import open_store
 from trawlnet.stores.redis.fleet.share import ShareKeys
-from trawlnet.stores.tally import CounterDelta
 
 _UNSETTLED = 20_000  # Captures that wait for their part; their memory is bounded apart,
 _PARTS_IN_MEMORY = 4  # by so many parts, or

@@ -8,11 +8,11 @@ import struct
 import zlib
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import lru_cache
 from html import escape
 
 from trawlnet.sim.web.links import SimLink, links, redirect, spell
 from trawlnet.sim.web.plan import TRAPS, PageKind, SimPage, SimSite
-from trawlnet.sim.web.prose import paragraphs
 from trawlnet.sim.web.robots import robots
 
 _FIRST_DAY = 1_700_000_000  # Unix seconds: when version 0 of every page was written.
@@ -256,3 +256,28 @@ def _png(pixels: bytes) -> bytes:
 
 def http_date(moment: int) -> str:
     return formatdate(moment, usegmt=True)
+
+
+_POOL_SIZE = 192
+_SYLLABLES = (
+    "ba be bo da de di fa fe ga go ha he ka ke ki la le li lo ma me mi mo na ne no pa pe po ra re "
+    "ri ro sa se si so ta te ti to va ve vi vo za zo ün é ß ö"
+)
+
+
+@lru_cache(maxsize=4)
+def paragraphs(seed: int) -> tuple[str, ...]:
+    """Paragraphs of 250 to 900 characters, all of which fit into Latin-1."""
+    rng = random.Random(seed)
+    syllables = _SYLLABLES.split()
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(900)]
+    return tuple(
+        f"<p>{_sentences(rng, words, rng.randint(250, 900))}</p>\n" for _ in range(_POOL_SIZE)
+    )
+
+
+def _sentences(rng: random.Random, words: list[str], length: int) -> str:
+    said = ""
+    while len(said) < length:
+        said += " ".join(rng.choices(words, k=rng.randint(6, 16))).capitalize() + ". "
+    return said.rstrip()

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from trawlnet.atproto.identity.plc_chain import ChainLink
 from trawlnet.tables.clickhouse import native
-from trawlnet.tables.clickhouse.ports import Tables
-from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.ports import Tables, statement
 
 T = TypeVar("T")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Protocol
+
+from trawlnet.tables.statements import statements
 
 Parameter = str | int | Sequence[str]
 NO_PARAMETERS: Mapping[str, Parameter] = MappingProxyType({})
@@ -38,3 +41,8 @@ class Tables(Protocol):
         formats, piece by piece."""
 
     async def close(self) -> None: ...
+
+
+@cache
+def statement(name: str) -> Query:
+    return Query(name, statements("clickhouse")[name, ""])

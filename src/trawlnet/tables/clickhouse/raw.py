@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trawlnet.tables.clickhouse import native
-from trawlnet.tables.clickhouse.ports import Tables
-from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.ports import Tables, statement
 
 _LOOKUP = 2000  # Ids in one parameter.
 

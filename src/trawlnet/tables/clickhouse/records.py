@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.tables.clickhouse import native
-from trawlnet.tables.clickhouse.ports import Tables
-from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.ports import Tables, statement
 
 _OPERATION = "Enum8('create' = 1, 'update' = 2, 'delete' = 3)"
 _CREATE = b"\x01"

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from trawlnet.loading import load
-from trawlnet.tables.clickhouse.ports import NO_PARAMETERS, Parameter, Query
-from trawlnet.tables.clickhouse.queries import statement
+from trawlnet.tables.clickhouse.ports import NO_PARAMETERS, Parameter, Query, statement
 from trawlnet.tables.errors import TablesError, TablesMissing, TablesUnreachable, said
 
 T = TypeVar("T")

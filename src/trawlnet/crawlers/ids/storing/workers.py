@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trawlnet.crawlers.ids.storing.inbox import DeliveryBatches
 from trawlnet.crawlers.ids.storing.messages import REPORT, MessageKind, Read
 from trawlnet.engine.ports import Clock
 from trawlnet.malformed import Malformed
@@ -174,3 +174,36 @@ async def _until_done(
                 companion.cancel()
     except BaseExceptionGroup as troubles:
         raise troubles.exceptions[0] from None
+
+
+class DeliveryBatches:
+    """Whoever takes gets all that has come together, up to a bound: batches grow with the load."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._waiting: deque[Delivery] = deque()
+        self._closed = False
+        self._changed = asyncio.Condition()
+
+    async def put(self, delivery: Delivery) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._waiting) < self._room or self._closed)
+            if not self._closed:
+                self._waiting.append(delivery)
+                self._changed.notify_all()
+
+    async def take(self, most: int) -> list[Delivery]:
+        """At least one, unless it is closed and empty."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._waiting) or self._closed)
+            taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+            self._changed.notify_all()
+            return taken
+
+    async def close(self, *, forget: bool) -> None:
+        """No more comes. What waits is still handed out, unless it is to be forgotten."""
+        async with self._changed:
+            self._closed = True
+            if forget:
+                self._waiting.clear()
+            self._changed.notify_all()

@@ -20,7 +20,7 @@ from trawlnet.crawlers.pds.site.ports import ScanAccount
 from trawlnet.crawlers.pds.site.prompt import PromptBooks
 from trawlnet.crawlers.pds.site.register import Desk
 from trawlnet.engine.rules import Manners
-from trawlnet.observe.metrics.registry import RegistryMeter
+from trawlnet.observe.metrics.pds import RegistryMeter
 from trawlnet.tables.errors import TablesError
 
 _MINUTE, _HOUR = 60.0, 3600.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,6 @@ from trawlnet.crawlers.web.visiting.health import HostHealth
 from trawlnet.crawlers.web.visiting.known import KnownPages, assume_held, stored_bodies
 from trawlnet.crawlers.web.visiting.linking import Linker
 from trawlnet.crawlers.web.visiting.local_turns import LocalTurns
-from trawlnet.crawlers.web.visiting.proxies import Proxies
 from trawlnet.crawlers.web.visiting.shared_turns import turns_of
 from trawlnet.crawlers.web.visiting.sitemaps import SitemapReader
 from trawlnet.crawlers.web.work import may_be_conditional
@@ -35,10 +34,12 @@ from trawlnet.net.address import AddressTurns
 from trawlnet.net.client.dial import GuardedResolver, Pools
 from trawlnet.net.guard import Guard
 from trawlnet.net.http import Http, Turns
+from trawlnet.net.redact import redact
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.traces.wrappers import traced_turns
 from trawlnet.webpage.robots import product_token
 from trawlnet.webpage.robots_answer import RobotsPolicy
+from trawlnet.webpage.url import split
 
 _STATE = Path("state", "web")
 _ROBOTS = "robots.jsonl"
@@ -232,3 +233,37 @@ def agent_of(config: WebConfig) -> str:
             "to something like 'Bot/1.0 (+https://example.org/bot)'",
         )
     return agent
+
+
+_DEFAULT_PORT = 80
+
+
+class Proxies:
+    def __init__(self, default: str | None, hosts: Mapping[str, str]) -> None:
+        self._default = _checked(default) if default else ""
+        self._hosts = {host.lower(): _checked(proxy) for host, proxy in hosts.items()}
+
+    def url_for(self, host: str) -> str | None:
+        return self._hosts.get(host, self._default) or None
+
+    def name_for(self, url: str) -> str:
+        """Of the proxy, as it stands in the pages CSV: without what may be secret."""
+        if not self._hosts and not self._default:
+            return ""
+        proxy = self.url_for(split(url).host)
+        return proxy.rpartition("@")[2].removeprefix("http://") if proxy else ""
+
+
+def _checked(proxy: str) -> str:
+    host, port = _place(proxy)
+    if not proxy.startswith("http://") or not host or port < 0:
+        raise NotReady(
+            f"proxy {redact(proxy)!r} is refused", "write it like http://proxy.example:3128"
+        )
+    return proxy.rstrip("/")
+
+
+def _place(proxy: str) -> tuple[str, int]:
+    authority = proxy.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    host, _, port = authority.partition(":")
+    return host, int(port) if port.isdigit() else (-1 if port else _DEFAULT_PORT)

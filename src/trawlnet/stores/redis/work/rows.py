@@ -10,8 +10,8 @@ import msgspec
 from trawlnet.engine.outcome import Again, Reason, Receipt
 from trawlnet.engine.ports import Failure
 from trawlnet.engine.task import Task
+from trawlnet.stores.fence import CounterDelta
 from trawlnet.stores.packing import clean_detail, pack_payload, text_bytes, unpack_payload
-from trawlnet.stores.tally import CounterDelta
 
 
 def packed_task(task: Task) -> list[Any]:

@@ -13,7 +13,7 @@ from trawlnet.engine.outcome import Again, Reason, Receipt
 from trawlnet.engine.ports import Counts, Failure, LaneWork, Lease, Page, Store
 from trawlnet.engine.task import Task
 from trawlnet.stores.errors import StoreError
-from trawlnet.stores.fence import Fence
+from trawlnet.stores.fence import CounterDelta, Fence
 from trawlnet.stores.packing import text_bytes
 from trawlnet.stores.redis.scripts import SCAN_COUNT, Scripts, connect
 from trawlnet.stores.redis.work.rows import (
@@ -24,7 +24,6 @@ from trawlnet.stores.redis.work.rows import (
     packed_task,
     task_of,
 )
-from trawlnet.stores.tally import CounterDelta
 
 T = TypeVar("T")
 
