@@ -21,6 +21,7 @@ from tests.random_worlds.ids_world import (
     wrongly_skipped,
 )
 from trawlnet.crawlers.ids.controls import Controls
+from trawlnet.sim.ids import CounterLeap, TimeSpan, Traffic
 
 drawn = worlds().flatmap(lambda world: st.tuples(st.just(world), configs(world.traffic.rate)))
 
@@ -52,3 +53,23 @@ def test_the_classic_crawl_is_slow_and_polite(case: tuple[World, Controls]) -> N
     assert served_twice(run) == []
     assert guessed(run) == []
     assert wrongly_skipped(run, world, controls.patience) == []
+
+
+def test_a_search_that_needs_no_request_goes_on_at_once() -> None:
+    """Found by a drawn world: what a probe would have asked for had come meanwhile, and the pilot
+    wanted to be asked again at the same instant."""
+    traffic = Traffic(
+        seed=89,
+        rate=1.0,
+        wave=0.3,
+        wave_period=7200.0,
+        delay=180.0,
+        late_share=0.0,
+        late_spread=5.0,
+        old_share=0.0,
+        raid_share=0.2,
+        gaps=(CounterLeap(at=897.0, size=40),),
+    )
+    world = World(traffic, failing=(TimeSpan(767.0, 807.0),), end=1908.5701414662296)
+    controls = Controls(workers=13, max_workers=40, max_rps=6.0, patience=700.0)
+    assert crawl(world, controls, "adaptive").idle == []

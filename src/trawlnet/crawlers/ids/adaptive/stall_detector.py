@@ -145,10 +145,15 @@ class StallDetector:
     def probes(self, now: float, most: int) -> list[int]:
         if self.stalled and now >= self._comb_at():
             self._comb(now)
-        taken = self._search.take(now, most) if self._search else []
-        for i in [i for i in taken if self._walk.is_ahead(i)]:
-            taken.remove(i)
-            self.probed(now, i, True, None)
+        taken: list[int] = []
+        while self._search:
+            chosen = self._search.take(now, most - len(taken))
+            known = [i for i in chosen if self._walk.is_ahead(i)]
+            taken += [i for i in chosen if i not in known]
+            for i in known:
+                self.probed(now, i, True, None)
+            if not known:
+                break  # Else the search goes on from what needed no request.
         return taken + self.crossings.take(now, most - len(taken))
 
     def _comb_at(self) -> float:
