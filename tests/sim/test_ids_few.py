@@ -7,7 +7,7 @@ import pytest
 from tests.random_worlds.ids_world import World, crawl
 from trawlnet.cli.ids.worlds import SimulatedApi
 from trawlnet.crawlers.ids.controls import Controls
-from trawlnet.crawlers.ids.pilots import make_pilot
+from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.sim.ids import CounterLeap, TimeSpan, Traffic
 
