@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from trawlnet.cli.commands import TRAWLNET
 from trawlnet.cli.common.errors import Exit
@@ -72,10 +73,19 @@ def key_rows(model: type[BaseModel], prefix: str = "") -> Iterator[list[str]]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from key_rows(field.annotation, f"{prefix}{key}.")
             continue
-        many = isinstance(field.default, tuple)
-        default = " ".join(map(str, field.default)) if many else default_of(field)
+        default = _default_shown(field)
         meaning = (field.description or "").replace("|", "\\|")
         yield [f"`{prefix}{key}`", metavar_of(model, key), default or "none", meaning]
+
+
+def _default_shown(field: FieldInfo) -> str:
+    match field.default:
+        case bool() | 0:
+            return str(field.default).lower()
+        case tuple() as several:
+            return " ".join(map(str, several))
+        case _:
+            return default_of(field)
 
 
 def verbs_table() -> str:

@@ -159,7 +159,7 @@ def test_tasks_given_up_on_show_in_the_exit_code(tmp_path: Path) -> None:
     flags = ("--relay", "http://127.0.0.1:1", "--allow-private-hosts", "--attempts", "1")
     ran = trawlnet("repos", "crawl", "-w", tmp_path / "net", *flags)
     assert ran.code == 3
-    assert "hint: 1 tasks were given up; list them: trawlnet repos failures -w" in ran.err
+    assert "hint: 1 task given up; list with: trawlnet repos failures -w" in ran.err
     rows = trawlnet("repos", "failures", "-w", tmp_path / "net", "--json").rows
     assert [row["reason"] for row in rows] == ["connection_error"]
 

@@ -150,7 +150,7 @@ PRIVATE = ("--base-url", "http://127.0.0.1:9", "--allow-private-hosts")
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [
-        ((), 2, "no API to ask"),
+        ((), 2, "no API is named"),
         (("--base-url", "ftp://x"), 2, "not the URL of a server"),
         (("--base-url", "http://h", "--key-variable", "none"), 2, "reach you"),
         (("--base-url", "http://h", "--contact", "a@b.example", "--path", "/x"), 2, "path"),

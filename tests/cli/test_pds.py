@@ -210,7 +210,7 @@ def test_mistakes_are_named_before_anything_is_made(tmp_path: Path) -> None:
     net = tmp_path / "net"
     for words, part in (
         (("discover",), "no source"),
-        (("list", "--status", "dead"), "unknown word dead"),
+        (("list", "--status", "dead"), "'dead' is not one of the statuses"),
         (("scan", "https://pds.net-a.org", "--did", "nobody"), "--did takes a DID"),
         (("scan", "https://pds.net-a.org", "--did", "did:plc:nope"), "is not a DID"),
         (("crawl", "--batch", "0"), "at least 1"),

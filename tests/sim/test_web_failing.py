@@ -216,7 +216,7 @@ def test_what_is_left_out_is_counted_by_why_over_all_runs(tmp_path: Path) -> Non
     }
     assert worth_telling(left) == [
         "6 too many links from a seed (caps.max_depth)",
-        "2 robots.txt (the site's own word)",
+        "2 robots.txt (the site forbids it)",
         "1 repeating_path (traps.max_repeats)",
         "1 pages with more links than are read (links.max_per_page)",
     ]

@@ -173,7 +173,7 @@ def _listed(place: Place) -> list[Place]:
         names = [_named_by(line) for line in lines] if lines else list(place.sizes())
         return [place / name for name in names if name.endswith(SUFFIX)]
     if not place.is_dir():
-        raise NoArchive(f"there is no {place}")
+        raise NoArchive(f"there is no folder or segment {place}")
     if (place / MANIFEST).is_dir():
         lines_here = (place / MANIFEST).glob("*.json")
         return [place / _named_by(line.name) for line in lines_here]

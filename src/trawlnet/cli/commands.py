@@ -332,8 +332,8 @@ SIM = GroupRow(
 
 TRAWLNET = GroupRow(
     "trawlnet",
-    "Crawl whole networks: find everything, fetch it politely, store it durably, and carry on "
-    "after being killed.",
+    "Crawl whole networks: find everything, fetch it politely, store it durably, and "
+    "continue after any crash.",
     "repos crawl -w ./net --contact you@example.org",
     (
         REPOS,

@@ -140,7 +140,7 @@ def _value(value: object) -> str:
 
 def _one_of(word: str | None, known: list[str], label: str) -> str:
     if word is not None and word not in known:
-        raise UsageTrouble(f"unknown word {word}", suggestion(word, known, label))
+        raise UsageTrouble(f"{word!r} is not one of the {label}", suggestion(word, known, label))
     return word or ""
 
 

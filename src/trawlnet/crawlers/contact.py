@@ -13,7 +13,7 @@ def agent_for(contact: str, *, allow_private: bool) -> str:
     """The User-Agent. Raises NotReady: without somebody to complain to nothing is sent."""
     contact = contact or (_NOBODY if allow_private else "")
     if not contact:
-        raise NotReady("the hosts that are crawled must be able to reach you", _HINT)
+        raise NotReady("no contact is set, and hosts must be able to reach you", _HINT)
     try:
         return user_agent(contact)
     except ValueError as error:

@@ -36,5 +36,7 @@ def reading(place: Place, hint: str = "name the folder of segment_0001.rca") -> 
         inner = place / "archive" if isinstance(place, Path) else None
         here = inner is not None and inner.is_dir()
         raise CliError(str(error), f"try {shown(inner)}" if inner and here else hint) from None
+    except IsADirectoryError:
+        raise CliError(f"{place_shown(place)} is a folder", hint) from None
     except ArchiveChanged as error:
         raise CliError(str(error), "run the same command again") from None

@@ -165,4 +165,4 @@ def default_of(field: FieldInfo) -> str:
         return ""
     if _uses(field, parse_size):
         return size(default).replace(".0 ", "").replace(" ", "")
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{default:.12g}" if isinstance(default, float) else str(default)

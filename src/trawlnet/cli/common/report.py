@@ -40,7 +40,7 @@ def publish(
 
 def nothing(place: Workspace, verb: str = "crawl") -> CliError:
     where = shown(place.path)
-    what = f"there is nothing of {place.crawler} in {where} to report on"
+    what = f"{where} has no results of {place.crawler} to report on"
     return CliError(what, f"begin with: trawlnet {place.crawler} {verb} -w {where}")
 
 

@@ -182,12 +182,16 @@ def _retry(place: _Place[C], reason: Reason | None, as_json: bool) -> int:
     if as_json:
         emit({"put_back": count})
     elif count and not is_here:
-        say(f"{count:,} keys reopened; a running fleet tries them now, else the next crawl does")
+        say(f"{_keys(count)} reopened; a running fleet tries them now, else the next crawl does")
     elif count:
-        say(f"{count:,} keys reopened; try them: trawlnet {place.name} crawl -w {place.shown}")
+        say(f"{_keys(count)} reopened; crawl again: trawlnet {place.name} crawl -w {place.shown}")
     else:
         say("no failed key to reopen")
     return 0
+
+
+def _keys(count: int) -> str:
+    return f"{count:,} key{'' if count == 1 else 's'}"
 
 
 def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
@@ -202,7 +206,7 @@ def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
         for word in words:
             say(f"deletes {word}")
         if words and not yes:
-            _confirm(f"start the {place.name} crawl in {place.shown} over?")
+            _confirm(f"delete these, and start the {place.name} crawl in {place.shown} over?")
         asyncio.run(crawler.forget(config))
         for one in doomed:
             shutil.rmtree(one) if one.is_dir() else one.unlink()

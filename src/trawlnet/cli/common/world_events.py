@@ -18,7 +18,7 @@ Gaps = Annotated[
         "--gap",
         metavar="SIZE@TIME",
         show_envvar=False,
-        help="Let the counter leap by so many ids at this time after the start, as 1m@20m. "
+        help="Skip SIZE ids at TIME after the start, such as 1m@20m (a million after 20 minutes). "
         "Repeatable.",
     ),
 ]
@@ -28,7 +28,7 @@ Pauses = Annotated[
         "--pause",
         metavar="LENGTH@TIME",
         show_envvar=False,
-        help="Hand out no ids for so long, as 30m@20m. Repeatable.",
+        help="Assign no ids for LENGTH from TIME on, such as 30m@20m. Repeatable.",
     ),
 ]
 Outages = Annotated[
@@ -37,8 +37,8 @@ Outages = Annotated[
         "--outage",
         metavar="LENGTH@TIME",
         show_envvar=False,
-        help="Switch the API off for so long, as 30m@20m; ids are handed out meanwhile unless "
-        "--pause covers the same time. Repeatable.",
+        help="Switch the API off for LENGTH from TIME on, such as 30m@20m; ids are assigned "
+        "meanwhile, unless --pause covers the same time. Repeatable.",
     ),
 ]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.output import emit, listed, mute_stdout, say
 from trawlnet.cli.common.workspace import Workspace, shown
+from trawlnet.cli.crawl.signals import tasks
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.control import Control, Ending
 from trawlnet.engine.ports import Counts
@@ -65,10 +66,10 @@ def sum_up(ended: CrawlEnded) -> None:
     left = ended.counts.open - ended.counts.blocked
     if left and ended.ending is not Ending.DONE:
         again = f"trawlnet {what} {ended.verb} -w {where}, with the same flags"
-        say(f"hint: {left:,} tasks left; continue: {again}")
+        say(f"hint: {tasks(left)} left; continue: {again}")
     if given_up := given_up_on(ended.counts):
         verb = f"trawlnet {what} failures -w {where}"
-        say(f"hint: {given_up:,} tasks were given up; list them: {verb}")
+        say(f"hint: {tasks(given_up)} given up; list with: {verb}")
     if ended.left_out_words:
         say(f"left out: {', '.join(ended.left_out_words)}")
 

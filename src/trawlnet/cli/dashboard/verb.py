@@ -91,8 +91,8 @@ def dashboard(
 ) -> int:
     """Serve a web page about the crawls of a workspace.
 
-    They may be running or not. It runs beside them, until SIGTERM. Without viewers it costs a
-    crawl nothing.
+    Works whether a crawl is running or not, until SIGTERM. While nobody looks at the page, it
+    costs a crawl nothing.
     """
     if not store:
         find(workspace, "repos")

@@ -20,7 +20,7 @@ from trawlnet.cli.crawl.alerting import begun as alert_of_beginning
 from trawlnet.cli.crawl.alerting import ended as alert_of_end
 from trawlnet.cli.crawl.alerting import telling
 from trawlnet.cli.crawl.ending import given_up_on
-from trawlnet.cli.crawl.signals import interruptible
+from trawlnet.cli.crawl.signals import interruptible, tasks
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.engine.ports import Clock, Counts
 from trawlnet.fleet.ray import ray_runtime
@@ -243,7 +243,7 @@ def _sum_up(ended: FleetEnded, archive: Mapping[str, int], words: str, as_json: 
         say(words)
         if given_up := given_up_on(ended.counts):
             verb = f"trawlnet {ended.crawler} failures --store redis://HOST:PORT/DB"
-            say(f"hint: {given_up:,} tasks were given up; list them: {verb}")
+            say(f"hint: {tasks(given_up)} given up; list with: {verb}")
         return
     row: dict[str, Any] = {"event": "summary", "ending": ended.word, "exit_code": int(ended.code)}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}

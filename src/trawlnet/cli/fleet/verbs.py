@@ -90,7 +90,7 @@ def _address(workspace: Any, flags: Flags, ids: bool = False) -> str:
     address = config.redis_address or ("" if ids else _of_web(workspace))
     if not address:
         raise UsageTrouble(
-            "no Redis address of the fleet is given",
+            "the address of the fleet's Redis is missing",
             "name it: --store redis://HOST:PORT/0, or in trawlnet.yaml",
         )
     return address

@@ -76,13 +76,22 @@ Rate = Annotated[
 CapRate = Annotated[
     float,
     typer.Option(
-        "--cap", metavar="R", min=1, max=100_000, show_envvar=False, help="Like crawl --max-rps."
+        "--cap",
+        metavar="R",
+        min=1,
+        max=100_000,
+        show_envvar=False,
+        help="Requests per second, as ids crawl --max-rps.",
     ),
 ]
 Freshness = Annotated[
     float,
     typer.Option(
-        metavar="F", min=0.001, max=0.5, show_envvar=False, help="Like crawl --freshness."
+        metavar="F",
+        min=0.001,
+        max=0.5,
+        show_envvar=False,
+        help="Share of early requests, as ids crawl --freshness.",
     ),
 ]
 WithAnchor = Annotated[

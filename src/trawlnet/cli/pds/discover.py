@@ -51,13 +51,13 @@ Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_
 def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
     """Find PDSes in every configured source.
 
-    The PLC directory's export is read on from where the last run stopped; a mirror that
-    `repos plc` has left in the workspace is read instead.
+    Continues reading the PLC directory's export where the last run stopped. If the workspace has a
+    mirror made by `trawlnet repos plc`, reads the mirror instead.
     """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if not config.discovers:
         raise NotReady(
-            "no source to look for PDSes in",
+            "no source of PDSes is named",
             "name one: --plc, --relay wss://relay.example, --dids FILE or --mentions",
         )
     agent_for(config.contact, allow_private=config.allow_private_hosts)
@@ -116,7 +116,7 @@ def register(
         why = f": {done.reason}" if done.reason else ""
         say(f"{done.verdict}{why}: {done.url or url}")
         if done.reason in _PRIVATE:
-            say("hint: open private names and addresses: --allow-private-hosts")
+            say("hint: to allow private names and addresses: --allow-private-hosts")
         elif done.reason == "banned":
             say("hint: see trawlnet pds bans, and trawlnet pds unban")
         elif done.reason in _SPELLINGS:

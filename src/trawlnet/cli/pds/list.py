@@ -75,7 +75,9 @@ def _word(words: type[E], given: str | None, what: str) -> E | None:
     if given is None:
         return None
     if given not in set(words):
-        raise UsageTrouble(f"unknown word {given}", suggestion(given, list(words), what))
+        raise UsageTrouble(
+            f"{given!r} is not one of the {what}", suggestion(given, list(words), what)
+        )
     return words(given)
 
 

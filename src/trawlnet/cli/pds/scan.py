@@ -79,7 +79,7 @@ def scan(
 ) -> int:
     """Scan PDSes now, each to its end, in slices of --scan-timeout.
 
-    Ctrl-C saves: the next scan goes on from there.
+    Ctrl-C saves the progress; the next scan continues from there.
     """
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if did is not None:

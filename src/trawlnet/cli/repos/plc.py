@@ -116,7 +116,7 @@ async def _sum_up(mirror: PlcMirror, tables: Tables, code: Exit, as_json: bool) 
         f"{counts['tombstoned']:,} tombstoned"
     )
     if refused:
-        say(f"endpoints not used: {listed(refused)}")
+        say(f"unusable PDS endpoints, by reason: {listed(refused)}")
     if tally.malformed:
         say(f"{tally.malformed:,} lines of the export were malformed and skipped")
     if tally.crowded:

@@ -77,8 +77,8 @@ def scrape(
 ) -> int:
     """Fetch every URL of the discovery spool again, with the validators of the last answer.
 
-    A server that has nothing new answers 304, and sends no page. Beside a crawl of the same
-    workspace, scrape goes on until the crawl has ended.
+    A server answers 304 without a body if the page has not changed. While a crawl of the same
+    workspace runs, scrape waits for more URLs; it ends after the crawl.
     """
     _refuse_many(workspace, flags, "scrape")
     return _scrape(workspace, RunOutput(json, dashboard), flags, _SCRAPE)

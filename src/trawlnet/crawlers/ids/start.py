@@ -77,7 +77,10 @@ class Scout:
             return told
         found = await newest_found(self.exists)
         if found is None:
-            raise NotReady("the search found no id", "name one that exists: --target N")
+            raise NotReady(
+                f"the search for the newest id of {self.server.base} found none",
+                "name an id that exists: --target N",
+            )
         return found
 
     async def anchor(self) -> int | None:
@@ -100,7 +103,7 @@ class Scout:
                     return False
             await self.clock.sleep(response.wait or _PAUSE)
         raise Unanswered(
-            f"{self.server.base} gives no useful answer", "check --base-url and the API key"
+            f"{self.server.base} gives no usable answer", "check --base-url and the API key"
         )
 
 

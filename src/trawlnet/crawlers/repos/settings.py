@@ -69,7 +69,7 @@ def check_crawl(config: ReposConfig, workspace: Path) -> None:
 def not_mirrored() -> NotReady:
     return NotReady(
         "this workspace has no mirror of the PLC directory, so there is no DID to visit",
-        "mirror it first: trawlnet repos plc; or ask a relay: --relay https://relay.example",
+        "mirror it first: trawlnet repos plc, with the same -w; or read a relay: --relay URL",
     )
 
 

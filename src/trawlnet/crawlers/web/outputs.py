@@ -33,7 +33,10 @@ class StoreSection(Section):
     )
     level: int = Field(3, ge=1, le=19, description="Compression level for zstd.")
     permissions: int = Field(
-        0o644, ge=0, le=0o777, description="Permissions of each stored body, such as 0o644."
+        0o644,
+        ge=0,
+        le=0o777,
+        description="Permissions of each stored body, such as 0o644 (420 in decimal).",
     )
     keep_other_types: bool = Field(False, description="Store bodies that are not HTML as well.")
     near_duplicates: Literal["off", "note", "skip_links"] = Field(

@@ -42,7 +42,7 @@ def needs_key(config: IdsConfig) -> bool:
 def base_of(config: IdsConfig) -> str:
     """The server that is asked, without a slash at its end. Raises NotReady."""
     if not config.base_url:
-        raise NotReady("no API to ask", f"name its server: {_EXAMPLE}")
+        raise NotReady("no API is named", f"give the URL of its server: {_EXAMPLE}")
     parts = urlsplit(config.base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise NotReady(f"{config.base_url!r} is not the URL of a server", f"write it: {_EXAMPLE}")

@@ -19,7 +19,7 @@ KEYS: Mapping[str, str] = {
     TOO_DEEP: "caps.max_depth",
     CUT_PAGES: "links.max_per_page",
     CUT_SITEMAPS: "sitemaps.max_urls",
-    ROBOTS: "the site's own word",
+    ROBOTS: "the site forbids it",
     "pages of a repository": "caps.per_repo_max_pages",
     "issues of a repository": "caps.per_repo_max_issues",
     "pull requests of a repository": "caps.per_repo_max_prs",

@@ -228,7 +228,7 @@ def agent_of(config: WebConfig) -> str:
     agent = config.robots.user_agent or (_NOBODY if config.allow_private_hosts else "")
     if not agent:
         raise NotReady(
-            "the sites that are crawled must be able to reach you",
+            "no user agent is set, and sites must be able to reach you",
             "set robots.user_agent in trawlnet.yaml, or --user-agent, "
             "to something like 'Bot/1.0 (+https://example.org/bot)'",
         )
