@@ -15,7 +15,7 @@ from trawlnet.cli.common.errors import explain
 from trawlnet.sim.ids import CounterLeap, TimeSpan, read_manifest
 
 SHAPES = {
-    "atproto": {"plc", "relay", "pds", "manifest"},
+    "atproto": {"plc", "relay", "pds", "firehose", "manifest"},
     "ids": {"base_url", "manifest"},
     "web": {"seeds", "manifest"},
 }

@@ -78,7 +78,7 @@ def test_the_default_world_has_a_share_of_habits(tmp_path):
     async def test(visitor):
         habits = Counter(row["habit"] for row in visitor.truth["hosts"].values())
         assert habits == {"good": 6, "flapping": 1, "dead": 1}
-        assert set(visitor.world.ready_line()) == {"plc", "relay", "pds", "manifest"}
+        assert set(visitor.world.ready_line()) == {"plc", "relay", "pds", "firehose", "manifest"}
         statuses = {row["status"] for row in visitor.dids.values()}
         assert statuses >= {
             "active",

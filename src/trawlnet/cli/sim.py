@@ -17,6 +17,7 @@ from trawlnet.cli.common.verb import SERVES, Verb
 from trawlnet.cli.common.world_events import Gaps, Outages, Pauses, events_of
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.net.clock import SystemClock
+from trawlnet.sim.atproto.live.relay_stream import Spoiler
 from trawlnet.sim.atproto.plan import HABITS
 from trawlnet.sim.atproto.world import serve_atproto
 from trawlnet.sim.ids.scenarios import scenario_names
@@ -61,6 +62,26 @@ Healthy = Annotated[
     bool, typer.Option("--healthy", show_envvar=False, help="Let every host behave well.")
 ]
 
+Acts = Annotated[
+    float,
+    typer.Option(
+        metavar="N",
+        min=0.0,
+        show_envvar=False,
+        help="Change so many things a second: records, accounts, keys. The firehose tells of them.",
+    ),
+]
+Spoilt = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        min=0.0,
+        max=1.0,
+        show_envvar=False,
+        help="Share of messages that the relay drops, repeats, swaps or falsifies.",
+    ),
+]
+
 IdsScenario = Annotated[
     str,
     typer.Option(
@@ -85,12 +106,23 @@ def atproto(
     manifest: Manifest = None,
     log: Log = None,
     healthy: Healthy = False,
+    acts: Acts = 0.0,
+    spoilt: Spoilt = 0.0,
 ) -> int:
     """Serve a PLC directory, a relay, and PDSes with signed repositories."""
 
     def start(file: Path) -> Awaitable[RunningWorld]:
         habits = () if healthy else HABITS
-        return serve_atproto(seed, scale, port=port, manifest=file, habits=habits, log=log)
+        return serve_atproto(
+            seed,
+            scale,
+            port=port,
+            manifest=file,
+            habits=habits,
+            log=log,
+            acts=acts,
+            spoiler=Spoiler(spoilt),
+        )
 
     return _serve(start, scale, port, manifest)
 

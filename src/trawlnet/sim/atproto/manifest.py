@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,12 @@ from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.records import record_counts
 from trawlnet.sim.habits import Habit
 
+Counted = Callable[[Account], Mapping[str, int]]  # Records by collection.
 
-def write_manifest(path: Path, population: Population, plc: str, relay: str) -> None:
+
+def write_manifest(
+    path: Path, population: Population, plc: str, relay: str, counted: Counted = record_counts
+) -> None:
     """One JSON object, written account by account and one line each: `dids` maps every DID to its
     PDS, status and records per collection; `hosts` every PDS to its habit."""
     plan = population.plan
@@ -27,19 +31,19 @@ def write_manifest(path: Path, population: Population, plc: str, relay: str) -> 
         file.write(orjson.dumps(world)[:-1])
         hosts = {host.url: _host_row(population, host) for host in plan.hosts}
         file.write(b',\n"hosts": ' + orjson.dumps(hosts) + b',\n"dids": {')
-        for number, (did, row) in enumerate(_rows(population)):
+        for number, (did, row) in enumerate(_rows(population, counted)):
             file.write(
                 (b",\n" if number else b"\n") + orjson.dumps(did) + b": " + orjson.dumps(row)
             )
         file.write(b"\n}}\n")
 
 
-def _rows(population: Population) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(population: Population, counted: Counted) -> Iterator[tuple[str, dict[str, Any]]]:
     for index, did in enumerate(population.dids):
-        yield did, _row(population, population.account(index))
+        yield did, _row(population, population.account(index), counted)
 
 
-def _row(population: Population, account: Account) -> dict[str, Any]:
+def _row(population: Population, account: Account, counted: Counted) -> dict[str, Any]:
     plan = population.plan
     host = plan.hosts[account.host]
     is_listed = account.story is not Story.UNLISTED
@@ -47,7 +51,7 @@ def _row(population: Population, account: Account) -> dict[str, Any]:
     row: dict[str, Any] = {
         "pds": None if account.status is AccountStatus.TOMBSTONED else named,
         "status": account.status.value,
-        "records": record_counts(account) if account.lives_on_host else {},
+        "records": counted(account) if account.lives_on_host else {},
         "in_plc": is_listed,
         "archivable": is_archivable(host, account),
     }

@@ -16,9 +16,10 @@ from trawlnet.atproto.syntax import is_nsid, is_tid
 from trawlnet.sim.atproto.accounts import Account, AccountStatus, created_ms
 from trawlnet.sim.atproto.directory import did_document
 from trawlnet.sim.atproto.lies import lying_car
+from trawlnet.sim.atproto.live import subscription
+from trawlnet.sim.atproto.live.event_log import EventLog
 from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
-from trawlnet.sim.atproto.records import record_counts
 from trawlnet.sim.atproto.tenancy import Pdses, find, find_open, find_readable, state_on
 from trawlnet.sim.atproto.xrpc import (
     BadParameter,
@@ -47,6 +48,8 @@ async def answer_pds(
     if not path.startswith("/xrpc/"):
         return web.Response(status=404, text="Not Found")
     method = path.removeprefix("/xrpc/")
+    if method == subscription.METHOD:
+        return await _subscribe(pdses.logs[host.index], request)
     serve = _METHODS.get(method)
     is_passed_on = method == _BY_COLLECTION and not host.lists_by_collection
     try:
@@ -62,6 +65,13 @@ async def answer_pds(
             return response
     response.headers.update(headers)
     return response
+
+
+async def _subscribe(log: EventLog, request: web.BaseRequest) -> web.StreamResponse:
+    try:
+        return await subscription.answer_subscription(log, request, is_inclusive=False)
+    except XrpcRefusal as refusal:
+        return refusal.response()
 
 
 async def _get_repo(pdses: Pdses, host: SimHost, request: web.BaseRequest) -> web.Response:
@@ -117,7 +127,9 @@ async def _repos_by_collection(
     page: dict[str, Any] = {"repos": []}
     for index in members[start:]:
         account = pdses.population.account(index)
-        if state_on(host, account) is AccountStatus.ACTIVE and collection in record_counts(account):
+        if state_on(host, account) is AccountStatus.ACTIVE and collection in pdses.shelf.counts(
+            account
+        ):
             did = pdses.population.dids[index]
             if len(page["repos"]) == limit:
                 break
@@ -192,7 +204,7 @@ async def _describe_repo(pdses: Pdses, host: SimHost, request: web.BaseRequest) 
         "handle": account.handle,
         "did": pdses.population.dids[account.index],
         "didDoc": did_document(pdses.population, account),
-        "collections": sorted(record_counts(account)),
+        "collections": sorted(pdses.shelf.counts(account)),
         "handleIsCorrect": True,
     }
     return json_response(described)

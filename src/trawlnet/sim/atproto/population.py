@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trawlnet.sim.atproto.accounts import Account, account_at, web_account_at
 from trawlnet.sim.atproto.history import did_at_genesis, steps_of
@@ -23,8 +23,11 @@ class Population:
     members: Sequence[array[int]]  # Per host, in order of arrival; those who moved away too.
     web_hosts: Sequence[int]  # The hosts of the did:web accounts, which come after all others.
     log: array[int]  # The directory's log: 4 * account + number of the step, in order of time.
+    changed: dict[int, Account] = field(default_factory=dict)  # Since the world began.
 
     def account(self, index: int) -> Account:
+        if index in self.changed:
+            return self.changed[index]
         if index < self.plan.accounts:
             return account_at(self.plan, self.keyring, index)
         host = self.web_hosts[index - self.plan.accounts]

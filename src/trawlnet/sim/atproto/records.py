@@ -93,6 +93,16 @@ def write_records(seed: int, account: Account, did: str, dids: Sequence[str]) ->
     )
 
 
+def write_one(
+    chance: random.Random, did: str, dids: Sequence[str], now_us: int
+) -> tuple[str, Value]:
+    """One more record of an account, and its path."""
+    collection = chance.choice([name for name in _MAKERS if name != PROFILE])
+    record: dict[str, Value] = {"$type": collection}
+    record |= _MAKERS[collection](_Scene(chance, did, dids), iso_time(now_us // 1000))
+    return f"{collection}/{tid(now_us, chance.randrange(1024))}", record
+
+
 _WORDS = (
     "tide",
     "net",

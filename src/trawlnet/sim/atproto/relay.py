@@ -8,6 +8,8 @@ from typing import Any
 from aiohttp import web
 
 from trawlnet.sim.atproto.accounts import AccountStatus
+from trawlnet.sim.atproto.live import subscription
+from trawlnet.sim.atproto.live.event_log import EventLog
 from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import RepoShelf
@@ -18,7 +20,7 @@ _BUILDS_AT_A_TIME = 16
 
 
 async def answer_relay(
-    population: Population, shelf: RepoShelf, request: web.BaseRequest
+    population: Population, shelf: RepoShelf, log: EventLog, request: web.BaseRequest
 ) -> web.StreamResponse:
     try:
         match request.path:
@@ -30,6 +32,8 @@ async def answer_relay(
                 return _host_status(population, request)
             case "/xrpc/com.atproto.sync.listRepos":
                 return await _list_repos(population, shelf, request)
+            case subscription.PATH:
+                return await subscription.answer_subscription(log, request, is_inclusive=True)
             case _:
                 raise XrpcRefusal("MethodNotImplemented", "Method Not Implemented", 501)
     except XrpcRefusal as refusal:

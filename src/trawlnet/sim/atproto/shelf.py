@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trawlnet.atproto.cid import Cid
 from trawlnet.sim.atproto.accounts import Account
 from trawlnet.sim.atproto.population import Population
-from trawlnet.sim.atproto.records import Writings, write_records
+from trawlnet.sim.atproto.records import Writings, record_counts, write_records
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.repo import Repo, build_repo
 
@@ -43,8 +44,26 @@ class RepoShelf:
         self._volumes: OrderedDict[int, Volume] = OrderedDict()
         # Listings tell head and rev of every repository; 49 bytes each save building it again.
         self._heads: dict[int, bytes] = {}
+        self._rewritten: dict[int, Volume] = {}  # Since the world began: cannot be built again.
+
+    def rewrite(self, volume: Volume) -> None:
+        """A repository as it is from now on."""
+        index = volume.account.index
+        self._rewritten[index] = volume
+        self._heads[index] = volume.repo.head.raw + volume.repo.commit.rev.encode()
+        if self._exports is not None:
+            self._exports.pop(index, None)
+
+    def counts(self, account: Account) -> Mapping[str, int]:
+        """Records per collection; of a repository that nobody rewrote, without building it."""
+        rewritten = self._rewritten.get(account.index)
+        if rewritten is None:
+            return record_counts(account)
+        return Counter(path.partition("/")[0] for path in rewritten.writings.records)
 
     def volume(self, account: Account) -> Volume:
+        if account.index in self._rewritten:
+            return self._rewritten[account.index]
         kept = self._volumes.get(account.index)
         if kept is not None:
             self._volumes.move_to_end(account.index)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trawlnet.sim.atproto.accounts import Account, AccountStatus
 from trawlnet.sim.atproto.limits import RateLimits
+from trawlnet.sim.atproto.live.event_log import EventLog
 from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import RepoShelf
@@ -20,6 +21,7 @@ class Pdses:
     population: Population
     shelf: RepoShelf
     limits: RateLimits
+    logs: Sequence[EventLog]  # What each tells on its firehose.
 
 
 def state_on(host: SimHost, account: Account) -> AccountStatus:

@@ -17,6 +17,9 @@ from trawlnet.net.clock import SystemClock
 from trawlnet.sim.atproto.directory import answer_directory
 from trawlnet.sim.atproto.keyring import make_keyring
 from trawlnet.sim.atproto.limits import RateLimits
+from trawlnet.sim.atproto.live import subscription
+from trawlnet.sim.atproto.live.life import Life
+from trawlnet.sim.atproto.live.relay_stream import HONEST, RelayStream, Spoiler
 from trawlnet.sim.atproto.manifest import write_manifest
 from trawlnet.sim.atproto.pds import answer_pds
 from trawlnet.sim.atproto.plan import (
@@ -45,7 +48,10 @@ class AtprotoWorld:
     pds: Sequence[str]  # Dead ones too: the directory names them.
     manifest: Path
     population: Population
+    life: Life
+    relay_stream: RelayStream
     _served: Served
+    _living: asyncio.Task[None] | None = None
 
     @property
     def plan(self) -> WorldPlan:
@@ -61,10 +67,15 @@ class AtprotoWorld:
             "plc": self.plc,
             "relay": self.relay,
             "pds": list(self.pds),
+            "firehose": f"{self.relay.replace('http', 'ws', 1)}{subscription.PATH}",
             "manifest": str(self.manifest),
         }
 
     async def close(self) -> None:
+        if self._living is not None:
+            self._living.cancel()
+            # What is true at the end, for whoever has followed it.
+            write_manifest(self.manifest, self.population, self.plc, self.relay, self.life.counts)
         await self._served.close()
 
 
@@ -85,11 +96,15 @@ async def serve_atproto(
     log: Path | None = None,
     clock: Clock | None = None,
     keep_exports: bool = False,
+    acts: float = 0.0,
+    spoiler: Spoiler = HONEST,
 ) -> AtprotoWorld:
     """Start a world; the directory is at `host`, everything else on 127.<by seed>.0.0/16.
 
     Seed, size, habits and port decide every byte. Without a port the seed chooses one, and another
     only if that one is taken. `rate_limits` makes servers refuse what exceeds their own headers.
+    So many `acts` happen in a second: accounts write, move, leave. The relay may spoil
+    what it tells of them.
     """
     size = size_of(scale, accounts, hosts)
     relay_address = f"127.{address_block(seed)}.0.1"
@@ -104,14 +119,32 @@ async def serve_atproto(
         # A large world takes seconds to work out; the loop may have other worlds to serve.
         population = await asyncio.to_thread(_prepare, plan, path, plc, relay)
         shelf = RepoShelf(population, keep_exports=keep_exports)
-        answer = _answers(shelf, population, host, relay_address, temper, rate_limits)
-        served = await serve(
-            answer, sockets, clock=clock or SystemClock(), latency=latency, log=log
-        )
+        clock = clock or SystemClock()
+        life = Life(population, shelf, clock.now, seed)
+        stream = RelayStream(seed, spoiler)
+        for one in plan.hosts:
+            if one.on_relay:
+                stream.listen(life.logs[one.index])
+        pdses = Pdses(population, shelf, RateLimits(rate_limits), life.logs)
+        answer = _answers(pdses, stream, host, relay_address, temper)
+        served = await serve(answer, sockets, clock=clock, latency=latency, log=log)
     except BaseException:
         _close(sockets)
         raise
-    return AtprotoWorld(plc, relay, [one.url for one in plan.hosts], path, population, served)
+    urls = [one.url for one in plan.hosts]
+    living = asyncio.create_task(_live(life, acts, clock)) if acts > 0.0 else None
+    return AtprotoWorld(plc, relay, urls, path, population, life, stream, served, living)
+
+
+async def _live(life: Life, acts: float, clock: Clock) -> None:
+    begun, done = clock.now(), 0
+    while True:
+        await clock.sleep(min(1.0, 1.0 / acts))
+        due = int((clock.now() - begun) * acts)
+        while done < due:
+            life.act()
+            done += 1
+            await asyncio.sleep(0)
 
 
 def _bind(addresses: Sequence[str], port: int, preferred: int) -> list[socket.socket]:
@@ -148,16 +181,9 @@ def _prepare(plan: WorldPlan, path: Path, plc: str, relay: str) -> Population:
     return population
 
 
-def _answers(
-    shelf: RepoShelf,
-    population: Population,
-    plc: str,
-    relay: str,
-    temper: Temper,
-    rate_limits: bool,
-) -> Answer:
+def _answers(pdses: Pdses, stream: RelayStream, plc: str, relay: str, temper: Temper) -> Answer:
     """One function for all addresses of the world."""
-    pdses = Pdses(population, shelf, RateLimits(rate_limits))
+    population, shelf = pdses.population, pdses.shelf
     by_address = {host.address: host for host in population.plan.hosts}
 
     async def answer(call: Call) -> web.StreamResponse:
@@ -174,7 +200,7 @@ def _answers(
                 temper=temper,
             )
         if call.host == relay:
-            return await answer_relay(population, shelf, call.request)
+            return await answer_relay(population, shelf, stream.log, call.request)
         return answer_directory(population, call.request)
 
     return answer
