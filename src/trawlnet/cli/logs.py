@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
-
 from trawlnet.cli.common.errors import Exit, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json, Why, parse_reason
+from trawlnet.cli.common.flags import Folder, Json, Why, flag, parse_reason
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.settings import suggestion
@@ -26,47 +24,15 @@ _VALUE_CHARS = 120  # Of one value as text; --json has all of it.
 _FIRST = ("key", "lane", "reason", "detail")  # Fields that are told before the others.
 _TOLD_APART = ("at", "level", "event", "logger", "exception")
 
-OfCrawler = Annotated[
-    str | None,
-    typer.Option(
-        "--crawler", metavar="C", show_envvar=False, help="Only this crawler, like repos."
-    ),
-]
-OnLane = Annotated[
-    str | None,
-    typer.Option(
-        "--lane", metavar="TEXT", show_envvar=False, help="Only lanes that contain this text."
-    ),
-]
-OfEvent = Annotated[
-    str | None,
-    typer.Option(
-        "--event", metavar="TEXT", show_envvar=False, help="Only events that contain this text."
-    ),
-]
-AtLeast = Annotated[
-    str | None,
-    typer.Option(
-        "--level", metavar="L", show_envvar=False, help="Only this level and worse, like warning."
-    ),
-]
+OfCrawler = Annotated[str | None, flag("--crawler C", "Only this crawler, like repos.")]
+OnLane = Annotated[str | None, flag("--lane TEXT", "Only lanes that contain this text.")]
+OfEvent = Annotated[str | None, flag("--event TEXT", "Only events that contain this text.")]
+AtLeast = Annotated[str | None, flag("--level L", "Only this level and worse, like warning.")]
 Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        show_envvar=False,
-        help="Only lines since then: 2h, or 2024-05-01T12:00:00Z.",
-    ),
+    str | None, flag("--since TIME", "Only lines since then: 2h, or 2024-05-01T12:00:00Z.")
 ]
-Newest = Annotated[
-    int | None,
-    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="Only the newest N lines."),
-]
-Follow = Annotated[
-    bool,
-    typer.Option("--follow", show_envvar=False, help="Keep running, and show new lines."),
-]
+Newest = Annotated[int | None, flag("--limit N", "Only the newest N lines.", min=1)]
+Follow = Annotated[bool, flag("--follow", "Keep running, and show new lines.")]
 
 
 def logs(

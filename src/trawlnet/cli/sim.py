@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-import typer
-
 from trawlnet.cli.common.errors import CliError, UsageTrouble
+from trawlnet.cli.common.flags import flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import SERVES, Verb
 from trawlnet.cli.common.world_events import Gaps, Outages, Pauses, events_of
@@ -24,43 +23,14 @@ from trawlnet.sim.ids.scenarios import scenario_names
 from trawlnet.sim.ids.world import serve_ids
 from trawlnet.sim.web.world import serve_web
 
-Seed = Annotated[
-    int,
-    typer.Option(metavar="N", show_envvar=False, help="Seed; the same seed makes the same world."),
-]
-Scale = Annotated[
-    float,
-    typer.Option(
-        metavar="S", show_envvar=False, help="Size of the world; 2 is about twice as large as 1."
-    ),
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        metavar="P",
-        min=0,
-        max=65535,
-        show_envvar=False,
-        help="Port to listen on; 0 picks a free one.",
-    ),
-]
+Seed = Annotated[int, flag("--seed N", "Seed; the same seed makes the same world.")]
+Scale = Annotated[float, flag("--scale S", "Size of the world; 2 is about twice as large as 1.")]
+Port = Annotated[int, flag("--port P", "Port to listen on; 0 picks a free one.", min=0, max=65535)]
 Manifest = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        show_envvar=False,
-        help="Write what a perfect crawl would find to this file.",
-    ),
+    Path | None, flag("--manifest FILE", "Write what a perfect crawl would find to this file.")
 ]
-Log = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", show_envvar=False, help="Log every request, one JSON object per line."
-    ),
-]
-Healthy = Annotated[
-    bool, typer.Option("--healthy", show_envvar=False, help="Let every host behave well.")
-]
+Log = Annotated[Path | None, flag("--log FILE", "Log every request, one JSON object per line.")]
+Healthy = Annotated[bool, flag("--healthy", "Let every host behave well.")]
 
 Acts = Annotated[
     float,
@@ -83,13 +53,7 @@ Spoilt = Annotated[
 ]
 
 IdsScenario = Annotated[
-    str,
-    typer.Option(
-        "--scenario",
-        metavar="NAME",
-        show_envvar=False,
-        help="Named traffic: " + ", ".join(scenario_names()) + ".",
-    ),
+    str, flag("--scenario NAME", "Named traffic: " + ", ".join(scenario_names()) + ".")
 ]
 
 

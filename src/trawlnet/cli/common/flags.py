@@ -25,43 +25,40 @@ def default_workspace() -> Path:
     return Path(os.environ.get("TRAWLNET_WORKSPACE") or "workspace")
 
 
+def flag(spelling: str, text: str, **more: Any) -> Any:
+    """An option, spelt as its help shows it: `-o, --output FILE`."""
+    *others, last = spelling.split(", ")
+    name, _, metavar = last.partition(" ")
+    more = {"metavar": metavar or None, "help": text, "show_envvar": False, **more}
+    return typer.Option(*others, name, **more)
+
+
+def argument(metavar: str, text: str, **more: Any) -> Any:
+    return typer.Argument(metavar=metavar, help=text, show_default=False, **more)
+
+
 # A variable can stand for each of them: see `variables`.
 Folder = Annotated[
     Path,
-    typer.Option(
-        "-w",
-        "--workspace",
-        metavar="DIR",
+    flag(
+        "-w, --workspace DIR",
+        "Directory with config, state and output [./workspace].",
         default_factory=default_workspace,
         show_default=False,
-        show_envvar=False,
-        help="Directory with config, state and output [./workspace].",
     ),
 ]
-Json = Annotated[
-    bool, typer.Option("--json", show_envvar=False, help="Print JSON instead of text.")
-]
-Why = Annotated[
-    str | None,
-    typer.Option(
-        "--reason", metavar="R", show_envvar=False, help="Only this reason, like timeout."
-    ),
-]
-Most = Annotated[
-    int | None,
-    typer.Option("--limit", metavar="N", min=1, show_envvar=False, help="Print at most N rows."),
-]
+Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]
+Why = Annotated[str | None, flag("--reason R", "Only this reason, like timeout.")]
+Most = Annotated[int | None, flag("--limit N", "Print at most N rows.", min=1)]
 Board = Annotated[
     str,
-    typer.Option(
-        "--dashboard",
-        metavar="[HOST]:PORT",
+    flag(
+        "--dashboard [HOST]:PORT",
+        "Serve the dashboard on this address while the crawl runs.",
         show_default=False,
-        show_envvar=False,
-        help="Serve the dashboard on this address while the crawl runs.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", show_envvar=False, help="Do not ask for confirmation.")]
+Yes = Annotated[bool, flag("--yes", "Do not ask for confirmation.")]
 
 
 def variables(crawler: str) -> dict[str, Any]:

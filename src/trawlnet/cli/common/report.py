@@ -8,19 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import CliError
+from trawlnet.cli.common.flags import flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.workspace import Workspace, shown
 from trawlnet.observe.reports.page import Report, render
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", show_envvar=False, help="Write the page to this file."
-    ),
-]
+Output = Annotated[Path, flag("--output, -o FILE", "Write the page to this file.")]
 
 PAGE = Path("report.html")
 

@@ -5,39 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
-import typer
-
 from trawlnet.cli.common.errors import UsageTrouble
+from trawlnet.cli.common.flags import flag
 from trawlnet.sim.ids.events import WorldEvents, read_gap, read_span
 
 T = TypeVar("T")
 
 Gaps = Annotated[
     list[str] | None,
-    typer.Option(
-        "--gap",
-        metavar="SIZE@TIME",
-        show_envvar=False,
-        help="Skip SIZE ids at TIME after the start, such as 1m@20m (a million after 20 minutes). "
+    flag(
+        "--gap SIZE@TIME",
+        "Skip SIZE ids at TIME after the start, such as 1m@20m (a million after 20 minutes). "
         "Repeatable.",
     ),
 ]
 Pauses = Annotated[
     list[str] | None,
-    typer.Option(
-        "--pause",
-        metavar="LENGTH@TIME",
-        show_envvar=False,
-        help="Assign no ids for LENGTH from TIME on, such as 30m@20m. Repeatable.",
+    flag(
+        "--pause LENGTH@TIME", "Assign no ids for LENGTH from TIME on, such as 30m@20m. Repeatable."
     ),
 ]
 Outages = Annotated[
     list[str] | None,
-    typer.Option(
-        "--outage",
-        metavar="LENGTH@TIME",
-        show_envvar=False,
-        help="Switch the API off for LENGTH from TIME on, such as 30m@20m; ids are assigned "
+    flag(
+        "--outage LENGTH@TIME",
+        "Switch the API off for LENGTH from TIME on, such as 30m@20m; ids are assigned "
         "meanwhile, unless --pause covers the same time. Repeatable.",
     ),
 ]

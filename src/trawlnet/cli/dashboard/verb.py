@@ -17,7 +17,7 @@ import typer
 import uvloop
 
 from trawlnet.cli.common.errors import Exit, UsageTrouble, explain
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import find
@@ -39,42 +39,38 @@ _SWEEP_EVERY = 1.0
 
 Host = Annotated[
     str,
-    typer.Option(
-        metavar="ADDRESS",
+    flag(
+        "--host ADDRESS",
+        "Address to listen on; any but loopback needs a token.",
         envvar="TRAWLNET_DASHBOARD_HOST",
-        show_envvar=False,
-        help="Address to listen on; any but loopback needs a token.",
     ),
 ]
 Port = Annotated[
     int,
-    typer.Option(
-        metavar="N",
+    flag(
+        "--port N",
+        "Port to listen on; 0 picks a free one.",
         min=0,
         max=65535,
         envvar="TRAWLNET_DASHBOARD_PORT",
-        show_envvar=False,
-        help="Port to listen on; 0 picks a free one.",
     ),
 ]
 Token = Annotated[
     str,
-    typer.Option(
-        metavar="TEXT",
+    flag(
+        "--token TEXT",
+        "Token that opens the dashboard; better given as " + TOKEN + ".",
         envvar=TOKEN,
-        show_envvar=False,
         show_default=False,
-        help="Token that opens the dashboard; better given as " + TOKEN + ".",
     ),
 ]
 Store = Annotated[
     str,
-    typer.Option(
-        metavar="URL",
+    flag(
+        "--store URL",
+        "Redis of a fleet, as redis://HOST:PORT/0; needs no workspace.",
         envvar="TRAWLNET_DASHBOARD_STORE",
-        show_envvar=False,
         show_default=False,
-        help="Redis of a fleet, as redis://HOST:PORT/0; needs no workspace.",
     ),
 ]
 WhilePid = Annotated[int, typer.Option(metavar="PID", hidden=True, help="End with this parent.")]

@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import CliError, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say, size
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.fleet.host_sizes import registered_hosts
@@ -19,46 +17,21 @@ from trawlnet.fleet.plan import Assumptions, Forecast, HostSize, forecast, read_
 from trawlnet.loading import load
 
 Hosts = Annotated[
-    Path | None,
-    typer.Option(
-        "--hosts", metavar="FILE", show_default=False, help="File with lines of HOST,REPOS."
-    ),
+    Path | None, flag("--hosts FILE", "File with lines of HOST,REPOS.", show_default=False)
 ]
 FromRegistry = Annotated[
-    bool,
-    typer.Option("--from-registry", help="Use the account counts of the PDS registry."),
+    bool, flag("--from-registry", "Use the account counts of the PDS registry.")
 ]
 Shards = Annotated[
     list[int] | None,
-    typer.Option(
-        "--shards",
-        metavar="N",
-        min=1,
-        max=512,
-        help="Number of shards; may be repeated [1 2 4 8 16 32].",
-    ),
+    flag("--shards N", "Number of shards; may be repeated [1 2 4 8 16 32].", min=1, max=512),
 ]
-Rate = Annotated[
-    float,
-    typer.Option("--rps", metavar="X", min=0.001, help="Requests per second to a large host."),
-]
-Workers = Annotated[
-    int, typer.Option("--workers", metavar="N", min=1, help="Workers of one shard.")
-]
-Latency = Annotated[
-    float,
-    typer.Option("--latency", metavar="X", min=0.001, help="Seconds to fetch one repository."),
-]
-Wire = Annotated[
-    int, typer.Option("--wire-bytes", metavar="N", min=1, help="Bytes of a repository as fetched.")
-]
-Stored = Annotated[
-    int,
-    typer.Option("--stored-bytes", metavar="N", min=1, help="Bytes of a repository as archived."),
-]
-Plot = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Save a plot as .png or .svg.")
-]
+Rate = Annotated[float, flag("--rps X", "Requests per second to a large host.", min=0.001)]
+Workers = Annotated[int, flag("--workers N", "Workers of one shard.", min=1)]
+Latency = Annotated[float, flag("--latency X", "Seconds to fetch one repository.", min=0.001)]
+Wire = Annotated[int, flag("--wire-bytes N", "Bytes of a repository as fetched.", min=1)]
+Stored = Annotated[int, flag("--stored-bytes N", "Bytes of a repository as archived.", min=1)]
+Plot = Annotated[Path | None, flag("--plot FILE", "Save a plot as .png or .svg.")]
 
 _USUAL = (1, 2, 4, 8, 16, 32)
 _FLOOR_HOSTS = 10

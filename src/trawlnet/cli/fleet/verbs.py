@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-import typer
-
 from trawlnet.cli.common.errors import CliError, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import emit, listed, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
@@ -28,16 +26,9 @@ from trawlnet.stores.redis.work.store import RedisStore
 
 T = TypeVar("T")
 Flags = Mapping[str, Any]
-Number = Annotated[
-    int, typer.Argument(metavar="N", min=1, max=512, show_default=False, help="Number of shards.")
-]
+Number = Annotated[int, argument("N", "Number of shards.", min=1, max=512)]
 Whose = Annotated[
-    bool,
-    typer.Option(
-        "--ids",
-        show_envvar=False,
-        help="The fleet of an ids crawl: its active process and its standby.",
-    ),
+    bool, flag("--ids", "The fleet of an ids crawl: its active process and its standby.")
 ]
 
 

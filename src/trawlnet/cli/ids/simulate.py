@@ -10,10 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import UsageTrouble
-from trawlnet.cli.common.flags import Json
+from trawlnet.cli.common.flags import Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.report import save_report
 from trawlnet.cli.common.verb import Verb
@@ -33,70 +31,29 @@ class Laws(StrEnum):
 
 Scenario = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
-        show_envvar=False,
-        help="steady, backlog, gap:N (as gap:1m), pause, pause:N, maintenance:N, leaps, outage, "
+    flag(
+        "--scenario NAME",
+        "steady, backlog, gap:N (as gap:1m), pause, pause:N, maintenance:N, leaps, outage, "
         "stall, throttle, embargo or crash.",
     ),
 ]
-Which = Annotated[Laws, typer.Option("--scaling", show_envvar=False, help="Law to run.")]
-Seeds = Annotated[
-    int, typer.Option(metavar="N", min=1, show_envvar=False, help="Number of worlds for each law.")
-]
-FirstSeed = Annotated[
-    int, typer.Option(metavar="N", min=0, show_envvar=False, help="Seed of the first world.")
-]
-Plot = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.png", show_envvar=False, help="Save a picture of the first world."),
-]
-Page = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE.html",
-        show_envvar=False,
-        help="Write a page about the results.",
-    ),
-]
+Which = Annotated[Laws, flag("--scaling", "Law to run.")]
+Seeds = Annotated[int, flag("--seeds N", "Number of worlds for each law.", min=1)]
+FirstSeed = Annotated[int, flag("--first-seed N", "Seed of the first world.", min=0)]
+Plot = Annotated[Path | None, flag("--plot FILE.png", "Save a picture of the first world.")]
+Page = Annotated[Path | None, flag("--output, -o FILE.html", "Write a page about the results.")]
 Hours = Annotated[
-    float | None,
-    typer.Option(
-        metavar="H", min=0.1, max=48, show_envvar=False, help="Hours of virtual time [by scenario]."
-    ),
+    float | None, flag("--hours H", "Hours of virtual time [by scenario].", min=0.1, max=48)
 ]
-Rate = Annotated[
-    float,
-    typer.Option(
-        metavar="R", min=0.1, max=5000, show_envvar=False, help="New ids per second, on average."
-    ),
-]
+Rate = Annotated[float, flag("--rate R", "New ids per second, on average.", min=0.1, max=5000)]
 CapRate = Annotated[
-    float,
-    typer.Option(
-        "--cap",
-        metavar="R",
-        min=1,
-        max=100_000,
-        show_envvar=False,
-        help="Requests per second, as ids crawl --max-rps.",
-    ),
+    float, flag("--cap R", "Requests per second, as ids crawl --max-rps.", min=1, max=100_000)
 ]
 Freshness = Annotated[
     float,
-    typer.Option(
-        metavar="F",
-        min=0.001,
-        max=0.5,
-        show_envvar=False,
-        help="Share of early requests, as ids crawl --freshness.",
-    ),
+    flag("--freshness F", "Share of early requests, as ids crawl --freshness.", min=0.001, max=0.5),
 ]
-WithAnchor = Annotated[
-    bool, typer.Option("--anchor", show_envvar=False, help="The API reports its newest id.")
-]
+WithAnchor = Annotated[bool, flag("--anchor", "The API reports its newest id.")]
 
 
 def simulate(

@@ -10,10 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import Exit
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, now_and_then, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import RUNS, Verb
@@ -53,19 +51,12 @@ _KEYS = (
 _MOST_UNKNOWN = 20  # Hashes that are named at the end.
 _LOOKED_AT = 10_000  # Of them all, to tell which are new.
 
-Drain = Annotated[
-    bool, typer.Option("--drain", show_envvar=False, help="End when the queue is empty.")
-]
+Drain = Annotated[bool, flag("--drain", "End when the queue is empty.")]
+# The variable is the crawl's crew.
 Workers = Annotated[
     int,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        min=1,
-        max=16,
-        show_envvar=False,
-        allow_from_autoenv=False,  # The variable is the crawl's crew.
-        help="Batches stored at the same time.",
+    flag(
+        "--workers N", "Batches stored at the same time.", min=1, max=16, allow_from_autoenv=False
     ),
 ]
 

@@ -8,10 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import Exit, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import emit, iso, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import WRITES, Verb
@@ -28,29 +26,10 @@ from trawlnet.webpage.origin import canonical_host
 _KEYS = ("registry",)
 _CHARS = 200  # Of a name, or of a reason, that are shown.
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_default=False)]
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="URL|DOMAIN",
-        help="URL of a PDS, or a domain with its subdomains.",
-        show_default=False,
-    ),
-]
-Why = Annotated[
-    str,
-    typer.Option(
-        "--reason", metavar="TEXT", show_envvar=False, help="Reason, shown by `pds bans`."
-    ),
-]
-Erase = Annotated[
-    bool,
-    typer.Option(
-        "--erase",
-        show_envvar=False,
-        help="Erase its records instead of marking them as deleted.",
-    ),
-]
+Url = Annotated[str, argument("URL", "URL of the PDS.")]
+Name = Annotated[str, argument("URL|DOMAIN", "URL of a PDS, or a domain with its subdomains.")]
+Why = Annotated[str, flag("--reason TEXT", "Reason, shown by `pds bans`.")]
+Erase = Annotated[bool, flag("--erase", "Erase its records instead of marking them as deleted.")]
 
 
 def remove(

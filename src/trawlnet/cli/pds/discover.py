@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import Exit
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import at_once_and_then, emit, listed, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import RUNS, WRITES, Verb
@@ -41,11 +39,8 @@ _DISCOVER = (
 _PRIVATE = (OriginRefusal.ADDRESS, OriginRefusal.PRIVATE, OriginRefusal.EXAMPLE)
 _REGISTER = ("registry", "domain_budget", "allow_private_hosts", "contact")
 
-NoAsk = Annotated[
-    bool,
-    typer.Option("--no-ask", show_envvar=False, help="Do not check first whether it is a PDS."),
-]
-Url = Annotated[str, typer.Argument(metavar="URL", help="URL of the PDS.", show_default=False)]
+NoAsk = Annotated[bool, flag("--no-ask", "Do not check first whether it is a PDS.")]
+Url = Annotated[str, argument("URL", "URL of the PDS.")]
 
 
 def discover(*, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:

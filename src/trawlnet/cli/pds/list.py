@@ -8,10 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import typer
-
 from trawlnet.cli.common.errors import UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json, Most
+from trawlnet.cli.common.flags import Folder, Json, Most, flag
 from trawlnet.cli.common.output import emit, iso
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.settings import suggestion
@@ -30,22 +28,9 @@ E = TypeVar("E", bound=StrEnum)
 _PAGE = 500  # Rows read at once.
 _URL_CHARS = 60
 
-OfStatus = Annotated[
-    str | None,
-    typer.Option("--status", metavar="S", show_envvar=False, help="Only this status, like active."),
-]
-OfSource = Annotated[
-    str | None,
-    typer.Option(
-        "--source", metavar="S", show_envvar=False, help="Only this source, like did_mention."
-    ),
-]
-Part = Annotated[
-    str | None,
-    typer.Option(
-        "--contains", metavar="TEXT", show_envvar=False, help="Only URLs that contain this text."
-    ),
-]
+OfStatus = Annotated[str | None, flag("--status S", "Only this status, like active.")]
+OfSource = Annotated[str | None, flag("--source S", "Only this source, like did_mention.")]
+Part = Annotated[str | None, flag("--contains TEXT", "Only URLs that contain this text.")]
 
 
 def list_rows(

@@ -12,7 +12,7 @@ import typer
 
 from trawlnet.atproto.syntax import is_did
 from trawlnet.cli.common.errors import Exit, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import RUNS, Verb
@@ -52,19 +52,11 @@ Urls = Annotated[
         metavar="URL", help="PDSes to scan, due or not; without any, a batch of due PDSes."
     ),
 ]
-Did = Annotated[
-    str | None,
-    typer.Option("--did", metavar="DID", show_envvar=False, help="Only this account's records."),
-]
+Did = Annotated[str | None, flag("--did DID", "Only this account's records.")]
 
 
 OneSlice = Annotated[
-    bool,
-    typer.Option(
-        "--one-slice",
-        show_envvar=False,
-        help="Stop each scan after --scan-timeout or --max-records-per-pds.",
-    ),
+    bool, flag("--one-slice", "Stop each scan after --scan-timeout or --max-records-per-pds.")
 ]
 
 

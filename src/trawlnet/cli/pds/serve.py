@@ -12,13 +12,12 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 import uvloop
 from starlette.types import ASGIApp
 
 from trawlnet.atproto.syntax import is_did
 from trawlnet.cli.common.errors import CliError, Exit, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, Verb
@@ -38,53 +37,31 @@ _KEYS = (
     *("requests_per_minute", "max_records_per_pds", "allow_private_hosts", "contact"),
 )
 
-Host = Annotated[
-    str, typer.Option(metavar="ADDRESS", show_envvar=False, help="Address to listen on.")
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        min=0,
-        max=65535,
-        show_envvar=False,
-        help="Port to listen on; 0 picks a free one.",
-    ),
-]
+Host = Annotated[str, flag("--host ADDRESS", "Address to listen on.")]
+Port = Annotated[int, flag("--port N", "Port to listen on; 0 picks a free one.", min=0, max=65535)]
 ServiceDid = Annotated[
     str,
-    typer.Option(
-        metavar="DID",
-        show_envvar=False,
+    flag(
+        "--service-did DID",
+        "DID that callers' tokens must name as their audience, like did:web:pds.example.",
         show_default=False,
-        help="DID that callers' tokens must name as their audience, like did:web:pds.example.",
     ),
 ]
 BehindProxy = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="ADDRESS",
-        show_envvar=False,
-        help="Address of a proxy whose X-Forwarded-For header is trusted; may be repeated.",
+    flag(
+        "--behind-proxy ADDRESS",
+        "Address of a proxy whose X-Forwarded-For header is trusted; may be repeated.",
     ),
 ]
 PerAddress = Annotated[
-    int,
-    typer.Option(
-        metavar="N", min=1, show_envvar=False, help="Registrations per minute from one address."
-    ),
+    int, flag("--registrations-per-minute N", "Registrations per minute from one address.", min=1)
 ]
 PerDomain = Annotated[
-    int,
-    typer.Option(
-        metavar="N", min=1, show_envvar=False, help="Hosts of one domain that are checked per hour."
-    ),
+    int, flag("--hosts-per-hour N", "Hosts of one domain that are checked per hour.", min=1)
 ]
 Visits = Annotated[
-    int,
-    typer.Option(
-        metavar="N", min=1, show_envvar=False, help="Requests per minute from one address."
-    ),
+    int, flag("--visits-per-minute N", "Requests per minute from one address.", min=1)
 ]
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-import typer
 
 from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.compact import compact as act
@@ -24,7 +23,7 @@ from trawlnet.archive.verify import verify_segment
 from trawlnet.cli.common.archive_location import parse_place, place_shown, reading, total_size
 from trawlnet.cli.common.bar import progress_bar
 from trawlnet.cli.common.errors import CliError, Exit
-from trawlnet.cli.common.flags import Json
+from trawlnet.cli.common.flags import Json, argument, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import PLAIN, Verb
 from trawlnet.cli.repos.archive_tables import (
@@ -38,40 +37,13 @@ from trawlnet.observe.logs.writer import warnings_to
 
 Where = Annotated[
     Any,
-    typer.Argument(
-        metavar="DIR",
-        show_default=False,
-        parser=parse_place,
-        help="Folder of segments, one segment, or s3://BUCKET/FOLDER.",
-    ),
+    argument("DIR", "Folder of segments, one segment, or s3://BUCKET/FOLDER.", parser=parse_place),
 ]
-OneFile = Annotated[
-    Any,
-    typer.Argument(
-        metavar="FILE", show_default=False, parser=parse_place, help="A segment (.rca)."
-    ),
-]
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", show_default=False, help="Folder of segments.")
-]
-Did = Annotated[
-    str, typer.Option("--did", metavar="DID", show_envvar=False, help="DID of the repository.")
-]
-Glob = Annotated[
-    str,
-    typer.Option(
-        "--collection",
-        metavar="GLOB",
-        show_envvar=False,
-        help="Only these collections, like app.bsky.feed.*",
-    ),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", show_envvar=False, help="Show what would be removed, and remove nothing."
-    ),
-]
+OneFile = Annotated[Any, argument("FILE", "A segment (.rca).", parser=parse_place)]
+Folder = Annotated[Path, argument("DIR", "Folder of segments.")]
+Did = Annotated[str, flag("--did DID", "DID of the repository.")]
+Glob = Annotated[str, flag("--collection GLOB", "Only these collections, like app.bsky.feed.*")]
+DryRun = Annotated[bool, flag("--dry-run", "Show what would be removed, and remove nothing.")]
 
 
 def inspect(file: OneFile, json: Json = False) -> int:

@@ -9,10 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.cli.common.errors import Exit
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import at_once_and_then, emit, listed, now_and_then, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import RUNS, Verb
@@ -44,12 +42,7 @@ CLICKHOUSE = (
 )
 _KEYS = ("plc_url", "plc_rps", *CLICKHOUSE, "allow_private_hosts", "contact")
 
-Follow = Annotated[
-    bool,
-    typer.Option(
-        "--follow", show_envvar=False, help="Keep running, and mirror new operations until stopped."
-    ),
-]
+Follow = Annotated[bool, flag("--follow", "Keep running, and mirror new operations until stopped.")]
 
 
 def plc(

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from trawlnet.archive.reader import Place
 from trawlnet.cli.common.archive_location import parse_place, reading, total_size
 from trawlnet.cli.common.bar import progress_bar
 from trawlnet.cli.common.errors import CliError, Exit, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, argument, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, RUNS, Verb
@@ -41,52 +39,44 @@ _WORKERS = 2
 
 InputDir = Annotated[
     Any,
-    typer.Option(
-        "--input-dir",
-        metavar="DIR",
+    flag(
+        "--input-dir DIR",
+        "Folder of segments, one of them, or s3://BUCKET/FOLDER [archive in the workspace].",
         parser=parse_place,
-        show_envvar=False,
-        help="Folder of segments, one of them, or s3://BUCKET/FOLDER [archive in the workspace].",
     ),
 ]
+# The variable is the crawl's filter.
 Globs = Annotated[
     list[str] | None,
-    typer.Option(
-        "--collections",
-        metavar="GLOB",
-        show_envvar=False,
-        allow_from_autoenv=False,  # The variable is the crawl's filter.
-        help="Only these collections, like app.bsky.feed.*; may be repeated.",
+    flag(
+        "--collections GLOB",
+        "Only these collections, like app.bsky.feed.*; may be repeated.",
+        allow_from_autoenv=False,
     ),
 ]
+# The variable is the crawl's crew.
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
+    flag(
+        "--workers N",
+        "Segments replayed at the same time [2; in a fleet one per processor].",
         min=1,
         max=512,
-        show_envvar=False,
-        allow_from_autoenv=False,  # The variable is the crawl's crew.
-        help="Segments replayed at the same time [2; in a fleet one per processor].",
+        allow_from_autoenv=False,
     ),
 ]
+# The variable is the crawl's fleet.
 Fleet = Annotated[
     str,
-    typer.Option(
-        "--fleet",
-        metavar="ADDRESS",
+    flag(
+        "--fleet ADDRESS",
+        "Replay with many processes: local, or the address of a Ray cluster.",
         show_default=False,
-        show_envvar=False,
-        allow_from_autoenv=False,  # The variable is the crawl's fleet.
-        help="Replay with many processes: local, or the address of a Ray cluster.",
+        allow_from_autoenv=False,
     ),
 ]
-Truncate = Annotated[
-    bool,
-    typer.Option("--truncate", show_envvar=False, help="Empty the table repo_records first."),
-]
-Sql = Annotated[str, typer.Argument(metavar="SQL", show_default=False, help="The query.")]
+Truncate = Annotated[bool, flag("--truncate", "Empty the table repo_records first.")]
+Sql = Annotated[str, argument("SQL", "The query.")]
 
 
 @dataclass(frozen=True, slots=True)

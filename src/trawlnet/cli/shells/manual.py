@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from trawlnet import __version__
+from trawlnet.cli.common.flags import argument
 from trawlnet.cli.common.output import say
 from trawlnet.cli.common.verb import Verb
 from trawlnet.cli.usage import Usage, usages
@@ -22,9 +21,7 @@ _ENTRY = re.compile(r"  (\S.*?)(?:  +(\S.*))?$")
 _ROFF = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "~": "\\(ti", "`": "\\(ga", "^": "\\(ha"}
 _HEADS = {"Arguments:": "ARGUMENTS", "Options:": "OPTIONS", "Commands:": "COMMANDS"}
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", show_default=False, help="Folder; man1 is made in it.")
-]
+Folder = Annotated[Path, argument("DIR", "Folder; man1 is made in it.")]
 
 
 def manual(folder: Folder) -> int:

@@ -8,12 +8,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from trawlnet.cli.common.errors import Exit
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, argument
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import PLAIN, Verb
 from trawlnet.cli.common.workspace import create, shown
@@ -28,10 +27,7 @@ _SEEDS_TEXT = (
     "# One URL per line to start from, like this one without its mark:\n# https://example.org/\n"
 )
 
-Seeds = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SEED", show_default=False, help="URLs to put into seeds.txt."),
-]
+Seeds = Annotated[list[str] | None, argument("SEED", "URLs to put into seeds.txt.")]
 
 
 def configure(workspace: Folder, seeds: Seeds = None, json: Json = False) -> int:

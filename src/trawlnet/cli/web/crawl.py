@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from trawlnet.cli.common.errors import Exit, UsageTrouble
-from trawlnet.cli.common.flags import Board, Folder, Json
+from trawlnet.cli.common.flags import Board, Folder, Json, argument
 from trawlnet.cli.common.output import say
 from trawlnet.cli.common.settings import Settings
 from trawlnet.cli.common.verb import CRAWLS, Verb
@@ -35,10 +33,7 @@ from trawlnet.engine.ports import Clock
 from trawlnet.loading import load
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 
-Seeds = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SEED", show_default=False, help="URLs to start from."),
-]
+Seeds = Annotated[list[str] | None, argument("SEED", "URLs to start from.")]
 
 
 class _WebRole(NamedTuple):

@@ -8,14 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from trawlnet.captures.replay import CaptureReplay
 from trawlnet.captures.replay import replay as replay_captures
 from trawlnet.captures.replay_shared import replay_archive
 from trawlnet.captures.shared_archive import MANIFEST
 from trawlnet.cli.common.errors import CliError, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import WRITES, Verb
 from trawlnet.cli.common.workspace import find, locked, shown
@@ -24,40 +22,33 @@ from trawlnet.crawlers.web.build import ask_again
 from trawlnet.storage.objects import Objects, open_objects
 from trawlnet.storage.s3 import SCHEME, s3_options
 
-Unchecked = Annotated[
-    bool, typer.Option("--no-check", show_envvar=False, help="Do not read the stored bodies.")
-]
+Unchecked = Annotated[bool, flag("--no-check", "Do not read the stored bodies.")]
+# What a crawl writes to need not be what is read.
 Archive = Annotated[
     str,
-    typer.Option(
-        "--archive",
-        metavar="PLACE",
+    flag(
+        "--archive PLACE",
+        "The archive of a fleet: s3://BUCKET/FOLDER, or a folder.",
         show_default=False,
-        allow_from_autoenv=False,  # What a crawl writes to need not be what is read.
-        show_envvar=False,
-        help="The archive of a fleet: s3://BUCKET/FOLDER, or a folder.",
+        allow_from_autoenv=False,
     ),
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="DIR",
+    flag(
+        "--output, -o DIR",
+        "With --archive: folder for pages.csv, edges.csv and index.cdxj.",
         show_default=False,
         allow_from_autoenv=False,
-        show_envvar=False,
-        help="With --archive: folder for pages.csv, edges.csv and index.cdxj.",
     ),
 ]
 
 
 SpreadsheetSafe = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--spreadsheet-safe",
-        show_envvar=False,
-        help="Put an apostrophe before cells that a spreadsheet would run as a formula.",
+        "Put an apostrophe before cells that a spreadsheet would run as a formula.",
     ),
 ]
 

@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from trawlnet.cli.common.errors import Exit, UsageTrouble
-from trawlnet.cli.common.flags import Folder, Json, default_workspace
+from trawlnet.cli.common.flags import Folder, Json, argument, default_workspace
 from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import PLAIN, Verb
@@ -21,13 +19,9 @@ from trawlnet.malformed import Malformed
 from trawlnet.webpage.robots import parse_robots, product_token
 from trawlnet.webpage.url import request_url, split
 
-RobotsFile = Annotated[
-    Path, typer.Argument(metavar="FILE", show_default=False, help="A robots.txt file.")
-]
-Agent = Annotated[
-    str, typer.Argument(metavar="AGENT", show_default=False, help="Product token or user agent.")
-]
-Urls = Annotated[list[str], typer.Argument(metavar="URL", show_default=False, help="URLs to test.")]
+RobotsFile = Annotated[Path, argument("FILE", "A robots.txt file.")]
+Agent = Annotated[str, argument("AGENT", "Product token or user agent.")]
+Urls = Annotated[list[str], argument("URL", "URLs to test.")]
 
 
 def check(urls: Urls, workspace: Folder, json: Json = False) -> int:
