@@ -303,7 +303,8 @@ def test_the_stored_help_is_what_the_commands_themselves_show(
 
 
 def write() -> None:
-    USAGE.write_text(usages())
+    for _ in ("commands", "groups"):  # Which take the lines of their commands from the file.
+        USAGE.write_text(usages())
     for page, tables in GENERATED.items():
         text = (REFERENCE / page).read_text()
         for name, make in tables.items():

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from trawlnet.cli.commands import TRAWLNET, CommandRow, GroupRow
 from trawlnet.cli.common.errors import tell
 from trawlnet.cli.common.output import mute_stdout
+from trawlnet.cli.usage import help_line
 from trawlnet.loading import load
 
 
@@ -19,6 +20,7 @@ class Group(TyperGroup):
 
     def __init__(self, about: GroupRow) -> None:
         self._rows = about.rows
+        self._path = "" if about is TRAWLNET else f"{about.name} "
         super().__init__(
             name=about.name,
             commands=_Commands(about.rows),  # type: ignore[arg-type]  # A mapping is all it takes.
@@ -32,7 +34,10 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(row.name, row.help) for row in self._rows])
+            formatter.write_dl([(row.name, self._line(row)) for row in self._rows])
+
+    def _line(self, row: CommandRow | GroupRow) -> str:
+        return row.help if isinstance(row, GroupRow) else help_line(self._path + row.name)
 
 
 class _Commands(Mapping[str, Any]):

@@ -57,6 +57,17 @@ def usages() -> Mapping[str, Usage]:
     return known
 
 
+def help_line(path: str) -> str:
+    """The first paragraph of a command's help, behind the line on its usage; empty for one that
+    is too new to be stored."""
+    known = usages()
+    if path not in known:
+        return ""
+    lines = known[path]["help"]
+    start = lines.index("") + 1
+    return " ".join(line.strip() for line in lines[start : lines.index("", start)])
+
+
 def _split(known: Mapping[str, Usage], arguments: Sequence[str]) -> tuple[str, list[str]]:
     """The longest beginning that names a group or a command, and the rest."""
     path, rest = "", list(arguments)

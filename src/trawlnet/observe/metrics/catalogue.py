@@ -45,7 +45,7 @@ REPO_MEMORY = "crawler_memory_bytes"
 REPOS_SPILLED = "crawler_repos_spilled"
 SPILLED_BYTES = "crawler_spilled_bytes"
 
-# Of `pds serve`; observe/metrics/registry.py has the figures.
+# Of `pds serve`; observe/metrics/pds.py has the figures.
 REGISTRY_REQUESTS = "trawlnet_registry_requests"
 REGISTRATIONS = "trawlnet_registrations"
 REGISTRY_HOSTS = "trawlnet_registry_hosts"
