@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from trawlnet.captures.line import CaptureLine
@@ -12,23 +13,9 @@ from trawlnet.queues.queue import encode
 from trawlnet.webpage.surt import surt
 
 PAGE_COLUMNS = (
-    "timestamp",
-    "url",
-    "page_type",
-    "depth",
-    "referrer",
-    "http_status",
-    "content_type",
-    "encoding",
-    "content_sha256",
-    "content_bytes",
-    "stored_path",
-    "etag",
-    "last_modified",
-    "fetch_latency_ms",
-    "retries",
-    "proxy_id",
-    "metadata",
+    *("timestamp", "url", "page_type", "depth", "referrer", "http_status", "content_type"),
+    *("encoding", "content_sha256", "content_bytes", "stored_path", "etag", "last_modified"),
+    *("fetch_latency_ms", "retries", "proxy_id", "metadata"),
 )
 EDGE_COLUMNS = ("from", "to", "text", "depth", "context")
 
@@ -93,26 +80,13 @@ def cdxj_lines(lines: Sequence[CaptureLine], spreadsheet_safe: bool = False) -> 
     return b"".join(_cdxj(line) for line in lines if line.warc)
 
 
+_fields = attrgetter(*PAGE_COLUMNS)
+
+
 def _page(line: CaptureLine) -> Sequence[Any]:
-    return (
-        int(line.timestamp),
-        line.url,
-        line.page_type,
-        line.depth,
-        line.referrer,
-        line.http_status,
-        line.content_type,
-        line.encoding,
-        line.content_sha256,
-        line.content_bytes,
-        line.stored_path,
-        line.etag,
-        line.last_modified,
-        round(line.fetch_latency_ms, 3),
-        line.retries,
-        line.proxy_id,
-        encode(line.metadata).decode() if line.metadata else "",
-    )
+    at, *others, latency, retries, proxy, metadata = _fields(line)
+    words = encode(metadata).decode() if metadata else ""
+    return (int(at), *others, round(latency, 3), retries, proxy, words)
 
 
 def _cdxj(line: CaptureLine) -> bytes:

@@ -9,6 +9,26 @@ from pydantic import Field
 from trawlnet.crawlers.units import Seconds, Size
 from trawlnet.observe.alerts.shapes import WebhookShape
 
+AllowPrivate = Annotated[
+    bool, Field(description="Allow loopback and private addresses, any port, and plain http.")
+]
+Contact = Annotated[
+    str, Field(description="Mail address or URL in the User-Agent, so that hosts can reach you.")
+]
+MetricsAddress = Annotated[
+    str, Field(description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port).")
+]
+MaxSeconds = Annotated[Seconds | None, Field(gt=0, description="Stop after this many seconds.")]
+RequestTimeout = Annotated[
+    Seconds, Field(gt=0, description="Timeout of one whole request, in seconds.")
+]
+ConnectTimeout = Annotated[
+    Seconds, Field(gt=0, description="Timeout for opening a connection, in seconds.")
+]
+PlcRate = Annotated[
+    float, Field(gt=0, le=1000, description="Requests per second to the PLC directory.")
+]
+
 ClickhouseUser = Annotated[str, Field(description="User name on the ClickHouse server.")]
 ClickhousePassword = Annotated[str, Field(description="Password of the ClickHouse user.")]
 ClickhouseDatabase = Annotated[str, Field(description="Database on the ClickHouse server.")]

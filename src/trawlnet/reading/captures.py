@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,9 @@ class Captures:
     def to_arrow(self) -> RecordBatchReader:
         """All but links, metadata and places in WARC files, a batch at a time."""
         types = _types(pyarrow())
-        return reader_of(list(types.items()), (_row(line) for line in self))
+        fields = attrgetter(*types)
+        rows = ((datetime.fromtimestamp(line.timestamp, UTC), *fields(line)[1:]) for line in self)
+        return reader_of(list(types.items()), rows)
 
 
 def open_captures(workspace: str | Path) -> Captures:
@@ -68,24 +71,3 @@ def _types(pa: Any) -> dict[str, Any]:
         "fetch_latency_ms": pa.float64(),
         "retries": pa.int32(),
     }
-
-
-def _row(line: CaptureLine) -> tuple[Any, ...]:
-    return (
-        datetime.fromtimestamp(line.timestamp, UTC),
-        line.url,
-        line.http_status,
-        line.final_url,
-        line.page_type,
-        line.depth,
-        line.referrer,
-        line.content_type,
-        line.encoding,
-        line.content_sha256,
-        line.content_bytes,
-        line.stored_path,
-        line.etag,
-        line.last_modified,
-        line.fetch_latency_ms,
-        line.retries,
-    )

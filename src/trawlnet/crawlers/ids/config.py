@@ -11,9 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from trawlnet.crawlers.common_keys import (
     AlertShape,
     AlertUrl,
+    AllowPrivate,
     ClickhouseDatabase,
     ClickhousePassword,
     ClickhouseUser,
+    ConnectTimeout,
+    Contact,
+    MaxSeconds,
+    MetricsAddress,
+    RequestTimeout,
 )
 from trawlnet.crawlers.units import RedisAddress, Seconds, Size
 from trawlnet.engine.crawl import Limits
@@ -147,26 +153,16 @@ class IdsConfig(BaseModel):
     status_every: Seconds = Field(
         3600.0, gt=0, description="Send a status update to the webhook this often, in seconds."
     )
-    request_timeout: Seconds = Field(
-        30.0, gt=0, description="Timeout of one whole request, in seconds."
-    )
-    connect_timeout: Seconds = Field(
-        10.0, gt=0, description="Timeout for opening a connection, in seconds."
-    )
+    request_timeout: RequestTimeout = 30.0
+    connect_timeout: ConnectTimeout = 10.0
     max_body: Size = Field(
         16 << 20, ge=1024, description="Refuse answers larger than this (bytes, or 1MB)."
     )
-    allow_private_hosts: bool = Field(
-        False, description="Allow loopback and private addresses, any port, and plain http."
-    )
-    contact: str = Field(
-        "", description="Mail address or URL in the User-Agent, so that hosts can reach you."
-    )
-    metrics_address: str = Field(
-        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port)."
-    )
+    allow_private_hosts: AllowPrivate = False
+    contact: Contact = ""
+    metrics_address: MetricsAddress = ""
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many requests.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
+    max_seconds: MaxSeconds = None
 
     @model_validator(mode="after")
     def _one_name_for_one_store(self) -> Self:

@@ -10,9 +10,14 @@ from trawlnet.atproto.syntax import is_nsid
 from trawlnet.crawlers.common_keys import (
     AlertShape,
     AlertUrl,
+    AllowPrivate,
     ClickhouseDatabase,
     ClickhousePassword,
     ClickhouseUser,
+    Contact,
+    MaxSeconds,
+    MetricsAddress,
+    PlcRate,
 )
 from trawlnet.crawlers.units import Seconds
 from trawlnet.engine.crawl import Limits
@@ -43,9 +48,7 @@ class PdsConfig(BaseModel):
     plc_url: str = Field(
         "", description=f"URL of the PLC directory; setting it implies --plc [{PLC_DIRECTORY}]."
     )
-    plc_rps: float = Field(
-        5.0, gt=0, le=1000, description="Requests per second to the PLC directory."
-    )
+    plc_rps: PlcRate = 5.0
     relay: tuple[str, ...] = Field(
         (), description="Discover PDSes by asking these relays (wss:// or https://)."
     )
@@ -105,19 +108,13 @@ class PdsConfig(BaseModel):
     clickhouse_username: ClickhouseUser = "default"
     clickhouse_password: ClickhousePassword = ""
     clickhouse_database: ClickhouseDatabase = "default"
-    allow_private_hosts: bool = Field(
-        False, description="Allow loopback and private addresses, any port, and plain http."
-    )
-    contact: str = Field(
-        "", description="Mail address or URL in the User-Agent, so that hosts can reach you."
-    )
-    metrics_address: str = Field(
-        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port)."
-    )
+    allow_private_hosts: AllowPrivate = False
+    contact: Contact = ""
+    metrics_address: MetricsAddress = ""
     webhook: AlertUrl = ""
     webhook_shape: AlertShape = WebhookShape.AUTO
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many scans.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
+    max_seconds: MaxSeconds = None
 
     @field_validator("relay", "collections", mode="before")
     @classmethod

@@ -10,12 +10,19 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from trawlnet.crawlers.common_keys import (
     AlertShape,
     AlertUrl,
+    AllowPrivate,
     ArchivePlace,
     ClickhouseDatabase,
     ClickhousePassword,
     ClickhouseUser,
+    ConnectTimeout,
+    Contact,
+    MaxSeconds,
+    MetricsAddress,
     PartSeconds,
     PartSize,
+    PlcRate,
+    RequestTimeout,
     Shards,
     ShardTimeout,
 )
@@ -52,9 +59,7 @@ class ReposConfig(BaseModel):
     )
     dids: str = Field("", description="Crawl the DIDs in this file, one per line.")
     plc_url: str = Field("https://plc.directory", description="URL of the PLC directory.")
-    plc_rps: float = Field(
-        20.0, gt=0, le=1000, description="Requests per second to the PLC directory."
-    )
+    plc_rps: PlcRate = 20.0
     page_size: int = Field(
         50_000, ge=1, le=1_000_000, description="DIDs that the PLC source adds at a time."
     )
@@ -126,12 +131,8 @@ class ReposConfig(BaseModel):
         ge=1 << 20,
         description="Memory for repositories that are fetched and not archived yet.",
     )
-    request_timeout: Seconds = Field(
-        300.0, gt=0, description="Timeout of one whole request, in seconds."
-    )
-    connect_timeout: Seconds = Field(
-        15.0, gt=0, description="Timeout for opening a connection, in seconds."
-    )
+    request_timeout: RequestTimeout = 300.0
+    connect_timeout: ConnectTimeout = 15.0
     redis_address: RedisAddress = Field(
         "", description="Keep the crawl's state in Redis: HOST:PORT, or redis://HOST:PORT/DB."
     )
@@ -153,19 +154,13 @@ class ReposConfig(BaseModel):
     clickhouse_username: ClickhouseUser = "default"
     clickhouse_password: ClickhousePassword = ""
     clickhouse_database: ClickhouseDatabase = "default"
-    allow_private_hosts: bool = Field(
-        False, description="Allow loopback and private addresses, any port, and plain http."
-    )
-    contact: str = Field(
-        "", description="Mail address or URL in the User-Agent, so that hosts can reach you."
-    )
-    metrics_address: str = Field(
-        "", description="Serve Prometheus metrics on HOST:PORT (port 0 picks a free port)."
-    )
+    allow_private_hosts: AllowPrivate = False
+    contact: Contact = ""
+    metrics_address: MetricsAddress = ""
     webhook: AlertUrl = ""
     webhook_shape: AlertShape = WebhookShape.AUTO
     max_tasks: int | None = Field(None, ge=1, description="Stop after starting this many tasks.")
-    max_seconds: Seconds | None = Field(None, gt=0, description="Stop after this many seconds.")
+    max_seconds: MaxSeconds = None
 
     @field_validator("relay", "skip_pds", "collections", mode="before")
     @classmethod

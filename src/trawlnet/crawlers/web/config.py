@@ -10,9 +10,12 @@ from pydantic import Field, field_validator, model_validator
 from trawlnet.crawlers.common_keys import (
     AlertShape,
     AlertUrl,
+    AllowPrivate,
     ArchivePlace,
+    ConnectTimeout,
     PartSeconds,
     PartSize,
+    RequestTimeout,
     Shards,
     ShardTimeout,
 )
@@ -88,12 +91,8 @@ class LimitsSection(Section):
         gt=0,
         description="Wait before the first probe, in seconds; it doubles with each further probe.",
     )
-    connect_timeout: Seconds = Field(
-        10.0, gt=0, description="Timeout for opening a connection, in seconds."
-    )
-    request_timeout: Seconds = Field(
-        60.0, gt=0, description="Timeout of one whole request, in seconds."
-    )
+    connect_timeout: ConnectTimeout = 10.0
+    request_timeout: RequestTimeout = 60.0
     max_body: Size = Field(
         10 << 20, ge=1, description="Refuse bodies larger than this, on the wire or decompressed."
     )
@@ -208,9 +207,7 @@ class WebConfig(Section):
     part_size: PartSize = 32 << 20
     part_seconds: PartSeconds = 30.0
     shard_timeout: ShardTimeout = 15.0
-    allow_private_hosts: bool = Field(
-        False, description="Allow loopback and private addresses, any port, and plain http."
-    )
+    allow_private_hosts: AllowPrivate = False
     metrics_address: str = Field("", description="Serve Prometheus metrics on HOST:PORT.")
     webhook: AlertUrl = ""
     webhook_shape: AlertShape = WebhookShape.AUTO

@@ -141,20 +141,17 @@ async def _insert_parts(work: _InstanceWrite, instances: Sequence[Instance]) -> 
     await work.many("add_player_stats", (_stats_row(*pair, work) for pair in took_part))
 
 
+_INSTANCE_COLUMNS = (
+    *("instance_id", "hash", "completed", "fresh", "flawless", "player_count"),
+    *("duration_seconds", "score", "platform", "difficulty_tier"),
+)
+
+
 def _instance_row(instance: Instance, work: _InstanceWrite) -> Row:
-    return {
-        "instance_id": instance.instance_id,
-        "hash": instance.hash,
-        "completed": instance.completed,
-        "fresh": instance.fresh,
-        "flawless": instance.flawless,
-        "player_count": instance.player_count,
+    row: Row = {name: getattr(instance, name) for name in _INSTANCE_COLUMNS}
+    return row | {
         "date_started": work.instant(instance.date_started),
         "date_completed": work.instant(instance.date_completed),
-        "duration_seconds": instance.duration_seconds,
-        "score": instance.score,
-        "platform": instance.platform,
-        "difficulty_tier": instance.difficulty_tier,
         "skull_hashes": json.dumps(instance.skull_hashes),
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from trawlnet.engine.outcome import Reason
@@ -26,66 +28,44 @@ def reason_of(word: str) -> Reason:
 _STATUSES, _SOURCES, _REASONS = frozenset(PdsStatus), frozenset(PdsSource), frozenset(Reason)
 
 
+def _instant(value: Any) -> float:
+    return from_db(value) or 0.0
+
+
+# How a column is read that is not what the row holds.
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "discovered_at": _instant,
+    "discovery_source": source_of,
+    "status": status_of,
+    "last_scan_at": from_db,
+    "next_scan_at": from_db,
+    "has_chive_records": lambda value: None if value is None else bool(value),
+    "is_relay_connected": bool,
+    "last_try_at": from_db,
+    "last_reason": lambda word: reason_of(word) if word else None,
+    "updated_at": _instant,
+    "lease_until": from_db,
+}
+_READERS = tuple(_READ.get(field.name) for field in fields(PdsRow))
+
+
 def row_of(columns: tuple[Any, ...]) -> PdsRow:
-    (
-        url,
-        discovered_at,
-        source,
-        status,
-        last_scan_at,
-        next_scan_at,
-        has_records,
-        records,
-        failures,
-        priority,
-        error,
-        connected,
-        accounts,
-        indexed,
-        last_try_at,
-        reason,
-        updated_at,
-        owner,
-        until,
-    ) = columns
-    return PdsRow(
-        pds_url=url,
-        discovered_at=from_db(discovered_at) or 0.0,
-        discovery_source=source_of(source),
-        status=status_of(status),
-        last_scan_at=from_db(last_scan_at),
-        next_scan_at=from_db(next_scan_at),
-        has_chive_records=None if has_records is None else bool(has_records),
-        chive_record_count=records,
-        consecutive_failures=failures,
-        scan_priority=priority,
-        last_error=error,
-        is_relay_connected=bool(connected),
-        account_count=accounts,
-        indexed_record_count=indexed,
-        last_try_at=from_db(last_try_at),
-        last_reason=None if not reason else reason_of(reason),
-        updated_at=from_db(updated_at) or 0.0,
-        lease_owner=owner,
-        lease_until=from_db(until),
-    )
+    """The view pds_entries has them in the order of the fields."""
+    both = zip(_READERS, columns, strict=True)
+    return PdsRow(*[value if read is None else read(value) for read, value in both])
+
+
+_AS_THEY_ARE = (
+    *("has_chive_records", "chive_record_count", "indexed_record_count"),
+    *("consecutive_failures", "scan_priority", "last_error"),
+)
+_INSTANTS = ("last_scan_at", "next_scan_at", "last_try_at", "updated_at")
 
 
 def columns_of(dialect: Dialect, row: PdsRow) -> dict[str, Value]:
     """What a scan or a revival may change."""
-    return {
-        "url": row.pds_url,
-        "status": str(row.status),
-        "last_scan_at": to_db(dialect, row.last_scan_at),
-        "next_scan_at": to_db(dialect, row.next_scan_at),
-        "has_chive_records": row.has_chive_records,
-        "chive_record_count": row.chive_record_count,
-        "indexed_record_count": row.indexed_record_count,
-        "consecutive_failures": row.consecutive_failures,
-        "scan_priority": row.scan_priority,
-        "scan_order": to_db(dialect, row.order),
-        "last_error": row.last_error,
-        "last_try_at": to_db(dialect, row.last_try_at),
-        "last_reason": None if row.last_reason is None else str(row.last_reason),
-        "updated_at": to_db(dialect, row.updated_at),
-    }
+    same = {name: getattr(row, name) for name in _AS_THEY_ARE}
+    instants = {name: to_db(dialect, getattr(row, name)) for name in _INSTANTS}
+    reason = None if row.last_reason is None else str(row.last_reason)
+    words = {"url": row.pds_url, "status": str(row.status), "last_reason": reason}
+    return same | instants | words | {"scan_order": to_db(dialect, row.order)}
