@@ -14,7 +14,7 @@ import pytest
 
 from trawlnet.captures.capture import Capture, CapturedLink, Hop
 from trawlnet.captures.parts import WARC, ComposedLog, Writing, capture_form, part_path
-from trawlnet.captures.replay_shared import CDXJ, EDGES, PAGES, replay_archive
+from trawlnet.captures.replay import CDXJ, EDGES, PAGES, replay_archive
 from trawlnet.captures.shared_archive import (
     LOGS,
     ManifestLine,

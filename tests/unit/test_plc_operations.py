@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trawlnet.atproto.identity.plc import fold_log, parse_log_line
+from tests.support.atproto.plc_log import fold_log
+from trawlnet.atproto.identity.plc import parse_log_line
 from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,

@@ -20,9 +20,8 @@ from trawlnet.crawlers.pds.site.page import (
     scans_by_hour,
     single,
 )
-from trawlnet.crawlers.pds.site.prompt import PromptBooks
 from trawlnet.crawlers.pds.site.register import domain_of
-from trawlnet.crawlers.pds.site.serving import desk_manners
+from trawlnet.crawlers.pds.site.serving import PromptBooks, desk_manners
 from trawlnet.engine.rules import Manners
 from trawlnet.observe.reports import chart
 from trawlnet.tables.errors import TablesUnreachable

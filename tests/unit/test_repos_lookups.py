@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
+from trawlnet.crawlers.repos.accounts.locator import LookupSlots
 from trawlnet.sim.virtual import SimClock, run_sim
 
 

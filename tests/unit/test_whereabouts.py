@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from trawlnet.crawlers.repos.accounts.identity import RepoIdentity
-from trawlnet.crawlers.repos.accounts.locator import AccountLocator
-from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
+from trawlnet.crawlers.repos.accounts.locator import AccountLocator, LookupSlots
 from trawlnet.crawlers.repos.work import RepoVisit
 from trawlnet.engine.gate import Gate, LaneParked
 from trawlnet.engine.outcome import Outcome, Reason

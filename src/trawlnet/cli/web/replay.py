@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-from trawlnet.captures.replay import CaptureReplay
+from trawlnet.captures.replay import CaptureReplay, replay_archive
 from trawlnet.captures.replay import replay as replay_captures
-from trawlnet.captures.replay_shared import replay_archive
 from trawlnet.captures.shared_archive import MANIFEST
 from trawlnet.cli.common.errors import CliError, UsageTrouble
 from trawlnet.cli.common.flags import Folder, Json, flag

@@ -159,8 +159,7 @@ async def crawl_parts(kit: Kit) -> AsyncIterator[Parts[SliceEnd]]:
     sources = wanted(config, workspace)
     rounds = Rounds(kit.finder, sources, config.discovery_interval, discovered)
     which = Which(config.skip_relay_connected, scope=scans.routes.scope.digest)
-    interval, at_once = config.scan_interval, config.concurrency
-    rota = Rota(config.batch, interval, config.once, which, at_once)
+    rota = Rota(config.batch, config.scan_interval, config.once, which, config.concurrency)
     source = DueSource(store, clock, rota, discovered, rounds.once if config.once else _nothing)
     try:
         yield Parts(

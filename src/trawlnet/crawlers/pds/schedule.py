@@ -46,7 +46,7 @@ class Rota:
     interval: float  # From the beginning of a batch to that of the next.
     once: bool = False  # Batch after batch until all are scanned whole, and then no more.
     which: Which = field(default_factory=Which)
-    at_once: int = 2  # Scans that were cut short and go on between two batches.
+    resumed: int = 2  # Scans that were cut short and go on between two batches.
 
 
 class RegistryStore:
@@ -320,7 +320,7 @@ class DueSource:
         rota, which = self._rota, replace(self._rota.which, begun=True)
         is_over = False
         while not is_over:
-            if tasks := await self._store.claim(rota.at_once, which):
+            if tasks := await self._store.claim(rota.resumed, which):
                 # At least once, also where batches take all the time there is.
                 yield Page(tasks, "")
             else:

@@ -15,8 +15,7 @@ from trawlnet.archive.format.content import DROP_REASONS
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.crawlers.metered import MeteredHttp
 from trawlnet.crawlers.repos.accounts.identity import DocumentResolver, directory
-from trawlnet.crawlers.repos.accounts.locator import AccountLocator
-from trawlnet.crawlers.repos.accounts.lookups import LookupSlots
+from trawlnet.crawlers.repos.accounts.locator import AccountLocator, LookupSlots
 from trawlnet.crawlers.repos.accounts.rates import PdsRates
 from trawlnet.crawlers.repos.accounts.recheck import Rescue, is_under_way, reopen, stranded
 from trawlnet.crawlers.repos.accounts.residents import NotedResidents

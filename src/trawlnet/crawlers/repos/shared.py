@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from trawlnet.archive.parts import BLOCKS
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.repos.accounts.rates import PdsRates, unknown
-from trawlnet.crawlers.repos.accounts.shared_residents import SharedResidents
+from trawlnet.crawlers.repos.accounts.residents import ENOUGH, digest_of
 from trawlnet.crawlers.repos.build import ArchiveShelf, CrawlBase, assembled, open_mirror
 from trawlnet.crawlers.repos.catalogue import ArchiveCatalogue
 from trawlnet.crawlers.repos.config import ReposConfig, limits, manners
@@ -19,6 +19,7 @@ from trawlnet.crawlers.repos.settings import CrawlSettings, settings_of
 from trawlnet.crawlers.repos.sink import Told
 from trawlnet.crawlers.repos.visiting.visit import PackedRepo
 from trawlnet.crawlers.share import Opened, Share, ShareSource, check_places
+from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Limits
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.ports import Clock
@@ -30,6 +31,7 @@ from trawlnet.storage.objects import open_objects
 from trawlnet.storage.part_sink import PartLimits, PartSink
 from trawlnet.stores.fence import Fence
 from trawlnet.stores.lmdb.notes import open_notes
+from trawlnet.stores.redis.scripts import SCAN_COUNT
 from trawlnet.stores.redis.work.store import RedisStore
 
 _UNSETTLED = 20_000  # Repositories that wait for their part; their memory is bounded apart.
@@ -157,3 +159,68 @@ def _limits(config: ReposConfig, shards: int) -> Limits:
         highest_water=one.highest_water * shards,
         most_seconds=None,  # The command's to watch: a shard has many terms.
     )
+
+
+_LOOK_EVERY: Final = 5.0  # Seconds between two looks at what others have counted on our lanes.
+_LANES_AT_ONCE: Final = 500
+_DIDS_AT_ONCE: Final = 2000  # In one script, so that no script keeps other clients waiting long.
+
+
+class SharedResidents:
+    """Beside the keys of the store: a set of digests for each lane, and a hash of their sizes."""
+
+    def __init__(self, store: RedisStore, share: Share, clock: Clock) -> None:
+        self._store = store
+        self._owns = share.owns
+        self._resized = f"resized:{share.token}"
+        self._clock = clock
+        # Lanes that have enough are not asked about again.
+        self._enough: set[str] = set()
+
+    async def known(self) -> Mapping[str, int]:
+        """What is known of our lanes."""
+        found: dict[str, int] = {}
+        position: object = 0
+        while True:
+            position, rows = await self._store.ask(
+                "HSCAN", "accounts", position, "COUNT", SCAN_COUNT
+            )
+            lanes = {lane.decode(): int(count) for lane, count in rows.items()}
+            found |= {lane: count for lane, count in lanes.items() if self._owns(lane)}
+            if int(str(position)) == 0:
+                return found
+
+    async def add(self, found: Mapping[str, Collection[str]]) -> Mapping[str, int]:
+        counts = dict.fromkeys(found, ENOUGH)
+        rows = [
+            (lane, [digest_of(did).hex() for did in list(dids)[start : start + _DIDS_AT_ONCE]])
+            for lane, dids in found.items()
+            if lane not in self._enough
+            for start in range(0, len(dids), _DIDS_AT_ONCE)
+        ]
+        for start in range(0, len(rows), _LANES_AT_ONCE):
+            some = rows[start : start + _LANES_AT_ONCE]
+            for (lane, _), count in zip(some, await self._reside(some), strict=True):
+                counts[lane] = count
+                if count >= ENOUGH:
+                    self._enough.add(lane)
+        return counts
+
+    async def begin(self, lane: str | None = None) -> None:
+        lanes = [lane] if lane is not None else list(await self.known())
+        self._enough.difference_update(lanes)
+        for one in lanes:
+            await self._store.run("vacate", one)
+
+    async def watch(self, control: Control, heed: Callable[[Mapping[str, int]], None]) -> None:
+        """A companion of the crawl: other shards find accounts on our lanes."""
+        while True:
+            await self._clock.sleep(_LOOK_EVERY)
+            while lanes := await self._store.ask("SPOP", self._resized, _LANES_AT_ONCE):
+                counts = await self._store.ask("HMGET", "accounts", *lanes)
+                pairs = zip(lanes, counts, strict=True)
+                heed({lane.decode(): int(count) for lane, count in pairs if count is not None})
+
+    async def _reside(self, rows: Sequence[tuple[str, Sequence[str]]]) -> Sequence[int]:
+        counts: Sequence[int] = await self._store.run("reside", ENOUGH, rows)
+        return counts

@@ -4,23 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import Identity
 from trawlnet.crawlers.pds.site.buckets import Buckets
 from trawlnet.crawlers.pds.site.examine import HostFinding
-from trawlnet.crawlers.pds.site.ports import Books, ScanAccount
 from trawlnet.engine.gate import LaneParked
 from trawlnet.engine.ports import Clock
 from trawlnet.tables.errors import TablesError
+from trawlnet.tables.registry.browse import Browsed, BrowseQuery
 from trawlnet.tables.registry.entry import BANNED, USERINFO
-from trawlnet.tables.registry.rules import EntryVerdict, PdsRow, PdsSource, PdsStatus
+from trawlnet.tables.registry.rules import EntryVerdict, PdsRow, PdsSource, PdsStatus, Registered
+from trawlnet.tables.registry.stats import Stats
 from trawlnet.webpage.domain import registrable_domain
 from trawlnet.webpage.origin import OriginRefusal, canonical_origin, names_user
+
+T = TypeVar("T")
+Answering: TypeAlias = Coroutine[Any, Any, T]
+
+
+class Books(Protocol):
+    """The registry. Every method raises TablesError when it is away."""
+
+    def get(self, url: str) -> Answering[PdsRow | None]: ...
+
+    def register(self, url: str, source: PdsSource, *, now: float) -> Answering[Registered]: ...
+
+    def listing(
+        self,
+        *,
+        status: PdsStatus | None = None,
+        source: PdsSource | None = None,
+        contains: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Answering[Sequence[PdsRow]]:
+        """In the order of URLs, beyond the URL `after`."""
+
+    def browse(self, wish: BrowseQuery) -> Answering[Browsed]: ...
+
+    def largest(self, limit: int = 10) -> Answering[Sequence[PdsRow]]: ...
+
+    def stats(self, now: float) -> Answering[Stats]: ...
+
+
+# Scans an account of a PDS until an instant; gives the number of records that were indexed.
+ScanAccount = Callable[[str, str, float], Awaitable[int]]
+
 
 log = logging.getLogger(__name__)
 
