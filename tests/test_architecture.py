@@ -37,8 +37,9 @@ MAY_IMPORT["crawlers"] = _BELOW
 MAY_IMPORT["fleet"] = _BELOW | {"crawlers", "native"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
-# What every room may import: the error for bytes that are not what they claim to be, the loader.
-EVERYBODY = {"malformed", "loading"}
+# What every room may import: the error for bytes that are not what they claim to be, the base of
+# errors with a hint, the loader.
+EVERYBODY = {"malformed", "hinted", "loading"}
 
 # Third-party packages that only one room or file may know, so that they stay optional.
 ONLY_IN = {

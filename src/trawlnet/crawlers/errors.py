@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
+from trawlnet.hinted import Hinted
 
-class NotReady(Exception):
+
+class NotReady(Hinted):
     """The config is well formed, but a crawl cannot start with it."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint  # What to type.
 
-
-class Unanswered(Exception):
+class Unanswered(Hinted):
     """A server that everything else depends on does not answer."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint

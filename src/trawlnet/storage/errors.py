@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 
+from trawlnet.hinted import Hinted
 
-class SinkError(Exception):
+
+class SinkError(Hinted):
     """The run cannot go on: results have nowhere to go. Nothing already durable is affected."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
     def __str__(self) -> str:
         return f"{self.message} (hint: {self.hint})" if self.hint else self.message

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from trawlnet.hinted import Hinted
 from trawlnet.loading import load
 
 T = TypeVar("T")
@@ -21,13 +22,8 @@ _SECRETS: Final = ("access_key_id", "secret_access_key", "session_token")
 _PLAIN: Final = ("region", "default_region", "endpoint", "endpoint_url")
 
 
-class ObjectsError(Exception):
+class ObjectsError(Hinted):
     """The object store does not do what it was asked; nothing that it confirmed is lost."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 def s3_options(environ: Mapping[str, str]) -> dict[str, str]:

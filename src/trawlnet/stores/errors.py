@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from trawlnet.engine import ports
+from trawlnet.hinted import Hinted
 
 
-class StoreError(Exception):
+class StoreError(Hinted):
     """The store cannot go on; nothing that it had confirmed is lost."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 class StoreUnreachable(StoreError):

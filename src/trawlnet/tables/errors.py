@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
+from trawlnet.hinted import Hinted
 
-class TablesError(Exception):
+
+class TablesError(Hinted):
     """ClickHouse refuses, or cannot go on; nothing that it had confirmed is lost."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 class TablesUnreachable(TablesError):

@@ -13,6 +13,7 @@ import typer
 
 from trawlnet.cli.common.complaint import complain
 from trawlnet.crawlers.errors import NotReady, Unanswered
+from trawlnet.hinted import Hinted
 from trawlnet.net.redact import redact
 from trawlnet.storage.errors import SinkBusy, SinkError, SinkUnreachable
 from trawlnet.storage.s3 import ObjectsError
@@ -47,15 +48,10 @@ EXITS = {
 }
 
 
-class CliError(Exception):
+class CliError(Hinted):
     """Trouble that the user can do something about."""
 
     code = Exit.ERROR
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 class UsageTrouble(CliError):
