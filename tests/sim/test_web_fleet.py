@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ from tests.support.fleet.web import (
 )
 from tests.support.servers import redis_server
 from tests.support.web.site import reachable
+from trawlnet.cli.common.errors import Exit
+from trawlnet.cli.fleet.command import crawl_with_shards
+from trawlnet.cli.web.crawler import WEB
+from trawlnet.cli.web.fleet import shards_of
 from trawlnet.crawlers.errors import NotReady
+from trawlnet.crawlers.web.admission.left_out import TOO_DEEP
 from trawlnet.crawlers.web.config import WebConfig
 from trawlnet.crawlers.web.shared import check_shareable
 from trawlnet.fleet.compose_captures import CaptureComposer
@@ -132,6 +138,28 @@ def test_caps_hold_over_hosts_of_different_shards(tmp_path: Path) -> None:
         assert await web_crawl_with(config, runtime) is Word.DONE
         lines = [line for line in captured(archive) if 200 <= line.http_status < 300]
         assert sum("/articles/" in line.url for line in lines) == 5 < len(lines)
+
+    with_site(tmp_path, use)
+
+
+def test_the_end_and_the_status_of_a_fleet_say_what_was_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def use(world: WebWorld, url: str) -> None:
+        archive = str(tmp_path / "archive")
+        caps, limits = {"max_depth": 1}, {"req_per_sec": RATE}
+        config = web_fleet_config(world, url, archive, caps=caps, limits=limits)
+        shards = shards_of(config, {})
+        for as_json in (False, True):
+            runtime = Tasks(web_job(config, tmp_path / "scratch"))
+            assert await crawl_with_shards(shards, runtime, as_json) == Exit.GIVEN_UP
+        facts = await WEB.facts(config, tmp_path)
+        said = capsys.readouterr()
+        summary = json.loads(said.out.splitlines()[-1])
+        # Links from the second page on are too deep, on hosts of both shards.
+        assert summary["left_out"][TOO_DEEP] > 20
+        assert facts["left_out"] == summary["left_out"]
+        assert f" {TOO_DEEP} (caps.max_depth)" in said.err
 
     with_site(tmp_path, use)
 

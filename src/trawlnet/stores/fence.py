@@ -44,3 +44,4 @@ class CounterDelta:
     """The `news` of a receipt for a RedisStore: counted with the settlement, once for each key."""
 
     counts: Mapping[str, int] = field(default_factory=dict)  # Counter -> by how much it grows.
+    left_out: Mapping[str, int] = field(default_factory=dict)  # By why, to be listed as a whole.

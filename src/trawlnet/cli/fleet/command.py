@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -171,6 +179,7 @@ class Shards:
     open: Callable[[FleetKeys, RedisStore, Clock], Awaitable[FleetCrawl]]
     counted: str  # What a line of the manifest counts: repos, captures.
     files: str  # What a line of the manifest stands for: segments, logs.
+    tell_left_out: Callable[[Mapping[str, int]], list[str]] = list  # For people.
 
 
 async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> int:
@@ -197,13 +206,16 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
         with steered_by_signals(lambda word: keys.change(word=word)):
             word = await supervise(command)
         ended = FleetEnded(crawler, word, await store.counts(), clock.now() - begun)
-        lines = await keys.manifest()
+        lines, left_out = await keys.manifest(), await keys.left_out()
         lost = given_up_on(ended.counts)
         alerts.tell(alert_of_end(crawler, ended.story, lost, clock.now()))
     count = sum(line[shards.counted] for line in lines)
     archive = {shards.files: len(lines), shards.counted: count}
     words = f"the manifest lists {count:,} {shards.counted} in {len(lines):,} {shards.files}"
-    _sum_up(ended, archive, words, as_json)
+    if as_json:
+        _emit_summary(ended, archive, left_out)
+    else:
+        _sum_up(ended, words, shards.tell_left_out(left_out))
     return ended.code
 
 
@@ -236,17 +248,22 @@ class FleetEnded:
         return f"{_ENDINGS[self.word]} after {duration(self.seconds)}: {settled}"
 
 
-def _sum_up(ended: FleetEnded, archive: Mapping[str, int], words: str, as_json: bool) -> None:
-    """`archive` are figures of the manifest, `words` the same in words."""
-    if not as_json:
-        say(ended.story)
-        say(words)
-        if given_up := given_up_on(ended.counts):
-            verb = f"trawlnet {ended.crawler} failures --store redis://HOST:PORT/DB"
-            say(f"hint: {tasks(given_up)} given up; list with: {verb}")
-        return
+def _sum_up(ended: FleetEnded, archived: str, left_out: Sequence[str]) -> None:
+    say(ended.story)
+    say(archived)
+    if left_out:
+        say(f"left out: {', '.join(left_out)}")
+    if given_up := given_up_on(ended.counts):
+        verb = f"trawlnet {ended.crawler} failures --store redis://HOST:PORT/DB"
+        say(f"hint: {tasks(given_up)} given up; list with: {verb}")
+
+
+def _emit_summary(
+    ended: FleetEnded, archive: Mapping[str, int], left_out: Mapping[str, int]
+) -> None:
     row: dict[str, Any] = {"event": "summary", "ending": ended.word, "exit_code": int(ended.code)}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
+    row |= {"left_out": left_out} if left_out else {}
     emit(row | {"archive": archive} | status_row(ended.crawler, ended.counts))
 
 

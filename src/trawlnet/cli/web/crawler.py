@@ -84,10 +84,11 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
 async def _archived(config: WebConfig) -> Mapping[str, Any]:
     keys = await load("trawlnet.stores.redis.fleet.shards:FleetKeys").open(redis_url(config))
     try:
-        lines = await keys.manifest()
+        lines, left_out = await keys.manifest(), await keys.left_out()
     finally:
         await keys.close()
-    return {"logs": len(lines), "captures": sum(line["captures"] for line in lines)}
+    captures = sum(line["captures"] for line in lines)
+    return {"logs": len(lines), "captures": captures, "left_out": left_out}
 
 
 WEB = Crawler(

@@ -54,7 +54,7 @@ def _run(config: WebConfig, workspace: Workspace, seeds: tuple[str, ...], as_jso
     # No gap between owners of a lane: turns are written down in Redis, gaps and all.
     job = job_of(config, workspace, config.shard_timeout, store=redis_url(config), s3=s3)
     start = Start(workspace, config.fleet, f"a fleet crawls into {config.archive}", job)
-    shards = _shards(config, s3)
+    shards = shards_of(config, s3)
     return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
 
 
@@ -67,7 +67,7 @@ def _for_shards(config: WebConfig, workspace: Path, given: tuple[str, ...]) -> W
     return config.model_copy(update={"seeds": seeds, "archive": archive})
 
 
-def _shards(config: WebConfig, s3: Mapping[str, str]) -> Shards:
+def shards_of(config: WebConfig, s3: Mapping[str, str]) -> Shards:
     async def open(keys: FleetKeys, store: RedisStore, clock: Clock) -> FleetCrawl:
         begun = clock.now()
         composer = CaptureComposer(keys, open_objects(config.archive, s3))
@@ -86,6 +86,7 @@ def _shards(config: WebConfig, s3: Mapping[str, str]) -> Shards:
         open,
         counted="captures",
         files="logs",
+        tell_left_out=WEB.tell_left_out,
     )
 
 

@@ -11,6 +11,7 @@ from trawlnet.captures.parts import Writing, capture_form
 from trawlnet.crawlers.errors import NotReady
 from trawlnet.crawlers.share import Opened, Share, check_places
 from trawlnet.crawlers.web.admission.budget import Budget
+from trawlnet.crawlers.web.admission.left_out import LeftOut
 from trawlnet.crawlers.web.admission.policy import Policy
 from trawlnet.crawlers.web.admission.shared_caps import SharedCaps, budgets_of
 from trawlnet.crawlers.web.build import about_of, hosts_of, redis_url
@@ -62,6 +63,7 @@ class SharedHandler:
     sink: PartSink
     caps: SharedCaps
     received: Callable[[], int]  # Bytes since it was last asked.
+    left_out: LeftOut
     bytes_counter: str
     clock: Clock
 
@@ -72,7 +74,7 @@ class SharedHandler:
         except (StoreUnreachable, Fenced) as error:
             # No fault of the page: it uses up no attempt, whoever owns its lane by then.
             raise LaneParked(task.lane, self.clock.now() + _SERVER_PAUSE) from error
-        return replace(outcome, news=CounterDelta(self._counts(outcome)))
+        return replace(outcome, news=CounterDelta(self._counts(outcome), self.left_out.take()))
 
     def _counts(self, outcome: Outcome[CounterDelta]) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -118,7 +120,7 @@ async def open_shard(
         parts = Parts(
             Feed(SharedSeeds(source, share.owns), store),
             store,
-            SharedHandler(visit, sink, caps, received, budgets.bytes, clock),
+            SharedHandler(visit, sink, caps, received, standing.left_out, budgets.bytes, clock),
             sink,
             gate,
             clock,

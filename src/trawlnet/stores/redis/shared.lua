@@ -41,6 +41,7 @@
 --   window:lanes      hash    shard -> its lanes, while somebody watches
 --   history:<tier>    list    how the fleet was doing, as JSON
 --   tallies           hash    counter -> what settlements have added to it
+--   left_out          hash    why links were not asked for -> how many
 --   taken             hash    leased key -> counters in which it has taken a place
 --   under_way         hash    counter -> places taken by leased keys
 --   woken:<token>     set     lanes of that shard for which others have found work

@@ -1,4 +1,7 @@
-"""What a crawl has met and not asked for, by why: kept in the workspace, over all runs."""
+"""What a crawl has met and not asked for, by why: kept in the workspace, over all runs.
+
+A fleet keeps it in Redis: what each shard has counted goes there with its settlements.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,12 @@ class LeftOut:
     def add(self, why: str, links: int = 1) -> None:
         if links:
             self.counts[why] += links
+
+    def take(self) -> dict[str, int]:
+        """What has been added since this was last called, for whoever adds it up elsewhere."""
+        taken = dict(self.counts)
+        self.counts.clear()
+        return taken
 
     def save(self) -> None:
         """Not synced: a power cut costs figures, and no page."""

@@ -209,6 +209,11 @@ class FleetKeys:
         found = await self._scripts.ask("HMGET", "tallies", *counters)
         return [int(value or 0) for value in found]
 
+    async def left_out(self) -> dict[str, int]:
+        """By why how many links were not asked for, over all shards and runs."""
+        found = await self._scripts.ask("HGETALL", "left_out")
+        return {why.decode(): int(links) for why, links in found.items()}
+
     async def manifest(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in await self._scripts.ask("LRANGE", "manifest", 0, -1)]
 

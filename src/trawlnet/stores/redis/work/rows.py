@@ -31,6 +31,7 @@ def packed_task(task: Task) -> list[Any]:
 
 
 def packed_receipt(receipt: Receipt[CounterDelta], part: str) -> list[Any]:
+    news = receipt.news or CounterDelta()
     return [
         packed_task(receipt.task),
         receipt.reason,
@@ -40,8 +41,9 @@ def packed_receipt(receipt: Receipt[CounterDelta], part: str) -> list[Any]:
         clean_detail(receipt.detail),
         repr(float(receipt.at)),
         part,
-        [] if receipt.news is None else list(receipt.news.counts.items()),
+        list(news.counts.items()),
         receipt.reason.again is Again.NEVER,
+        list(news.left_out.items()),
     ]
 
 

@@ -1,7 +1,8 @@
 -- settle: for each receipt end the lease, write the word, keep or close the key, add what was found.
 -- args: writer, sequence, remember_done, receipts; a receipt is
 -- task, reason, success, next or false, found, detail, at, part of the archive or empty, pairs of a
--- counter and what is added to it, and whether the reason stands until somebody asks for a retry.
+-- counter and what is added to it, whether the reason stands until somebody asks for a retry, and
+-- pairs of why links were left out and how many.
 local writer, sequence, remember_done, receipts = args[1], args[2], args[3], args[4]
 if applied(writer, sequence) then
   return 0
@@ -62,6 +63,9 @@ local function settle(receipt)
   end
   for _, pair in ipairs(receipt[9]) do
     redis.call('HINCRBY', name('tallies'), pair[1], pair[2])
+  end
+  for _, pair in ipairs(receipt[11]) do
+    redis.call('HINCRBY', name('left_out'), pair[1], pair[2])
   end
   if leased then
     end_lease(key, row)
