@@ -108,6 +108,7 @@ def test_failures_are_rows_that_can_be_put_back(
     workspace = tmp_path / "net"
     shutil.copytree(crawled[1], workspace)
     rows = trawlnet("repos", "failures", "-w", workspace, "--json").rows
+    assert [row["key"] for row in rows] == sorted(row["key"] for row in rows)
     inactive = {did for did, row in network.manifest["dids"].items() if row["status"] != "active"}
     assert rows and {row["key"] for row in rows} <= inactive
     for row in rows:

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from trawlnet.cli.common.errors import CliError, Exit
 from trawlnet.cli.common.flags import Folder, Json, Most, Why, Yes, parse_reason
+from trawlnet.cli.common.in_order import by_key
 from trawlnet.cli.common.output import emit, iso, say, size
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import READS, WRITES, Verb
@@ -48,7 +49,7 @@ def failures(crawler: Crawler[C]) -> Verb:
         json: Json = False,
         flags: Flags,
     ) -> int:
-        """List keys whose last attempt failed. Works while a crawl is running."""
+        """List keys whose last attempt failed, in order. Works while a crawl is running."""
         return _failures(_place(crawler, workspace, flags), parse_reason(reason), limit, json)
 
     return _verb(crawler, run, "failures -w ./net --reason timeout --limit 20", READS)
@@ -133,15 +134,20 @@ def _status(place: _Place[C], as_json: bool) -> int:
 def _failures(place: _Place[C], reason: Reason | None, limit: int | None, as_json: bool) -> int:
     async def show(ledger: Ledger) -> None:
         printed = 0
-        async for failure in ledger.failures(reason):
+        found = _public(place, ledger.failures(reason))
+        async for failure in found if place.crawler.lists_by_key else by_key(found):
             if printed == limit:
                 return
             printed += 1
-            failure = replace(failure, key=place.crawler.public_key(failure.key))
             print(json.dumps(_row(failure)) if as_json else _line(failure))
 
     _with_ledger(place, show)
     return 0
+
+
+async def _public(place: _Place[C], failures: AsyncIterator[Failure]) -> AsyncIterator[Failure]:
+    async for failure in failures:
+        yield replace(failure, key=place.crawler.public_key(failure.key))
 
 
 def _row(failure: Failure) -> dict[str, Any]:

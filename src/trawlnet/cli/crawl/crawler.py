@@ -67,6 +67,8 @@ class Crawler(Generic[C]):
     # What the crawl has met and not asked for, by why; and that for people, the most first.
     left_out: Callable[[Path], Mapping[str, int]] = _nothing_left_out
     tell_left_out: Callable[[Mapping[str, int]], list[str]] = list
+    # Whether the ledger lists failures by key; one that does not is sorted by whoever shows it.
+    lists_by_key: bool = False
     verb: str = "crawl"  # What to type to go on.
     # The place of what crawls with many processes: Callable[[C, Workspace, bool], int]. Loaded
     # when the config asks for a fleet: Redis and Ray are extras.

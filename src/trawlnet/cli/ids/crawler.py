@@ -161,6 +161,7 @@ IDS = Crawler(
     public_key=lambda key: key,
     example="--base-url https://www.bungie.net --target 15000000000 --contact you@example.org",
     located_by=("redis_address", "store"),
+    lists_by_key=True,
     live=frozenset(("max_rps",)),
     ready=_ready,
     facts=_facts,

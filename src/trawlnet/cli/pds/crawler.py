@@ -128,6 +128,7 @@ PDS = Crawler(
     public_key=str,
     example="--relay wss://relay.example --contact you@example.org",
     located_by=("registry",),
+    lists_by_key=True,
     live=frozenset(("concurrency", "requests_per_minute")),
     ready=_ready,
     facts=_facts,
