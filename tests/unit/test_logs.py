@@ -21,7 +21,7 @@ from trawlnet.engine.ports import Page
 from trawlnet.engine.rules import Manners, RetryPolicy
 from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
-from trawlnet.observe.logs.writer import LogLimits, logging_to, warnings_to
+from trawlnet.observe.logs.writer import LogLimits, _LogFile, logging_to, warnings_to
 from trawlnet.stores.memory import MemoryStore
 
 HOSTILE = "\x1b[2J\r\n{}%s\u202e\ud800" + "z" * 100_000
@@ -173,6 +173,27 @@ def test_files_are_rotated_and_old_runs_forgotten(tmp_path: Path, said: list[str
         f"toy-{run}.log{part}" for run in (2, 3, 4) for part in ("", ".1", ".2")
     ]  # fmt: skip
     assert all(path.stat().st_size <= 2000 for path in tmp_path.glob("toy-*"))
+
+
+def test_the_log_of_a_run_that_is_under_way_is_not_forgotten(
+    tmp_path: Path, said: list[str]
+) -> None:
+    """However many runs begin beside it: a crawl of weeks, and a scrape each hour."""
+    limits = LogLimits(file_bytes=2000, rotated=1, runs=2, per_kind=10_000)
+    long = _LogFile(tmp_path / "toy-0.log", said.append, limits)
+    record = logging.makeLogRecord({"msg": "page", "text": "x" * 300})
+    for _ in range(10):
+        long.emit(record)  # Rotated more than once: what is written now has the name.
+    for run in range(1, 5):
+        with logging_to(tmp_path, f"toy-{run}", said.append, limits):
+            logging.getLogger("x").info("page")
+    long.emit(record)
+    names = {path.name for path in tmp_path.glob("toy-*")}
+    assert names == {"toy-0.log", "toy-0.log.1", "toy-3.log", "toy-4.log"}
+    long.close()
+    with logging_to(tmp_path, "toy-5", said.append, limits):
+        logging.getLogger("x").info("page")
+    assert {path.name for path in tmp_path.glob("toy-*")} == {"toy-4.log", "toy-5.log"}
 
 
 def test_a_log_that_cannot_be_written_is_said_once(tmp_path: Path, said: list[str]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import logging.handlers
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +40,8 @@ def logging_to(
 ) -> Iterator[Path]:
     """Log to `name`.log in the folder; warnings go to `say`, too, as one short line each.
 
-    The name is `<crawler>-<run>`, where runs sort by age: only the latest logs are kept.
+    The name is `<crawler>-<run>`, where runs sort by age: only the latest logs are kept, and those
+    of runs that are still under way.
     """
     limits = limits or LogLimits()
     make_directory(folder)
@@ -78,8 +82,24 @@ def _handled_by(handler: logging.Handler, level: int) -> Iterator[None]:
 def _forget_old_runs(folder: Path, name: str, keep: int) -> None:
     logs = sorted(folder.glob(f"{name.rpartition('-')[0]}-*.log"))
     for path in logs[: max(0, len(logs) - keep + 1)]:
-        for part in [path, *folder.glob(f"{path.name}.*")]:
-            part.unlink(missing_ok=True)
+        if not _is_written(path):
+            for part in [path, *folder.glob(f"{path.name}.*")]:
+                part.unlink(missing_ok=True)
+
+
+def _is_written(path: Path) -> bool:
+    """Whether a process logs to it now: twenty short runs may begin and end beside a long one."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 class _JsonLines(logging.Formatter):
@@ -153,6 +173,13 @@ class _LogFile(logging.handlers.RotatingFileHandler):
         self.setFormatter(_JsonLines(limits))
         self._say = say
         self._complained = False
+
+    def _open(self) -> TextIOWrapper:
+        """Also after each rotation. The kernel ends the lock with the process."""
+        stream = super()._open()
+        with suppress(OSError):  # A file system without locks.
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return stream
 
     def handleError(self, record: logging.LogRecord) -> None:
         if not self._complained:
