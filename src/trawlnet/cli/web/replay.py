@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+from trawlnet.captures.line import CaptureLine
 from trawlnet.captures.replay import CaptureReplay, replay_archive
 from trawlnet.captures.replay import replay as replay_captures
 from trawlnet.captures.shared_archive import MANIFEST
@@ -87,22 +88,30 @@ def replay(
 def _remedy(workspace: Path, result: CaptureReplay) -> str:
     if not result.lost:
         return "restore them from a copy: they are no page's latest content, or lie in an archive"
-
-    # What is asked for twice is one page; of each the last line counts.
-    lines = {line.url: line for line in result.lost}.values()
-    asyncio.run(ask_again(load_web(workspace, {}).config, workspace, list(lines)))
     return (
-        f"{len(lines):,} pages are in the discovery spool now; "
+        f"{len(_pages_of(result)):,} pages are in the discovery spool now; "
         f"fetch them again: trawlnet web scrape -w {shown(workspace)}"
     )
+
+
+def _pages_of(result: CaptureReplay) -> list[CaptureLine]:
+    """What is lost twice is one page; of each the last line counts."""
+    return list({line.url: line for line in result.lost}.values())
 
 
 def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: bool) -> CaptureReplay:
     place = find(workspace, "web")
     run = f"replay-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    is_safe = spreadsheet_safe or load_web(workspace, {}).config.metrics.spreadsheet_safe
+    config = load_web(workspace, {}).config
+    is_safe = spreadsheet_safe or config.metrics.spreadsheet_safe
     with locked(place):
-        return replay_captures(workspace, run, check_bodies=check_bodies, spreadsheet_safe=is_safe)
+        result = replay_captures(
+            workspace, run, check_bodies=check_bodies, spreadsheet_safe=is_safe
+        )
+        # Still locked: a crawl that begins meanwhile would write to the spool as well.
+        if result.lost:
+            asyncio.run(ask_again(config, workspace, _pages_of(result)))
+    return result
 
 
 def _replay_archive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trawlnet.captures.counters import CounterCsv
@@ -189,12 +189,14 @@ async def open_ledger(config: WebConfig, state: Path) -> AsyncIterator[Ledger]:
             index = PageIndex(workspace / INDEX, readonly=True)
             stack.callback(index.close)
             fetched_at = _fetched_at(index)
-        yield BothLedgers(store, state / UNSCRAPED, fetched_at, lambda: _spool(config, workspace))
+        yield BothLedgers(
+            store, state / UNSCRAPED, fetched_at, lambda: _spool_without_bound(config, workspace)
+        )
 
 
 async def ask_again(config: WebConfig, workspace: Path, lines: Sequence[CaptureLine]) -> None:
     """Put pages into the discovery spool, where the next scrape finds them."""
-    spool = _spool(config, workspace)
+    spool = _spool_without_bound(config, workspace)
     try:
         await spool.publish([_discovery(line) for line in lines])
     finally:
@@ -257,6 +259,13 @@ _GB = 1 << 30
 
 def _spool(config: WebConfig, workspace: Path) -> Spool:
     options = spool_options(config, workspace)
+    return Spool(workspace / config.spool.discoveries_dir, NAME, options)
+
+
+def _spool_without_bound(config: WebConfig, workspace: Path) -> Spool:
+    """For what is put back: whoever waited for a scrape to make room would keep it from running,
+    under the locks of both."""
+    options = replace(spool_options(config, workspace), backlog_bytes=None)
     return Spool(workspace / config.spool.discoveries_dir, NAME, options)
 
 
