@@ -83,7 +83,8 @@ RULES: tuple[Rule, ...] = (
         Owner.EVERY,
         "critical",
         "5m",
-        f"trawlnet:failures:share5m > {RUNAWAY_SHARE:g}"
+        # An attempt of pds is one step of a scan: TrawlnetPdsScansFail counts scans.
+        f'trawlnet:failures:share5m{{crawler!="pds"}} > {RUNAWAY_SHARE:g}'
         f" and {_SAME_CRAWL} trawlnet:tries:rate5m >= {_MANY}",
         "More than half of a crawl's attempts fail.",
         "So many hosts are rarely at fault: look at the reasons, and at this machine's network.",

@@ -153,6 +153,11 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "TrawlnetErrorsRunAway",
+        "three of four steps of scans time out",
+        _tries("pds", ok="0+10x60", timeout="0+30x60"),
+    ),
+    Case(
+        "TrawlnetErrorsRunAway",
         "all fail, and they are few",
         _tries("web", ok="0x60", timeout="0+1x60"),
     ),

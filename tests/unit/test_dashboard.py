@@ -213,6 +213,12 @@ def test_a_time_without_samples_breaks_the_line() -> None:
     assert html.count("M") >= 1
 
 
+def test_the_attempts_of_a_pds_crawl_are_called_steps() -> None:
+    samples = [Sample(1_790_000_000.0 + at, {"done": at, "attempts": 9 * at}) for at in (0, 10)]
+    assert "steps of scans here" in charts.pictures("pds", samples, "hour")["throughput"]
+    assert "steps" not in charts.pictures("web", samples, "hour")["throughput"]
+
+
 def test_what_is_drained_is_swept_only_when_it_is_over_and_ours(tmp_path: Path) -> None:
     stop = tmp_path / "stop.web"
     running, over = (WorkspacePlace(asked_of(tmp_path, pid), SystemClock()) for pid in (1, None))

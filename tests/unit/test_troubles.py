@@ -14,8 +14,9 @@ from tests.support.worlds import DictSink, ListSource, World, numbered_pages
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Feed, Parts
 from trawlnet.engine.gate import Gate
-from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.engine.outcome import Outcome, Reason, Receipt
 from trawlnet.engine.rules import Manners
+from trawlnet.engine.task import Task
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.alerts.rules import (
     DISK_LEAST,
@@ -208,3 +209,33 @@ def test_the_watcher_tells_of_hosts_that_were_blocked(tmp_path: Path) -> None:
 
 def test_the_watcher_has_nothing_to_tell_of_a_crawl_that_goes_well(tmp_path: Path) -> None:
     assert [alert.title for alert in watch(False, tmp_path) if alert.title != AlertKind.DISK] == []
+
+
+@pytest.mark.parametrize(
+    ("receipts", "told"),
+    [
+        # A hundred dead servers, beside one that answers thousands of requests.
+        ([(Reason.OK, 9_000, True), (Reason.TIMEOUT, 100, False)], [AlertKind.RUNAWAY]),
+        # One that is ill in the middle of its scan, and its step is tried again and again.
+        ([(Reason.OK, 20, True), (Reason.OK, 60, False), (Reason.TIMEOUT, 900, None)], []),
+    ],
+)
+def test_where_tasks_have_steps_what_became_of_the_tasks_counts(
+    receipts: list[tuple[Reason, int, bool | None]], told: list[AlertKind]
+) -> None:
+    alerts: list[Alert] = []
+    task = Task("https://pds.example", "pds.example")
+
+    async def main() -> None:
+        clock, store = SystemClock(), MemoryStore()
+        gate, control = Gate(clock, Manners()), Control(1)
+        parts = Parts(None, store, Away(gate), None, gate, clock)
+        watcher = Watcher(CrawlMetrics("pds", clock), parts, control, alerts.append)
+        for reason, count, is_step in receipts:
+            following = task if is_step is None else None
+            one = Receipt(task, reason, next=following, is_step=bool(is_step))
+            control.figures.add_receipts([one] * count, clock.now())
+        await watcher.look()
+
+    asyncio.run(main())
+    assert [alert.title for alert in alerts] == told

@@ -73,7 +73,8 @@ class Figures:
     def __init__(self) -> None:
         self.started = 0  # Tasks, however they ended.
         self.in_flight = 0
-        self.tally: Counter[Reason] = Counter()  # Every try by its reason.
+        self.tally: Counter[Reason] = Counter()  # Every try by its reason, steps too.
+        self.steps = 0  # Tries after which their tasks go on.
         self.settled: Counter[Reason] = Counter()  # Keys by their last word.
         self.window = Window()
         self.fed = 0  # Tasks that the source added.
@@ -85,4 +86,5 @@ class Figures:
             self.tally[reason] += tries
             self.window.add(reason, now, tries)
         words = [one for one in receipts if not one.is_step]
+        self.steps += len(receipts) - len(words)
         self.settled.update([one.reason for one in words if one.next is None or one.reason.success])

@@ -11,6 +11,7 @@ from typing import Any
 
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
+from trawlnet.engine.figures import Figures
 from trawlnet.engine.outcome import Reason
 from trawlnet.observe.alerts.rules import CrawlState, Disk, judged, what_to_tell
 from trawlnet.observe.alerts.shapes import Alert
@@ -38,6 +39,7 @@ class Watcher:
         self._tell = tell
         self._moved_at = parts.clock.now()
         self._past: deque[tuple[float, Mapping[Reason, int]]] = deque([(self._moved_at, {})])
+        self._tally: Mapping[Reason, int] = {}
         self._lanes = 0
         self._last = CrawlState(self._crawler, self._moved_at)
 
@@ -58,9 +60,10 @@ class Watcher:
         counts, now = await parts.store.counts(), parts.clock.now()
         running = not control.paused and control.ending is None
         tally = dict(control.figures.tally)
-        if tally != self._past[-1][1] or not running:
-            self._moved_at = now
-        self._past.append((now, tally))
+        if tally != self._tally or not running:
+            self._tally, self._moved_at = tally, now
+        words = _words(control.figures)
+        self._past.append((now, words))
         while len(self._past) > 1 and self._past[1][0] <= now - _SPAN:
             self._past.popleft()
         states = parts.gate.states()
@@ -69,7 +72,7 @@ class Watcher:
             self._crawler,
             now,
             running,
-            tries=dict(Counter(tally) - Counter(self._past[0][1])),
+            tries=dict(Counter(words) - Counter(self._past[0][1])),
             idle=now - self._moved_at,
             workable=counts.open - counts.blocked,
             parked=sum(now < state.parked < math.inf for state in states),
@@ -77,6 +80,13 @@ class Watcher:
             blocked_tasks=counts.blocked,
             disk=_disk(self._folder),
         )
+
+
+def _words(figures: Figures) -> Mapping[Reason, int]:
+    """What tells whether most of a crawl fails: its tries; where tasks have many steps, the last
+    words about keys. One large server would hide a hundred dead ones with its steps, and one that
+    is ill would look like all of them."""
+    return dict(figures.settled if figures.steps else figures.tally)
 
 
 def _disk(folder: Path | None) -> Disk | None:

@@ -21,6 +21,9 @@ POINTS = 120  # Of one line: more cannot be told apart on a laptop.
 _GAP = 4  # Steps without a sample after which the line is broken.
 _MB, _GB = 1e6, 1e9
 _LETTER = 13.5  # The pictures are small: letters are twice as wide in them as in a report.
+_ATTEMPTS = ("keys done", "attempts", "failed attempts")
+# A registry is shared: whoever scans, it counts as done, and an attempt here is one step of a scan.
+_STEPS = ("PDSes done, by all processes", "steps of scans here", "failed steps")
 
 Line = Sequence[float | None]
 
@@ -39,11 +42,13 @@ def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str,
         "throughput": lines(
             "Throughput",
             "per second",
-            {
-                "keys done": _speed(samples, "done"),
-                "attempts": _speed(samples, "attempts"),
-                "failed attempts": _speed(samples, "errors"),
-            },
+            dict(
+                zip(
+                    _STEPS if crawler == "pds" else _ATTEMPTS,
+                    (_speed(samples, name) for name in ("done", "attempts", "errors")),
+                    strict=True,
+                )
+            ),
         ),
         "queue": lines(
             "Queue", "keys", {"open": _line(samples, "open"), "blocked": _line(samples, "blocked")}
