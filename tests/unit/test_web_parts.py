@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,19 @@ def test_a_cap_waits_for_pages_that_may_fail_and_counts_successes() -> None:
         caps.leave("a2", "", kept=True)
         assert "2 of a" in await refused
         assert await caps.take(Task("b1", ""), "b1", "") == ""
+
+    asyncio.run(main())
+
+
+def test_a_cap_counts_what_a_process_beside_this_one_has_fetched() -> None:
+    async def main() -> None:
+        there: Counter[str] = Counter()
+        caps = Caps(scopes, lambda scope: there[scope.scope])
+        assert await caps.take(Task("a1", ""), "a1", "") == ""
+        caps.leave("a1", "", kept=True)
+        there["a"] = 2  # One of them is a1.
+        assert "2 of a" in await caps.take(Task("a2", ""), "a2", "")
+        assert "2 of a" in caps.full("a3", "")
 
     asyncio.run(main())
 

@@ -36,7 +36,8 @@ class Caps:
     """Those of one process."""
 
     def __init__(self, scopes: Scopes, before: Callable[[CapKey], int] = lambda scope: 0) -> None:
-        """`before` tells how many pages of a scope earlier runs have fetched."""
+        """`before` tells how many pages of a scope are in the index: those of earlier runs, and
+        those of a process that is at work beside this one."""
         self._scopes = lru_cache(maxsize=_UNDER_WAY)(scopes)
         self._before = before
         # By hash: there may be as many scopes as pages, and their names are long.
@@ -50,6 +51,9 @@ class Caps:
     async def take(self, task: Task, url: str, page_type: str) -> str:
         """While the last places are taken by pages that may yet fail, it waits for their end."""
         scopes = self._scopes(url, page_type)
+        for scope in scopes:
+            # Once for each page that is fetched; the many links are told what is known.
+            self._kept[hash(scope)] = max(self._fetched(scope), self._before(scope))
         while any(self._taken(scope) >= scope.most for scope in scopes):
             if why := self._first(scopes):
                 return why
