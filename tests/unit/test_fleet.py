@@ -23,6 +23,7 @@ from trawlnet.stores.errors import Fenced
 from trawlnet.stores.redis.fleet.shards import Beat, ClaimAnswer, FleetPlan, Word
 
 PLAN = FleetPlan(version=4, run=2, shards=2, word=Word.RUN)
+ALONE = FleetPlan(version=4, run=2, shards=1, word=Word.RUN)
 
 
 @dataclass
@@ -206,6 +207,26 @@ def test_a_shard_that_only_begins_is_given_more_time_than_one_that_fell_silent()
     assert look(40.0) == [0], "it is on its way"
     assert look(61.0) == [0, 1]
     assert look(75.0) == [0, 1, 0]
+
+
+def test_where_beginning_takes_long_each_next_one_has_longer() -> None:
+    starts = Starts()
+    watch = _Watch(starts)  # type: ignore[arg-type]
+    times: list[float] = []
+    for second in range(0, 6000, 10):
+        starts.time = second
+        before = len(starts.replaced)
+        watch._keep(Seen(ALONE, {}, Counts()))
+        times += [second] * (len(starts.replaced) - before)
+    assert times[:5] == [70, 200, 450, 940, 1910], "60 s, 120, 240, ... from one look to the next"
+    assert times[-1] - times[-2] <= 970, "and no more than 16 minutes"
+    watch._keep(Seen(ALONE, {0: {}}, Counts()))
+    starts.time += 4.0
+    watch._keep(Seen(ALONE, {}, Counts()))
+    starts.replaced.clear()
+    starts.time += 61.0
+    watch._keep(Seen(ALONE, {}, Counts()))
+    assert starts.replaced == [0], "it stood: the next one begins as one did at first"
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5, 100])

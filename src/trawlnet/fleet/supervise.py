@@ -29,7 +29,10 @@ _COMPOSE_EVERY: Final = 10.0
 _WEIGH_EVERY: Final = 5.0  # Seconds between two looks at who has how much left,
 _MOVED_FOR: Final = 60.0  # and after lanes have moved: they must not go to and fro.
 _SILENT: Final = 3.0  # Times that a shard stands: one that is silent for so long is replaced.
-_BEGINS: Final = 60.0  # Seconds that a process may need until its first beat, on a busy machine.
+# Seconds that a process may need until its first beat, on a busy machine; the next one in its place
+# has twice as long, up to the last.
+_BEGINS: Final = 60.0
+_BEGINS_AT_MOST: Final = 960.0
 _PATIENCE: Final = 600.0  # Seconds without Redis or the object store after which we give up.
 
 
@@ -148,6 +151,7 @@ class _Watch:
         self._command = command
         self._heard: dict[int, float] = {}  # Shard -> when it last stood.
         self._stood: set[int] = set()  # Those that stood since they were started.
+        self._begins: dict[int, float] = {}  # How long one may begin, where one took too long.
         self._composed = command.clock.now()
         self._weighed = command.clock.now()
         self._history = FleetHistory()
@@ -210,9 +214,13 @@ class _Watch:
             if shard in seen.shards:
                 self._heard[shard] = now
                 self._stood.add(shard)
+                self._begins.pop(shard, None)
             if now - self._heard.setdefault(shard, now) > self._patience(shard):
                 log.warning("shard replaced", extra={"shard": shard})
                 self._heard[shard] = now
+                if shard not in self._stood:
+                    longer = 2.0 * self._begins.get(shard, _BEGINS)
+                    self._begins[shard] = min(longer, _BEGINS_AT_MOST)
                 self._stood.discard(shard)
                 runtime.replace(shard)
             runtime.ensure(shard)
@@ -223,9 +231,10 @@ class _Watch:
                 runtime.release(shard)
 
     def _patience(self, shard: int) -> float:
-        """One that is only beginning must not be replaced by one that begins again."""
+        """One that is only beginning must not be replaced by one that begins again, and then
+        again: where beginning takes longer than we wait, nobody would ever stand."""
         silent = _SILENT * self._command.stands
-        return silent if shard in self._stood else max(silent, _BEGINS)
+        return silent if shard in self._stood else max(silent, self._begins.get(shard, _BEGINS))
 
 
 async def _patiently(command: Command, ask: Callable[[], Awaitable[T]]) -> T:
