@@ -159,6 +159,9 @@ def test_the_end_and_the_status_of_a_fleet_say_what_was_left_out(
         # Links from the second page on are too deep, on hosts of both shards.
         assert summary["left_out"][TOO_DEEP] > 20
         assert facts["left_out"] == summary["left_out"]
+        # From any machine: `web status --store URL` names no archive.
+        elsewhere = config.model_copy(update={"archive": ""})
+        assert await WEB.facts(elsewhere, tmp_path / "none") == facts
         assert f" {TOO_DEEP} (caps.max_depth)" in said.err
 
     with_site(tmp_path, use)

@@ -69,7 +69,7 @@ def _remote(config: WebConfig) -> str:
 
 
 async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
-    if config.archive and config.redis_address:
+    if _is_elsewhere(config, workspace):
         return await _archived(config)
     segments = [*(workspace / config.spool.discoveries_dir).glob("discoveries-*.jsonl")]
     facts = {
@@ -79,6 +79,11 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
         "left_out": read_left_out(workspace),
     }
     return {"pages": count_pages(workspace), **facts}
+
+
+def _is_elsewhere(config: WebConfig, workspace: Path) -> bool:
+    """Whether Redis has what there is to tell: of a fleet, or of a crawl with no workspace here."""
+    return bool(config.redis_address) and (bool(config.archive) or not workspace.exists())
 
 
 async def _archived(config: WebConfig) -> Mapping[str, Any]:
