@@ -210,6 +210,7 @@ def test_only_crawlers_that_exist_have_a_group() -> None:
         "dashboard",
         "config",
         "doctor",
+        "health",
         "completion",
         "manual",
         "version",

@@ -148,8 +148,7 @@ SIM = GroupRow(
 
 TRAWLNET = GroupRow(
     "trawlnet",
-    "Crawl whole networks: find everything, fetch it politely, store it durably, and "
-    "continue after any crash.",
+    "Crawl whole networks, politely and durably; continue after any crash.",
     "repos crawl -w ./net --contact you@example.org",
     (
         REPOS,
@@ -162,6 +161,7 @@ TRAWLNET = GroupRow(
         CommandRow("dashboard", "trawlnet.cli.dashboard.verb:DASHBOARD"),
         CommandRow("config", "trawlnet.cli.config:CONFIG"),
         CommandRow("doctor", "trawlnet.cli.doctor:DOCTOR"),
+        CommandRow("health", "trawlnet.cli.health:HEALTH"),
         CommandRow("completion", "trawlnet.cli.shells.completion:COMPLETION"),
         CommandRow("manual", "trawlnet.cli.shells.manual:MANUAL"),
         CommandRow("version", "trawlnet.cli.version:VERSION"),

@@ -64,6 +64,16 @@ class Workspace:
     def snapshot_file(self) -> Path:
         return self.figures / "status.json"
 
+    @property
+    def fleet_pulse(self) -> Path:
+        """Touched by the command of a fleet for as long as it watches."""
+        return self.state / "fleet.alive"
+
+    @property
+    def store_figures(self) -> Path:
+        """Written every few seconds by `ids store`."""
+        return self.state / "store.json"
+
     def flag(self, word: str) -> Path | None:
         """The control file that is there now: `pause.repos`, or `pause` for every crawler."""
         names = (f"{word}.{name}" for name in (self.crawler, *self.also))

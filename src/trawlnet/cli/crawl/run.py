@@ -84,6 +84,8 @@ def run_crawl(job: Job[C]) -> int:
         locked(job.workspace),
         logging_to(job.workspace.logs, name, say) as log_file,
     ):
+        # Of an earlier process, which in a container had the same pid.
+        job.workspace.snapshot_file.unlink(missing_ok=True)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")

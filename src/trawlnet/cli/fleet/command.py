@@ -30,6 +30,7 @@ from trawlnet.cli.crawl.alerting import telling
 from trawlnet.cli.crawl.ending import given_up_on
 from trawlnet.cli.crawl.signals import interruptible, tasks
 from trawlnet.cli.crawl.status import status_row
+from trawlnet.cli.crawl.steering import beside
 from trawlnet.engine.ports import Clock, Counts
 from trawlnet.fleet.ray import ray_runtime
 from trawlnet.fleet.shard import ShardJob
@@ -47,6 +48,7 @@ log = logging.getLogger(__name__)
 S = TypeVar("S")
 
 _SHOW_EVERY = 5.0  # Seconds.
+_PULSE_EVERY = 1.0
 
 
 class FleetConfig(Protocol):
@@ -100,7 +102,22 @@ def run_with_ray(
         shown_config = redacted(config.model_dump(mode="json", exclude={"seeds"}))
         log.info("fleet began", extra={"config": json.dumps(shown_config)})
         with ray_runtime(start.address, start.job) as runtime:
-            return asyncio.run(crawl(runtime))
+            return asyncio.run(_giving_signs(start.workspace, crawl(runtime)))
+
+
+async def _giving_signs(workspace: Workspace, crawl: Coroutine[Any, Any, int]) -> int:
+    """For `trawlnet health`, while the command watches."""
+
+    async def touch() -> None:
+        while True:
+            workspace.fleet_pulse.touch()
+            await asyncio.sleep(_PULSE_EVERY)
+
+    try:
+        async with beside(touch()):
+            return await crawl
+    finally:
+        workspace.fleet_pulse.unlink(missing_ok=True)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from trawlnet.crawlers.ids.ledger.open_ledger import (
     ledger_to_write,
     looked_at,
 )
-from trawlnet.crawlers.ids.storing.backlog import STORE_NOW, backlog_row, read_backlog
+from trawlnet.crawlers.ids.storing.backlog import backlog_row, read_backlog
 from trawlnet.crawlers.ids.storing.locations import KEYS, queue_place
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock, Ledger
@@ -118,7 +118,7 @@ async def _backlog(config: IdsConfig, workspace: Path, depth: int | None) -> Map
             depth = await queue.depth()
         finally:
             await queue.close()
-    found = read_backlog(Workspace(workspace, "ids").state / STORE_NOW)
+    found = read_backlog(Workspace(workspace, "ids").store_figures)
     return backlog_row(found, depth, SystemClock().now())
 
 

@@ -22,7 +22,7 @@ from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.cli.crawl.steering import beside
 from trawlnet.cli.repos.plc import CLICKHOUSE
 from trawlnet.crawlers.ids.config import IdsConfig, PresetName
-from trawlnet.crawlers.ids.storing.backlog import STORE_NOW, Backlog
+from trawlnet.crawlers.ids.storing.backlog import Backlog
 from trawlnet.crawlers.ids.storing.locations import instances_place, queue_place
 from trawlnet.crawlers.ids.storing.messages import ITEM, REPORT
 from trawlnet.crawlers.ids.storing.workers import StoreLimits, Storing, StoringCounts
@@ -119,7 +119,7 @@ async def _watched(
     """Figures and alerts of the storing inside."""
     webhook = Webhook(config.webhook, config.webhook_shape)
     async with telling("ids", webhook, clock) as alerts:
-        place = Workspace(path, "ids").state / STORE_NOW
+        place = Workspace(path, "ids").store_figures
         backlog = Backlog(queue, tally, alerts, clock, place)
         meter = StoreMeter(backlog.figures)
         async with exporting(meter.text, config.metrics_address), beside(backlog.watch()):

@@ -17,7 +17,6 @@ from trawlnet.observe.alerts.shapes import Alert, Level
 from trawlnet.observe.metrics.ids import StoreFigures
 from trawlnet.queues.queue import Queue
 
-STORE_NOW = "store.json"
 STORE_BEHIND, PUT_ASIDE = "store behind", "messages put aside"
 _LOOK_EVERY = 5.0
 _BEHIND, _BEHIND_OVER = 600.0, 60.0  # Seconds.

@@ -1,0 +1,86 @@
+"""`trawlnet health`: whether what runs in a workspace still gives signs of life."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trawlnet.cli.common.errors import CliError, Exit
+from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.output import emit
+from trawlnet.cli.common.sections import SECTIONS
+from trawlnet.cli.common.verb import Verb
+from trawlnet.cli.common.workspace import Workspace, find, holder, shown
+
+Within = Annotated[
+    float,
+    typer.Option(
+        "--within", metavar="X", min=1, show_envvar=False, help="How old a sign of life may be."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LifeSign:
+    """Of one process: `age` is None where it has started and not reported yet."""
+
+    what: str
+    age: float | None
+    locked: bool  # It is there for certain: the kernel holds a lock for it.
+
+
+def health(*, workspace: Folder, within: Within = 60.0, json: Json = False) -> int:
+    """Check whether what runs in a workspace still reports.
+
+    That is a crawl, the command of a fleet, or `ids store`. A crawl that has started and not
+    reported yet, because it stands by or waits for a server, is taken to be well. Made for health
+    checks of containers: it opens no store and asks nobody.
+    """
+    signs = list(signs_of_life(find(workspace, "repos").path, time.time()))
+    fresh = [sign for sign in signs if sign.age is None or sign.age <= within]
+    if silent := [sign for sign in signs if sign.locked and sign not in fresh]:
+        raise CliError(
+            f"{shown(workspace)}: {silent[0].what} has reported nothing for {silent[0].age:.0f} s",
+            "its process hangs, or its disk is full; see: trawlnet logs",
+        )
+    if not fresh:
+        raise CliError(f"nothing runs in {shown(workspace)}", "name the workspace with -w")
+    for sign in fresh:
+        if json:
+            emit(asdict(sign))
+        else:
+            print(f"{sign.what}: {_story(sign)}")
+    return Exit.DONE
+
+
+def signs_of_life(path: Path, now: float) -> Iterator[LifeSign]:
+    for crawler in SECTIONS:
+        whole = Workspace(path, crawler)
+        for place in whole.by_role:
+            if holder(place) is not None:
+                what = f"{crawler} {place.role or 'crawl'}"
+                yield LifeSign(what, _age(place.snapshot_file, now), locked=True)
+        # These share a workspace with others, so that they have no lock to be known by.
+        beside = {"fleet": whole.fleet_pulse, "store": whole.store_figures}
+        for word, file in beside.items():
+            if (age := _age(file, now)) is not None:
+                yield LifeSign(f"{crawler} {word}", age, locked=False)
+
+
+def _age(file: Path, now: float) -> float | None:
+    try:
+        return max(0.0, now - file.stat().st_mtime)
+    except FileNotFoundError:
+        return None
+
+
+def _story(sign: LifeSign) -> str:
+    return "started, no report yet" if sign.age is None else f"reported {sign.age:.0f} s ago"
+
+
+HEALTH = Verb(health, "health -w ./net", (Exit.DONE, Exit.ERROR, Exit.USAGE, Exit.NO_WORKSPACE))
