@@ -28,11 +28,12 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from trawlnet.atproto.identity.jwt import parse_jwt
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.captures.capture import Capture
 from trawlnet.captures.rows import csv_bytes
 from trawlnet.captures.warc.records import Packing, WarcRecords, packing_of
 from trawlnet.native.loader import native
+from trawlnet.sim.private_key import PrivateKey
 
 ROUNDS = 9
 Ways = Mapping[str, Callable[[], object]]

@@ -37,8 +37,9 @@ from aiohttp import web
 from repo_block import BASE32, CRAWLED_AT_US, made_record
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.atproto.tid import tid
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import car_frame, car_header
 from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.repo import build_repo_of_blocks

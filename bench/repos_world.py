@@ -23,8 +23,9 @@ from repo_block_peer import CRAWLED_AT_US
 from tests.support.atproto.plc_log import operation_cid
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.atproto.tid import tid
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import CarBlock, car_frame, car_header
 from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.mst import build_tree

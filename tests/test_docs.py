@@ -276,7 +276,8 @@ USAGE = PROJECT / "src" / "trawlnet" / "cli" / "usage.json"
 def usage_of(path: str, command: Any) -> Usage:
     options = [one for one in command.params if hasattr(one, "is_flag")]
     switches = [opt for one in options if one.is_flag for opt in (*one.opts, *one.secondary_opts)]
-    valued = [opt for one in options if not one.is_flag for opt in one.opts]
+    taking = [one for one in options if not one.is_flag]
+    plain = [one for one in command.params if one not in options]
     os.environ["COLUMNS"] = "80"
     with redirect_stdout(io.StringIO()) as shown:
         dispatch([*path.split()[1:], "--help"])
@@ -284,7 +285,11 @@ def usage_of(path: str, command: Any) -> Usage:
         "help": shown.getvalue().rstrip("\n").split("\n"),
         "commands": list(getattr(command, "commands", ())),
         "switches": ["--help", *switches],
-        "valued": valued,
+        "valued": [opt for one in taking for opt in one.opts],
+        "numbers": [opt for one in taking if one.metavar in ("N", "X") for opt in one.opts],
+        "required": [one.opts[0] for one in taking if one.required],
+        "arguments": [one.metavar or one.name.upper() for one in plain if one.required],
+        "most": None if any(one.nargs < 0 for one in plain) else len(plain),
     }
 
 

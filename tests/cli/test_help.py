@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.program import PATIENCE, at_once, environment, trawlnet
-from trawlnet.cli import doctor
+from trawlnet import loading
 from trawlnet.cli.commands import TRAWLNET, CommandRow, GroupRow
 from trawlnet.cli.common.errors import EXITS, Exit
 from trawlnet.cli.dispatch import Group, dispatch
 from trawlnet.cli.main import run
-from trawlnet.cli.usage import answer, help_line
+from trawlnet.cli.usage import answer, help_line, usages
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -25,7 +27,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield from commands(inner, (*path, name))
 
 
-EXTRAS = {module.partition(".")[0] for module, _ in doctor.EXTRAS}
+EXTRAS = {module.partition(".")[0] for brought in loading.EXTRAS.values() for module in brought}
 ALL = dict(commands(Group(TRAWLNET)))
 
 
@@ -145,23 +147,86 @@ def test_a_mistyped_command_is_told_as_its_group_would(
 
 
 @pytest.mark.parametrize(
-    "words", [["--"], ["-x"], ["-w"], ["--workers", "--nonsense"], ["--bell\a"], ["word"]]
+    "line",
+    [
+        "repos cat",
+        "repos cat ./net",
+        "repos cat ./net more words --did x",
+        "repos cat --did",
+        "web check",
+        "web robots a b",
+        "fleet scale",
+        "repos crawl word",
+        "repos crawl -w",
+        "repos crawl --workers",
+        "web crawl -w x --store",
+    ],
+)
+def test_missing_and_extra_words_are_told_as_the_command_itself_would(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("TRAWLNET_")]:
+        monkeypatch.delenv(name)
+    assert answer(line.split()) == 2
+    quick = capsys.readouterr().err.splitlines()
+    assert dispatch(line.split()) == 2
+    assert capsys.readouterr().err.splitlines()[0] == quick[0]
+
+
+NUMBERS = [
+    (path, flag)
+    for path, usage in usages().items()
+    if path.partition(" ")[0] not in ("sim", "fleet")
+    for flag in usage["numbers"]
+]
+
+
+@pytest.mark.parametrize("path", sorted({path for path, _ in NUMBERS}))
+def test_a_word_for_a_number_is_a_mistake_to_the_command_too(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["-w", str(tmp_path)] if "-w" in usages()[path]["valued"] else []
+    needed = ["word"] * len(usages()[path]["arguments"])
+    for flag in [flag for there, flag in NUMBERS if there == path]:
+        line = [*path.split(), *needed, *where, flag, "abc"]
+        assert answer(line) == 2, line
+        assert flag in capsys.readouterr().err
+        assert dispatch(line) != 0, line
+        capsys.readouterr()
+
+
+def test_a_variable_can_stand_for_a_flag_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAWLNET_REPOS_DID", "did:plc:abc")
+    assert answer(["repos", "cat", "./net"]) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--"],
+        ["-x"],
+        ["--workers", "--nonsense"],
+        ["--bell\a"],
+        ["--workers", "inf"],
+        ["x", "--help"],
+    ],
 )
 def test_what_only_the_command_can_judge_is_left_to_it(words: list[str]) -> None:
     assert answer(["repos", "crawl", *words]) is None
 
 
 def test_commands_for_one_machine_need_no_extra() -> None:
-    """They work where neither Redis nor Ray nor ClickHouse is installed; simulated worlds have an
-    extra of their own."""
+    """They work where no extra is installed; simulated worlds and fleets have one of their own."""
     others = [("ids", "simulate"), ("ids", "law")]
-    others += [path for path in ROWS if path[0] in ("fleet", "dashboard", "sim")]
+    others += [path for path in ROWS if path[0] in ("fleet", "sim")]
+    others.remove(("fleet", "plan"))
     asked = [[*path, "--help"] for path in ROWS if path not in others]
     loaded = loaded_by(
-        f"from trawlnet.cli.dispatch import dispatch as do\nfor one in {asked}: do(one)"
+        f"import sys; sys.modules.update(dict.fromkeys({sorted(EXTRAS)}))\n"
+        "from trawlnet.cli.dispatch import dispatch as do\n"
+        f"assert {{do(one) for one in {asked}}} == {{0}}"
     )
-    assert "trawlnet.cli.crawl.run" in loaded
-    assert EXTRAS & loaded == set()
+    assert {"trawlnet.cli.crawl.run", "trawlnet.cli.dashboard.verb"} <= loaded
 
 
 def test_a_crawl_loads_nothing_that_only_others_need() -> None:

@@ -14,9 +14,10 @@ from trawlnet.atproto import dagcbor, syntax
 from trawlnet.atproto.cid import Cid, cid_of, matches, parse_cid
 from trawlnet.atproto.identity.base58 import decode_base58
 from trawlnet.atproto.identity.did_document import signing_key
-from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key
+from trawlnet.atproto.identity.keys import Curve, parse_did_key
 from trawlnet.atproto.identity.plc import parse_log_line
 from trawlnet.malformed import Malformed
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import read_frames
 from trawlnet.sim.repository.mst import build_tree, common_prefix, key_height
 

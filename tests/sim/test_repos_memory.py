@@ -13,11 +13,12 @@ from tests.support.net.hostile_server import Exchange, hostile
 from tests.support.repos.run import FAST, Crawled, archived, run_config
 from trawlnet.archive.lookup import look_up, records
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.crawlers.repos.build import ARCHIVE
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.control import Ending
 from trawlnet.engine.outcome import Reason
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 PATIENCE = 150.0  # Seconds; only a test that fails waits that long.

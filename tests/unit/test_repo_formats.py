@@ -19,12 +19,13 @@ from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
 from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
-from trawlnet.atproto.identity.keys import Curve, PrivateKey, parse_did_key, parse_multikey
+from trawlnet.atproto.identity.keys import Curve, parse_did_key, parse_multikey
 from trawlnet.atproto.identity.plc import LogEntry, parse_log_line
 from trawlnet.atproto.syntax import is_did, is_nsid, is_record_key, is_tid, split_path
 from trawlnet.atproto.tid import tid, tid_time_us
 from trawlnet.atproto.varint import encode_varint, read_varint
 from trawlnet.malformed import Malformed
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import CarBlock, read_frames, write_car
 from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.mst import build_tree, key_height

@@ -23,7 +23,8 @@ from tests.support.repos.made_repos import (
 from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.format.content import DROP_REASONS, ERROR_KINDS, DropReason, ExtractOptions
 from trawlnet.atproto.dagcbor import encode, head
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.repo import build_repo
 
 LIKE = encode({"$type": "app.bsky.feed.like"})

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.repos.made_repos import DID, REV
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
 from trawlnet.crawlers.repos.visiting.packing import (
     CarReading,
@@ -22,6 +22,7 @@ from trawlnet.crawlers.repos.visiting.packing import (
     usual_room,
 )
 from trawlnet.engine.outcome import Reason
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import write_car
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from tests.support.pds.registry_site import METHOD, SERVICE, Account, account
-from trawlnet.atproto.identity.keys import ORDER, Curve, PrivateKey
+from trawlnet.atproto.identity.keys import ORDER, Curve
 from trawlnet.crawlers.atproto import serviceauth
 from trawlnet.crawlers.atproto.identities import Identities
 from trawlnet.crawlers.atproto.identity import Identity, identity_of
 from trawlnet.crawlers.atproto.serviceauth import AuthError, Rejected, ServiceAuth
 from trawlnet.engine.outcome import Outcome, Reason
+from trawlnet.sim.private_key import PrivateKey
 
 NOW = 1_800_000_000.0
 PDS = "https://pds.atproto.garden"

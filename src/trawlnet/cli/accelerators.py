@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trawlnet.atproto.identity import k256
+from trawlnet.atproto.identity import k256, keys
 from trawlnet.native import loader
+from trawlnet.net import loop
+from trawlnet.net.client import inflate
 from trawlnet.storage.files import has_syncfs
 
 
@@ -30,6 +32,7 @@ class DoctorFinding:
 _REINSTALL = "pip install --force-reinstall trawlnet, which has it compiled for Linux"
 _COMPILE = f"{_REINSTALL}; from source: apt install gcc python3-dev, then pip install ."
 _ZSTD = f"{_REINSTALL}; from source: apt install libzstd-dev, then pip install ."
+_FAST = "pip install 'trawlnet[fast]'"
 _NONE = "nothing to install: this system does not have it"
 
 
@@ -58,6 +61,14 @@ def _signatures() -> str:
     return "coincurve" if k256.is_available else ""
 
 
+def _other_signatures() -> str:
+    return "cryptography" if keys.openssl is not None else ""
+
+
+def _event_loop() -> str:
+    return "uvloop" if loop.is_uvloop else ""
+
+
 def _has(owner: object, name: str) -> Callable[[], str]:
     return lambda: name if hasattr(owner, name) else ""
 
@@ -78,6 +89,21 @@ ACCELERATORS = (
         _signatures,
         "verifying a signature takes eight times the CPU",
         "pip install coincurve",
+    ),
+    Accelerator(
+        "P-256 signatures",
+        _other_signatures,
+        "verifying one of the few on this curve takes 2 ms instead of 0.07",
+        _FAST,
+    ),
+    Accelerator(
+        "event loop", _event_loop, "Python's own serves: more CPU, most of all for TLS", _FAST
+    ),
+    Accelerator(
+        "brotli",
+        lambda: "brotli" if inflate.has_brotli else "",
+        "servers are asked for gzip and zstd alone: more bytes on the wire",
+        _FAST,
     ),
     Accelerator(
         "syncfs",

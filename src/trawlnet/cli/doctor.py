@@ -21,31 +21,17 @@ from trawlnet.cli.common.errors import Exit
 from trawlnet.cli.common.flags import Folder, Json
 from trawlnet.cli.common.output import emit, size
 from trawlnet.cli.common.verb import Verb
+from trawlnet.loading import EXTRAS
 
 _LIBRARIES = (
     "httptools",
     "lmdb",
-    "uvloop",
-    "cryptography",
     "libipld",
     "orjson",
     "pydantic",
     "ada_url",
     "selectolax",
     "starlette",
-)
-EXTRAS = (  # A module that only this extra brings, and the extra.
-    ("chdb", "clickhouse"),
-    ("redis", "redis"),
-    ("psycopg", "postgres"),
-    ("aio_pika", "rabbitmq"),
-    ("obstore", "s3"),
-    ("ray", "fleet"),
-    ("matplotlib", "plot"),
-    ("opentelemetry.sdk", "otel"),
-    ("warcio", "warc"),
-    ("aiohttp", "sim"),
-    ("pyarrow", "arrow"),
 )
 _SERVERS = (("redis-server", "a store for several machines"), ("rabbitmq-server", "a queue"))
 _LOW_DISK = 5 << 30
@@ -70,7 +56,7 @@ def _findings(workspace: Path) -> Iterator[DoctorFinding]:
     yield _python()
     yield from accelerator_findings()
     yield from (_library(name) for name in _LIBRARIES)
-    yield from (_extra(module, extra) for module, extra in EXTRAS)
+    yield from (_extra(brought[0], extra) for extra, brought in EXTRAS.items())
     yield from (_server(program, use) for program, use in _SERVERS)
     folder = _nearest(workspace)
     yield _file_system(folder)

@@ -8,21 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from trawlnet.cli.common.errors import CliError, Exit
-from trawlnet.cli.common.flags import Folder, Json
+from trawlnet.cli.common.flags import Folder, Json, flag
 from trawlnet.cli.common.output import emit
 from trawlnet.cli.common.sections import SECTIONS
 from trawlnet.cli.common.verb import Verb
 from trawlnet.cli.common.workspace import Workspace, find, holder, shown
 
-Within = Annotated[
-    float,
-    typer.Option(
-        "--within", metavar="X", min=1, show_envvar=False, help="How old a sign of life may be."
-    ),
-]
+Within = Annotated[float, flag("--within X", "How old a sign of life may be.", min=1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,21 +34,19 @@ Healthy = Annotated[bool, flag("--healthy", "Let every host behave well.")]
 
 Acts = Annotated[
     float,
-    typer.Option(
-        metavar="N",
+    flag(
+        "--acts N",
+        "Change so many things a second: records, accounts, keys. The firehose tells of them.",
         min=0.0,
-        show_envvar=False,
-        help="Change so many things a second: records, accounts, keys. The firehose tells of them.",
     ),
 ]
 Spoilt = Annotated[
     float,
-    typer.Option(
-        metavar="SHARE",
+    flag(
+        "--spoilt SHARE",
+        "Share of messages that the relay drops, repeats, swaps or falsifies.",
         min=0.0,
         max=1.0,
-        show_envvar=False,
-        help="Share of messages that the relay drops, repeats, swaps or falsifies.",
     ),
 ]
 

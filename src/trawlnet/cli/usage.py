@@ -1,4 +1,4 @@
-"""Answers to questions about usage: help, the version, a mistyped command or flag.
+"""Answers to questions about usage: help, the version, and mistakes that the words alone show.
 
 A command's own module imports what the command runs with, and typer imports pydantic. None of it is
 needed to show a text, so the texts are in usage.json, which `python tests/test_docs.py` writes.
@@ -7,6 +7,7 @@ needed to show a text, so the texts are in usage.json, which `python tests/test_
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -28,6 +29,10 @@ class Usage(TypedDict):
     commands: list[str]  # Of a group.
     switches: list[str]
     valued: list[str]  # Flags that take a value.
+    numbers: list[str]  # Those of them whose value is a number.
+    required: list[str]  # Those that must be there.
+    arguments: list[str]  # Words without a flag that must be there, by their names.
+    most: int | None  # Words without a flag that may be there; None if any number may.
 
 
 def answer(arguments: Sequence[str]) -> int | None:
@@ -44,7 +49,7 @@ def answer(arguments: Sequence[str]) -> int | None:
             return None
         print(*usage["help"], sep="\n")
         return 0
-    mistake = _wrong_command(usage, rest) if usage["commands"] else _wrong_flag(usage, rest)
+    mistake = _wrong_command(usage, rest) if usage["commands"] else _wrong_words(usage, rest)
     if not mistake or not mistake.isprintable():
         return None
     complain(mistake, f"{program} --help", as_json="--json" in arguments)
@@ -80,23 +85,68 @@ def _wrong_command(group: Usage, rest: Sequence[str]) -> str:
     if not rest:
         return "Missing command"
     if rest[0].startswith("-"):
-        return _wrong_flag(group, rest)
+        return _wrong_flag(group, rest[0])
     close = ", ".join(map(repr, get_close_matches(rest[0], group["commands"])))
     return f"No such command {rest[0]!r}" + (f". Did you mean {close}?" if close else "")
 
 
-def _wrong_flag(usage: Usage, rest: Sequence[str]) -> str:
-    """What is wrong with the first long flag that is not known; empty if only typer can tell."""
-    known = {*usage["switches"], *usage["valued"]}
+def _wrong_words(usage: Usage, rest: Sequence[str]) -> str:
+    """The mistake that the command would find first; empty if only the command can tell."""
     words = iter(rest)
+    values: list[tuple[str, str]] = []
+    plain: list[str] = []
     for word in words:
-        name, _, _ = word.partition("=")
+        name, has_value, value = word.partition("=")
         if word in usage["valued"]:
-            next(words, None)
+            following = next(words, None)
+            if following is None:
+                return f"Option {word!r} requires an argument"
+            values.append((word, following))
         elif word == "--" or (word.startswith("-") and not word.startswith("--")):
             return ""  # Short flags may be several in one.
-        elif word.startswith("--") and name not in known:
-            long = [one for one in known if one.startswith("--")]
-            close = ", ".join(sorted(get_close_matches(name, long)))
-            return f"No such option: {name}" + (f" (Possible options: {close})" if close else "")
+        elif not word.startswith("--"):
+            plain.append(word)
+        elif mistake := _wrong_flag(usage, name):
+            return mistake
+        elif has_value:
+            values.append((name, value))
+    if "--help" in rest:
+        return ""
+    return _wrong_value(usage, values) or _missing(usage, values, plain) or _extra(usage, plain)
+
+
+def _wrong_flag(usage: Usage, word: str) -> str:
+    name = word.partition("=")[0]
+    known = {*usage["switches"], *usage["valued"]}
+    if name in known or not name.startswith("--"):
+        return ""
+    close = ", ".join(sorted(get_close_matches(name, [one for one in known if one[1] == "-"])))
+    return f"No such option: {name}" + (f" (Possible options: {close})" if close else "")
+
+
+def _wrong_value(usage: Usage, values: Sequence[tuple[str, str]]) -> str:
+    for flag, value in values:
+        # A word is surely no number; of all else the command knows more.
+        if flag in usage["numbers"] and value.isalpha() and value.lower() not in _WORDS:
+            return f"{flag}: expected a number, got {value!r}"
     return ""
+
+
+_WORDS = {"inf", "infinity", "nan", "none", "null"}
+
+
+def _missing(usage: Usage, values: Sequence[tuple[str, str]], plain: Sequence[str]) -> str:
+    if any(name.startswith("TRAWLNET_") for name in os.environ):
+        return ""  # A variable can stand for a flag.
+    there = {flag for flag, _ in values}
+    # In the order in which the command would look: its arguments come first.
+    if missing := usage["arguments"][len(plain) :]:
+        return f"Missing argument {missing[0]!r}"
+    if missing := [flag for flag in usage["required"] if flag not in there]:
+        return f"Missing option {missing[0]!r}"
+    return ""
+
+
+def _extra(usage: Usage, plain: Sequence[str]) -> str:
+    extra = plain[usage["most"] :] if usage["most"] is not None else ()
+    return f"Got unexpected extra argument(s) ({' '.join(extra)})" if extra else ""

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from tests.support.program import PATIENCE
 from trawlnet.atproto.cid import cid_of
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.crawlers.pds.build import open_kit, scan_parts
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.site.app import make_app
@@ -28,6 +28,7 @@ from trawlnet.crawlers.pds.site.server import listening, server_for
 from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.serve import Call, bind_ports, serve
 from trawlnet.tables.registry.registry import Registry
 

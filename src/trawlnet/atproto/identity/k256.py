@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-
 from trawlnet.malformed import Malformed
 
 try:
@@ -29,9 +27,20 @@ def verifies(point: bytes, r: int, s: int, message: bytes) -> bool:
     for what is no point."""
     key = _key(point)
     try:
-        return key.verify(encode_dss_signature(r, s), message)
+        return key.verify(_der(r, s), message)
     except ValueError:  # Numbers that no signature has.
         return False
+
+
+def _der(r: int, s: int) -> bytes:
+    """The form that the library reads. Both have 32 bytes at most, so that lengths fit in one."""
+    both = _der_integer(r) + _der_integer(s)
+    return bytes([0x30, len(both)]) + both
+
+
+def _der_integer(number: int) -> bytes:
+    data = number.to_bytes(number.bit_length() // 8 + 1, "big")  # The first bit is a sign.
+    return bytes([0x02, len(data)]) + data
 
 
 @lru_cache(maxsize=1024)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from types import ModuleType
 from typing import Protocol
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import (
-    decode_dss_signature,
-    encode_dss_signature,
-)
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-from trawlnet.atproto.identity import k256
+from trawlnet.atproto.identity import ecdsa_plain, k256
 from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
 from trawlnet.malformed import Malformed
+
+openssl: ModuleType | None
+try:
+    from trawlnet.atproto.identity import ecdsa_openssl as openssl
+except ImportError:
+    openssl = None  # `cryptography` is not installed; plain Python takes thirty times as long.
 
 
 class Signer(Protocol):
@@ -33,22 +30,14 @@ class Curve(StrEnum):
     K256 = "k256"
 
 
-ORDER = {
-    Curve.P256: 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
-    Curve.K256: 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141,
-}
+ORDER = {Curve.P256: ecdsa_plain.P256.order, Curve.K256: ecdsa_plain.K256.order}
 _MULTICODEC = {Curve.P256: b"\x80\x24", Curve.K256: b"\xe7\x01"}
-_LIBRARY_CURVE: dict[Curve, ec.EllipticCurve] = {
-    Curve.P256: ec.SECP256R1(),
-    Curve.K256: ec.SECP256K1(),
-}
+_PLAIN = {Curve.P256: ecdsa_plain.P256, Curve.K256: ecdsa_plain.K256}
 # Before Multikey, a DID document named the curve in its type and gave a bare point.
 _OLD_TYPE = {
     "EcdsaSecp256r1VerificationKey2019": Curve.P256,
     "EcdsaSecp256k1VerificationKey2019": Curve.K256,
 }
-_SIGNATURE = ec.ECDSA(SHA256())
-_REPEATABLE_SIGNATURE = ec.ECDSA(SHA256(), deterministic_signing=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +63,9 @@ class PublicKey:
             return False
         if self.curve is Curve.K256 and k256.is_available:
             return k256.verifies(self.point, r, s, message)
-        try:
-            _loaded(self.curve, self.point).verify(encode_dss_signature(r, s), message, _SIGNATURE)
-        except InvalidSignature:
-            return False
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class PrivateKey:
-    curve: Curve
-    secret: int
-
-    @property
-    def public(self) -> PublicKey:
-        return PublicKey(self.curve, _compressed(_derived(self.curve, self.secret).public_key()))
-
-    def sign(self, message: bytes) -> bytes:
-        """Sign the SHA-256 of the message; the same message gives the same 64 bytes."""
-        der = _derived(self.curve, self.secret).sign(message, _REPEATABLE_SIGNATURE)
-        return raw_signature(self.curve, *decode_dss_signature(der))
-
-
-def raw_signature(curve: Curve, r: int, s: int) -> bytes:
-    # Both s and its negative verify; only the smaller is accepted, so that there is one signature.
-    s = min(s, ORDER[curve] - s)
-    return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+        if openssl is not None:
+            return bool(openssl.verifies(self.curve, self.point, r, s, message))
+        return ecdsa_plain.verifies(_PLAIN[self.curve], self.point, r, s, message)
 
 
 def parse_did_key(text: str) -> PublicKey:
@@ -129,27 +95,12 @@ def public_key(curve: Curve, point: bytes) -> PublicKey:
     """The key at a point of the curve, compressed or not."""
     if curve is Curve.K256 and k256.is_available:
         return PublicKey(curve, k256.compressed(point))
-    return PublicKey(curve, _compressed(_loaded(curve, point)))
+    if openssl is not None:
+        return PublicKey(curve, openssl.compressed(curve, point))
+    return PublicKey(curve, ecdsa_plain.compressed(_PLAIN[curve], point))
 
 
 def _demultibase(text: str) -> bytes:
     if not text.startswith("z"):
         raise Malformed("a key that is not in base58")
     return decode_base58(text[1:])
-
-
-@lru_cache(maxsize=1024)
-def _loaded(curve: Curve, point: bytes) -> ec.EllipticCurvePublicKey:
-    try:
-        return ec.EllipticCurvePublicKey.from_encoded_point(_LIBRARY_CURVE[curve], point)
-    except ValueError:
-        raise Malformed(f"not a point on {curve}") from None
-
-
-@lru_cache(maxsize=1024)
-def _derived(curve: Curve, secret: int) -> ec.EllipticCurvePrivateKey:
-    return ec.derive_private_key(secret, _LIBRARY_CURVE[curve])
-
-
-def _compressed(key: ec.EllipticCurvePublicKey) -> bytes:
-    return key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)

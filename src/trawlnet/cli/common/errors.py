@@ -14,6 +14,7 @@ import typer
 from trawlnet.cli.common.complaint import complain
 from trawlnet.crawlers.errors import NotReady, Unanswered
 from trawlnet.hinted import Hinted
+from trawlnet.loading import extra_of
 from trawlnet.net.redact import redact
 from trawlnet.storage.errors import SinkBusy, SinkError, SinkUnreachable
 from trawlnet.storage.s3 import ObjectsError
@@ -107,8 +108,8 @@ def explain(error: BaseException) -> ErrorMessage | None:
             return ErrorMessage("interrupted", "", Exit.INTERRUPTED)
         case ModuleNotFoundError() if not (error.name or "").startswith("trawlnet"):
             what = f"the Python package {error.name} is not installed"
-            extra = "sim" if error.name == "aiohttp" else "all"
-            return ErrorMessage(what, f"pip install 'trawlnet[{extra}]'", Exit.ERROR)
+            hint = f"pip install 'trawlnet[{extra_of(error.name or '')}]'"
+            return ErrorMessage(what, hint, Exit.ERROR)
         case OSError() if error.errno is not None:
             return _of_the_system(error)
         case _ if isinstance(error, _UsageError):

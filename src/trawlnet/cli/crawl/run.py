@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TextIO, cast
 
-import uvloop
 from pydantic import BaseModel
 
 from trawlnet.cli.common.errors import CliError, Exit, UsageTrouble, explain
@@ -34,6 +33,7 @@ from trawlnet.engine.crawl import Parts, crawl
 from trawlnet.engine.outcome import Reason
 from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.loop import new_loop
 from trawlnet.net.redact import redacted
 from trawlnet.observe.alerts.rules import OVER
 from trawlnet.observe.alerts.shapes import Alert
@@ -87,7 +87,7 @@ def run_crawl(job: Job[C]) -> int:
         # Of an earlier process, which in a container had the same pid.
         job.workspace.snapshot_file.unlink(missing_ok=True)
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=new_loop) as runner:
                 say(f"crawling into {shown(job.workspace.path)}; log in {shown(log_file)}")
                 summary = redacted(job.settings.config.model_dump(mode="json"))
                 log.info("crawl began", extra={"config": json.dumps(summary)})

@@ -14,7 +14,6 @@ from trawlnet.cli.common.workspace import Workspace, holder, locked, shown
 from trawlnet.cli.crawl.crawler import Crawler
 from trawlnet.cli.crawl.status import status_row
 from trawlnet.cli.dashboard.exhibits import exhibits_of
-from trawlnet.cli.dashboard.fleet import fleet_at
 from trawlnet.cli.ids.crawler import IDS
 from trawlnet.cli.pds.crawler import PDS
 from trawlnet.cli.repos.crawler import REPOS
@@ -22,6 +21,7 @@ from trawlnet.cli.web.crawler import WEB
 from trawlnet.crawlers.repos.config import ReposConfig
 from trawlnet.engine.outcome import Reason
 from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.net.redact import redact
 from trawlnet.observe.dashboard.place import CrawlerFacts, CrawlPlace, Unreadable
 from trawlnet.observe.dashboard.workspace import WorkspacePlace, WorkspaceSource
@@ -76,20 +76,26 @@ def _is_fleet(config: Any, workspace: Workspace) -> bool:
     if config.fleet:
         return True
     try:
-        return asyncio.run(fleet_at(config.redis_address)) == workspace.crawler
+        return _fleet_at(config.redis_address) == workspace.crawler
     except StoreError:
         return False  # The page says that it does not answer.
 
 
 def _named(config: ReposConfig) -> dict[str, str]:
     url = config.redis_address
-    if crawler := asyncio.run(fleet_at(url)):
+    if crawler := _fleet_at(url):
         return {crawler: url}
     raise CliError(
         f"no fleet has begun in {redact(url)}",
         "start one: trawlnet repos crawl --fleet local --store URL; "
         "of ids: trawlnet fleet status --ids --store URL",
     )
+
+
+def _fleet_at(url: str) -> str:
+    """Of which crawler a fleet has begun there; empty for none."""
+    fleet_at = load("trawlnet.cli.dashboard.fleet:fleet_at")  # Needs Redis, an extra.
+    return str(asyncio.run(fleet_at(url)))
 
 
 def _workspace(path: Path, name: str) -> Workspace:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import uvloop
 
 from trawlnet.cli.common.errors import Exit, UsageTrouble, explain
 from trawlnet.cli.common.flags import Folder, Json, flag
@@ -22,11 +21,13 @@ from trawlnet.cli.common.output import emit, say
 from trawlnet.cli.common.verb import READS, Verb
 from trawlnet.cli.common.workspace import find
 from trawlnet.cli.crawl.signals import serve_until_signal
-from trawlnet.cli.dashboard.fleet import FleetPlace
 from trawlnet.cli.dashboard.places import fleets_of, places_of
 from trawlnet.cli.pds.serve import listen_on, registry_app, url_of
 from trawlnet.crawlers.pds.site.server import server_for
+from trawlnet.engine.ports import Clock
+from trawlnet.loading import load
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.loop import new_loop
 from trawlnet.net.redact import redact
 from trawlnet.observe.dashboard.app import DashboardSite, closed, make_app
 from trawlnet.observe.dashboard.board import Board
@@ -130,7 +131,7 @@ def _run(subject: _Subject, at: tuple[str, int], keys: DoorKeys, as_json: bool, 
     with (
         listen_on(*at) as sock,
         logging_to(logs, name, say) if subject.path.is_dir() else nullcontext(),
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        asyncio.Runner(loop_factory=new_loop) as runner,
     ):
         if as_json:
             emit({"url": url_of(sock)})
@@ -139,9 +140,16 @@ def _run(subject: _Subject, at: tuple[str, int], keys: DoorKeys, as_json: bool, 
     return Exit.DONE
 
 
+def _fleet_places(fleets: Mapping[str, str], clock: Clock) -> list[Any]:
+    if not fleets:
+        return []
+    place = load("trawlnet.cli.dashboard.fleet:FleetPlace")  # Needs Redis, an extra.
+    return [place(url, crawler, clock) for crawler, url in fleets.items()]
+
+
 async def _serve(subject: _Subject, sock: socket.socket, keys: DoorKeys, parent: int) -> None:
     clock = SystemClock()
-    fleets = [FleetPlace(url, crawler, clock) for crawler, url in subject.fleets.items()]
+    fleets = _fleet_places(subject.fleets, clock)
     board = Board(lambda: places_of(subject.path, clock, fleets), clock)
     async with _inner(subject.path, board.places) as inner:
         site = DashboardSite(board, keys, subject.name, lambda: server.should_exit, inner)

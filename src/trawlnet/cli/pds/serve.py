@@ -12,7 +12,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
-import uvloop
 from starlette.types import ASGIApp
 
 from trawlnet.atproto.syntax import is_did
@@ -29,6 +28,7 @@ from trawlnet.crawlers.pds.site.app import make_app
 from trawlnet.crawlers.pds.site.server import listening, server_for
 from trawlnet.crawlers.pds.site.serving import Door, open_site
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.loop import new_loop
 from trawlnet.observe.logs.writer import logging_to
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 
@@ -111,7 +111,7 @@ def _run(
     with (
         listen_on(*at) as sock,
         logging_to(workspace.logs, name, say),
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        asyncio.Runner(loop_factory=new_loop) as runner,
     ):
         runner.run(_serve(config, workspace.path, sock, door, proxies, as_json))
     return Exit.DONE

@@ -6,12 +6,15 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-import brotli
-
 from trawlnet.native.zstd import FrameReader, ZstdError
 from trawlnet.net.trouble import Garbled, Truncated
 
-ACCEPTED = "gzip, deflate, br, zstd"  # For Accept-Encoding.
+try:
+    import brotli
+except ImportError:
+    has_brotli = False  # Nobody is asked for it then.
+else:
+    has_brotli = True
 
 
 class Inflater(Protocol):
@@ -172,8 +175,9 @@ def _one_more(members: int) -> int:
 
 _MAKERS: dict[str, Callable[[], Inflater]] = {
     "gzip": _Gzip,
-    "x-gzip": _Gzip,
     "deflate": _Deflate,
-    "br": _Brotli,
+    **({"br": _Brotli} if has_brotli else {}),
     "zstd": _ZstdDecoder,
 }
+ACCEPTED = ", ".join(_MAKERS)  # For Accept-Encoding.
+_MAKERS["x-gzip"] = _Gzip  # An old name, which servers may use and nobody asks for.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b, sha256
 
-from trawlnet.atproto.identity.keys import ORDER, Curve, PrivateKey, PublicKey, raw_signature
+from trawlnet.atproto.identity.keys import ORDER, Curve, PublicKey
+from trawlnet.sim.private_key import PrivateKey, raw_signature
 
 _KEYS_PER_CURVE = 24
 _NONCES_PER_CURVE = 8
