@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from pytest import approx
+from pytest import MonkeyPatch, approx
 
+from trawlnet.crawlers.web.visiting import local_turns
 from trawlnet.crawlers.web.visiting.local_turns import LocalTurns, TellingWaits
 from trawlnet.engine.outcome import Outcome, Reason
 from trawlnet.engine.task import Task
@@ -158,3 +161,32 @@ def colliding() -> tuple[str, str]:
             return places[place], name
         places[place] = name
     raise AssertionError
+
+
+def test_where_locks_belong_to_processes_another_process_is_kept_out(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    """As on systems that have no locks of open files."""
+    monkeypatch.setattr(local_turns, "_OFD_LOCK", None)
+    asked = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from trawlnet.crawlers.web.visiting import local_turns\n"
+        "from trawlnet.sim.virtual import SimClock\n"
+        "local_turns._OFD_LOCK = None\n"
+        "scrape = local_turns.LocalTurns(Path(sys.argv[1]), SimClock(), first=False)\n"
+        "print(asyncio.run(scrape.turn({'a.test': 2.0}, 60.0)))"
+    )
+
+    def waits() -> float:
+        command = [sys.executable, "-c", asked, str(tmp_path)]
+        return float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    async def main() -> None:
+        crawl = LocalTurns(tmp_path, SimClock(), first=True)
+        assert await crawl.turn(GAP, 60.0) == 0.0
+        assert 0.0 < waits() <= 0.1
+        await crawl.turned(GAP)
+        assert waits() == 0.0, "by its own clock the gap is long over"
+        crawl.close()
+
+    run_sim(main())

@@ -104,7 +104,7 @@ def received_by(sock: socket.socket) -> Callable[[], int]:
         try:
             info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size)
             return int(_BYTES_RECEIVED.unpack(info)[0])
-        except (OSError, struct.error):
+        except (AttributeError, OSError, struct.error):  # Linux alone has it in this form.
             return 0
 
     return received

@@ -33,5 +33,5 @@ class SocketLowWater:
         self._mark = mark
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, mark)
-        except OSError:
-            pass  # It is closed, which its reader hears from the transport.
+        except (AttributeError, OSError):
+            pass  # It is closed, which its reader hears from the transport; or there are no marks.

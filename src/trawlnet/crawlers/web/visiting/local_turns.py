@@ -29,7 +29,9 @@ _HELD = struct.Struct("d")
 _HELD_AT = _ENTRY.size - _HELD.size
 _PLACE_BYTES = 2 * _ENTRY.size
 _LONGEST_HOLD = 3600.0  # Seconds; then it is worth a look whether it still is.
-_SET_LOCK = fcntl.F_OFD_SETLK  # Owned by the open file, not by all of this process.
+# Owned by the open file, not by all of this process; Linux has it. Elsewhere the lock is the
+# process's, which is as good for a crawl and a scrape: they are two.
+_OFD_LOCK = getattr(fcntl, "F_OFD_SETLK", None)
 _LOCK = struct.Struct("hhqqi0q")  # struct flock: type, whence, start, length, pid.
 # Seconds until it is worth asking again while the other is at it: a part of the gap, so that its
 # next request is not always the first after the gap.
@@ -128,8 +130,13 @@ class LocalTurns:
     def _lock(self, place: int, kind: int) -> bool:
         start = place * _PLACE_BYTES
         try:
-            fcntl.fcntl(self._fd, _SET_LOCK, _LOCK.pack(kind, os.SEEK_SET, start, _PLACE_BYTES, 0))
-        except BlockingIOError:
+            if _OFD_LOCK is not None:
+                lock = _LOCK.pack(kind, os.SEEK_SET, start, _PLACE_BYTES, 0)
+                fcntl.fcntl(self._fd, _OFD_LOCK, lock)
+            else:
+                word = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+                fcntl.lockf(self._fd, word, _PLACE_BYTES, start)
+        except (BlockingIOError, PermissionError):  # POSIX lets a system say either.
             return False
         return True
 
