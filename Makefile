@@ -37,7 +37,7 @@ endif
 
 # Only what the demo needs.
 $(DEMO_READY): $(NATIVE)
-	@$(INSTALL) $(VENV) -e '.[clickhouse,sim]'
+	@UV_OVERRIDE=scripts/demo_without.txt $(INSTALL) $(VENV) -e '.[clickhouse,sim]'
 	@$(TELL_NATIVE)
 	@touch $@
 

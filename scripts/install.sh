@@ -12,19 +12,33 @@ begun=$(date +%s)
 uv=$(command -v uv || true)
 [ -n "$uv" ] && "$uv" --version >/dev/null 2>&1 || uv=
 if [ ! -x "$venv/bin/python" ]; then
-    if [ -z "$uv" ] || ! "$uv" venv -q --seed --python "$python" "$venv"; then
-        uv=
-        rm -rf "$venv"
-        "$python" -m venv "$venv" ||
-            { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv" >&2; exit 1; }
-    fi
+    # Without pip: to unpack one takes longer than to fetch uv.
+    "$python" -m venv --without-pip "$venv" ||
+        { echo "error: cannot make a virtual environment; hint: apt-get install python3-venv" >&2; exit 1; }
 fi
-if [ -z "$uv" ]; then
+
+# The environment's own pip, made if need be.
+with_pip() {
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null ||
+        { echo "error: $python has no pip; hint: apt-get install python3-venv" >&2; exit 1; }
+    "$venv/bin/python" -m pip "$@"
+}
+
+if [ -z "$uv" ] && [ -x "$venv/uv/bin/uv" ]; then
+    uv=$venv/uv/bin/uv
+elif [ -z "$uv" ]; then
     echo "fetching uv, which installs faster than pip"
-    "$venv/bin/python" -m pip install -q --disable-pip-version-check uv && uv=$venv/bin/uv || echo "not to be had; pip does it"
+    fetch="install -q --disable-pip-version-check --root-user-action=ignore --target $venv/uv uv"
+    # By whichever pip is there.
+    # shellcheck disable=SC2086  # Words.
+    if "$python" -m pip $fetch 2>/dev/null || with_pip $fetch; then
+        uv=$venv/uv/bin/uv
+    else
+        echo "not to be had; pip does it"
+    fi
 fi
 echo "installing into $venv: $*"
 if [ -z "$uv" ] || ! "$uv" pip install --python "$venv/bin/python" "$@"; then
-    "$venv/bin/python" -m pip install --disable-pip-version-check "$@"
+    with_pip install --disable-pip-version-check "$@"
 fi
 echo "installed in $(($(date +%s) - begun)) s"

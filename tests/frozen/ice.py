@@ -16,14 +16,16 @@ from tests.support.servers import require_package
 HERE = Path(__file__).parent
 
 
-def freeze(name: str, folder: Path) -> None:
+def freeze(name: str, folder: Path) -> Path:
     """Everything in the folder, under its name; LMDB files without their holes and free pages."""
     for path in sorted(folder.rglob("data.mdb")):
         _compact(path)
     for path in sorted(folder.rglob("lock.mdb")):
         path.unlink()
-    with tarfile.open(HERE / f"{name}.tar.xz", "w:xz", preset=9) as tar:
+    frozen = HERE / f"{name}.tar.xz"
+    with tarfile.open(frozen, "w:xz", preset=9) as tar:
         tar.add(folder, arcname=".", filter=_anonymous)
+    return frozen
 
 
 def thaw(name: str, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Make the frozen copies anew: `python -m tests.frozen.make [NAME …]`.
+"""Freeze what the present code writes: `python -m tests.frozen.make VERSION [NAME …]`.
 
 Only to freeze what a new version writes, beside what is here: a copy that is replaced proves
 nothing any more about the code that wrote the old one.
@@ -242,14 +242,15 @@ MADE = {
 
 
 def main() -> None:
-    for name in sys.argv[1:] or MADE:
+    version, *names = sys.argv[1:]
+    for name in names or MADE:
         with tempfile.TemporaryDirectory() as place:
             folder, scratch = Path(place) / "frozen", Path(place) / "scratch"
             folder.mkdir()
             scratch.mkdir()
             MADE[name](folder, scratch)
-            ice.freeze(name, folder)
-            print(f"{name}: {(ice.HERE / f'{name}.tar.xz').stat().st_size:,} bytes")
+            made = ice.freeze(f"{name}-{version}", folder)
+            print(f"{made.name}: {made.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

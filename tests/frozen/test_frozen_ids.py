@@ -40,8 +40,11 @@ def stored(folder: Path, until: int) -> list[int]:
         return [row[0] for row in db.execute(query, (until,))]
 
 
-def test_a_killed_crawl_is_told_of_carried_on_and_stored(world: IdsWorld, tmp_path: Path) -> None:
-    folder = thaw("ids-killed", tmp_path / "w")
+@pytest.mark.parametrize("name", ["ids-killed", "ids-killed-0.1.0"])
+def test_a_killed_crawl_is_told_of_carried_on_and_stored(
+    name: str, world: IdsWorld, tmp_path: Path
+) -> None:
+    folder = thaw(name, tmp_path / "w")
     check_story("ids", folder, verbs=("status", "gaps", "missed"))
     check_board(folder, "ids")
     first, until = ids_range(world.traffic)

@@ -75,8 +75,11 @@ def check(world: PdsWorld, folder: Path, where: Path | str, *more: object) -> No
     assert before & again.keys() == set(), "read to the end, and asked again"
 
 
-def test_a_killed_scan_in_sqlite_is_told_of_and_carried_on(world: PdsWorld, tmp_path: Path) -> None:
-    folder = thaw("pds-killed", tmp_path / "w")
+@pytest.mark.parametrize("name", ["pds-killed", "pds-killed-0.1.0"])
+def test_a_killed_scan_in_sqlite_is_told_of_and_carried_on(
+    name: str, world: PdsWorld, tmp_path: Path
+) -> None:
+    folder = thaw(name, tmp_path / "w")
     check(world, folder, folder / "state" / "pds" / "registry.db")
 
 

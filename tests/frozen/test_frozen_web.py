@@ -55,8 +55,11 @@ def check_carried_on(world: WebWorld, folder: Path) -> None:
 IN_FLIGHT = 4  # Captures on disk that the kill kept from being settled: one for each host.
 
 
-def test_a_killed_crawl_is_told_of_replayed_and_carried_on(world: WebWorld, tmp_path: Path) -> None:
-    folder = thaw("web-killed", tmp_path / "w")
+@pytest.mark.parametrize("name", ["web-killed", "web-killed-0.1.0"])
+def test_a_killed_crawl_is_told_of_replayed_and_carried_on(
+    name: str, world: WebWorld, tmp_path: Path
+) -> None:
+    folder = thaw(name, tmp_path / "w")
     check_story("web", folder)
     check_board(folder, "web")
     assert sorted(line.url for line in captures(folder)) == notes(folder)["captured"]
