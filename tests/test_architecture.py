@@ -19,7 +19,7 @@ TESTS = ROOT / "tests"
 MAY_IMPORT: dict[str, set[str]] = {
     "engine": set(),
     "native": set(),
-    "atproto": set(),
+    "atproto": {"native"},
     "webpage": {"native"},
     "net": {"engine", "native"},
     "stores": {"engine"},
