@@ -286,7 +286,7 @@ def usage_of(path: str, command: Any) -> Usage:
         "commands": list(getattr(command, "commands", ())),
         "switches": ["--help", *switches],
         "valued": [opt for one in taking for opt in one.opts],
-        "numbers": [opt for one in taking if one.metavar in ("N", "X") for opt in one.opts],
+        "numbers": [opt for one in taking if one.metavar == "N" for opt in one.opts],
         "required": [one.opts[0] for one in taking if one.required],
         "arguments": [one.metavar or one.name.upper() for one in plain if one.required],
         "most": None if any(one.nargs < 0 for one in plain) else len(plain),

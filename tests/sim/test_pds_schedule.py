@@ -84,7 +84,7 @@ class Hall:
         )
         store.gap = config_gap(config)
         interval, at_once = config.scan_interval, config.concurrency
-        rota = Rota(config.batch, interval, config.once, at_once=at_once)
+        rota = Rota(config.batch, interval, config.once, resumed=at_once)
         discovered = asyncio.Event()
         finder = Finder(self.registry, None, Gate(self.clock, manners(config)), self.clock)  # type: ignore[arg-type]
         rounds = Rounds(finder, self.sources, config.discovery_interval, discovered)

@@ -29,7 +29,7 @@ class Usage(TypedDict):
     commands: list[str]  # Of a group.
     switches: list[str]
     valued: list[str]  # Flags that take a value.
-    numbers: list[str]  # Those of them whose value is a number.
+    numbers: list[str]  # Those of them whose value is a whole number.
     required: list[str]  # Those that must be there.
     arguments: list[str]  # Words without a flag that must be there, by their names.
     most: int | None  # Words without a flag that may be there; None if any number may.
@@ -128,7 +128,7 @@ def _wrong_value(usage: Usage, values: Sequence[tuple[str, str]]) -> str:
     for flag, value in values:
         # A word is surely no number; of all else the command knows more.
         if flag in usage["numbers"] and value.isalpha() and value.lower() not in _WORDS:
-            return f"{flag}: expected a number, got {value!r}"
+            return f"{flag}: expected a whole number, got {value!r}"
     return ""
 
 

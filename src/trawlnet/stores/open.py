@@ -42,7 +42,7 @@ async def open_store(
         )
     if not begin and not _has_begun(Path(where)):
         return MemoryStore(remember_done)
-    return await LmdbStore.open(Path(where), remember_done=remember_done)
+    return await LmdbStore.open(Path(where), remember_done=remember_done, look=not begin)
 
 
 def _has_begun(folder: Path) -> bool:

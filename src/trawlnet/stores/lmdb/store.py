@@ -20,7 +20,7 @@ from trawlnet.stores.lmdb.batch import Batch
 from trawlnet.stores.lmdb.growth import with_room
 from trawlnet.stores.lmdb.leases import Leases
 from trawlnet.stores.lmdb.rows import failed_prefix
-from trawlnet.stores.lmdb.tables import LmdbTables, open_environment, open_tables
+from trawlnet.stores.lmdb.tables import LmdbTables, look_at, open_environment, open_tables
 from trawlnet.stores.lmdb.view import FailureChunk, View
 
 T = TypeVar("T")
@@ -49,13 +49,19 @@ class LmdbStore:
 
     @classmethod
     async def open(
-        cls, path: Path, *, remember_done: bool = True, map_size: int = FIRST_MAP_BYTES
+        cls,
+        path: Path,
+        *,
+        remember_done: bool = True,
+        map_size: int = FIRST_MAP_BYTES,
+        look: bool = False,
     ) -> LmdbStore:
         """`remember_done=False` forgets a key once it has succeeded: for sources whose cursor
-        alone keeps them from telling a key twice."""
+        alone keeps them from telling a key twice. With `look` it is opened for reading, until
+        something is written."""
         store = cls(path, remember_done)
         try:
-            await store._call(lambda: store._open(map_size))
+            await store._call(lambda: store._look(map_size) if look else store._open(map_size))
         except StoreError:
             await store.close()
             raise
@@ -139,6 +145,10 @@ class LmdbStore:
 
     async def _write(self, change: Callable[[Batch], T]) -> T:
         def run() -> T:
+            if self._environment.flags()["readonly"]:
+                self._environment.close()
+                self._environment = None
+                self._open(FIRST_MAP_BYTES)
             with self._environment.begin(write=True) as txn:
                 batch = Batch(txn, self._tables, self._leases, self._numbers, self._remember_done)
                 result = change(batch)
@@ -157,6 +167,13 @@ class LmdbStore:
             )
         except lmdb.Error as error:
             raise _trouble(error, self._path) from error
+
+    def _look(self, map_size: int) -> None:
+        found = look_at(self._path)
+        if found is None:
+            self._open(map_size)
+        else:
+            self._environment, self._tables = found
 
     def _open(self, map_size: int) -> None:
         if self._environment is None:

@@ -70,6 +70,23 @@ def open_environment(path: Path, map_size: int) -> Any:
         ) from error
 
 
+def look_at(path: Path) -> tuple[Any, LmdbTables] | None:
+    """Environment and tables of a store that somebody may be writing to: nothing here waits for
+    that process, which may be frozen in the middle of a write. None where there are no tables."""
+    environment = lmdb.open(str(path), readonly=True, max_dbs=_MOST_TABLES)
+    try:
+        names = [each.name.encode() for each in fields(LmdbTables)]
+        tables = LmdbTables(*(environment.open_db(name, create=False) for name in names))
+        with environment.begin(db=tables.meta) as txn:
+            is_ours = txn.get(b"format") == FORMAT
+    except lmdb.Error:
+        is_ours = False
+    if is_ours:
+        return environment, tables
+    environment.close()
+    return None  # Opening it in the ordinary way says what is wrong.
+
+
 def open_tables(environment: Any, path: Path) -> LmdbTables:
     """The tables of a store; made if the environment is empty, refused if it is not ours."""
     names = [each.name.encode() for each in fields(LmdbTables)]
