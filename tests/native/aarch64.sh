@@ -34,4 +34,5 @@ import pytest
 sys.exit(pytest.main(sys.argv[1:]))' -q -o pythonpath=. -k "not one_zstd_in_a_process" \
     tests/unit/test_block_encoder.py tests/unit/test_zstd.py tests/unit/test_pack.py tests/unit/test_native_crc32.py \
     tests/property/test_native_twin.py tests/property/test_record_counts.py tests/property/test_page_links.py \
-    tests/unit/test_repoblock.py tests/unit/test_repoblock_refusals.py tests/unit/test_record_text.py
+    tests/unit/test_repoblock.py tests/unit/test_repoblock_refusals.py tests/unit/test_record_text.py \
+    tests/unit/test_firehose_frames.py tests/unit/test_firehose_hostile.py tests/property/test_firehose_twin.py

@@ -1,4 +1,4 @@
-"""Writes the fuzzers' seeds, sound and odd: repositories, records, numbers and pages.
+"""Writes the fuzzers' seeds, sound and odd: repositories, frames, records, numbers and pages.
 
 Most are small, which makes more executions; a few are as large as what crawls meet.
 """
@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
 sys.path.insert(0, str(ROOT))
 
+from tests.support.atproto.hostile_frames import hostile_frames  # noqa: E402 The path comes first.
+from tests.support.atproto.made_commits import made_repo, rev_at, some_changes  # noqa: E402
 from tests.support.repos.made_records import LIKE, ODD_JSON, POST, as_entries  # noqa: E402 The path comes first.
 from tests.support.repos.made_repos import (  # noqa: E402 The path comes first.
     DID,
@@ -37,9 +39,23 @@ LARGEST_FIXTURE = 20_000  # Bytes.
 def main(folder: Path) -> None:
     write_repositories(folder / "extract")
     write_large_repositories(folder / "extract")
+    write_frames(folder / "live")
     write_records(folder / "records")
     write_numbers(folder / "numbers")
     write_pages(folder / "page")
+
+
+def write_frames(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(7)
+    for size in (0, 1, 8, 60, 400):
+        repo = made_repo(size)
+        for count in (1, 3, 9):
+            event = repo.commit(some_changes(repo, rng, count), rev_at(count - 1000))
+            (folder / f"made-{size}-{count}").write_bytes(event.frame(1))
+    for number, hostile in enumerate(hostile_frames()):
+        if isinstance(hostile.message, bytes) and len(hostile.message) < LARGEST_FIXTURE:
+            (folder / f"hostile-{number:03}").write_bytes(hostile.message)
 
 
 def write_records(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.atproto.hostile_frames import json_frame
+from tests.support.atproto.hostile_frames import json_frame, keys_at
 from tests.support.atproto.made_commits import (
     ABSENT,
     DID,
@@ -181,6 +181,20 @@ def test_a_commit_may_empty_a_repository_or_change_nothing(judge: Judge) -> None
     empties = repo.commit(dict.fromkeys(repo.records), rev_at(-2))
     assert believed(judge(empties.frame(1))).data == EMPTY_ROOT
     assert believed(judge(repo.commit({}, rev_at(-1)).frame(2))).inverts_to == EMPTY_ROOT
+
+
+def test_a_root_without_keys_of_its_own_gives_way_to_what_is_below(judge: Judge) -> None:
+    """Three layers above all others stands the key that is taken back: two nodes between are
+    nothing but steps."""
+    repo = LiveRepo(DID, KEYS[1])
+    low = {key.decode(): b"\xa0" for key in keys_at(0, 3)}
+    repo.commit(low, rev_at(-2))
+    before = repo.tree.root.raw
+    event = repo.commit({keys_at(3, 1, "z")[0].decode(): b"\xa0"}, rev_at(-1))
+    assert believed(judge(event.frame(1))).inverts_to == before
+    stubs = {node.cid for node in repo.tree.nodes[:-1]}
+    blocks = tuple(block for block in event.blocks if block.cid not in stubs)
+    assert judge(replace(event, blocks=blocks).frame(1)) is Refusal.PARTIAL_TREE
 
 
 def test_more_blocks_than_needed_and_unknown_fields_are_tolerated(judge: Judge) -> None:

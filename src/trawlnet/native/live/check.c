@@ -9,7 +9,7 @@ static refusal load_blocks(live *l, const uint64_t seed[4])
     r->mem = &l->mem->car;
     r->car = l->fields.blocks.at;
     r->car_len = l->fields.blocks.len;
-    r->options.verify_hashes = 1;
+    r->options.verify_hashes = !l->skips_hashes;
     r->options.memory_limit = SIZE_MAX; /* MAX_BLOCKS bounds it */
     memcpy(r->options.seed, seed, sizeof r->options.seed);
     switch (car_load(r)) {
@@ -88,8 +88,6 @@ static chunk *first_chunk(const live_memory *mem)
 
 refusal live_check(live *l, const uint8_t *payload, size_t len, int64_t now_us, const uint64_t seed[4])
 {
-    l->payload = payload;
-    l->payload_len = len;
     refusal why = fields_read(payload, len, &l->fields);
     if (!why)
         why = fields_check(&l->fields, now_us);

@@ -117,9 +117,8 @@ typedef struct {
 } commit_fields;
 
 typedef struct {
-    const uint8_t *payload;
-    size_t payload_len;
     live_memory *mem;
+    int skips_hashes;              /* so that a fuzzer comes further than to the first block */
     commit_fields fields;
     repo r;
     op ops[MAX_OPS];
@@ -157,7 +156,7 @@ refusal tree_take_back(live *l);
 /* rebuild.c */
 refusal tree_rebuild(live *l);
 
-/* check.c: `l` comes zeroed. */
+/* check.c: `l` comes zeroed but for its memory. */
 refusal live_check(live *l, const uint8_t *payload, size_t len, int64_t now_us, const uint64_t seed[4]);
 size_t live_memory_size(const live_memory *mem);
 void live_memory_free(live_memory *mem);

@@ -11,7 +11,6 @@ typedef struct {
     int is_held;
     int last;            /* layer of the key placed last, or -1 */
     int top;             /* highest layer in use, or -1 */
-    refusal why;
 } builder;
 
 /* Writing. */
