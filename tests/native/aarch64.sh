@@ -21,8 +21,9 @@ if [ ! -e "$debian/usr/bin/python3.11" ]; then
 fi
 rm -rf "$packages"
 "$uv" pip install -q --python-platform aarch64-unknown-linux-gnu --python-version 3.11 --only-binary :all: \
-    --target "$packages" "$wheel" pytest pytest-timeout pytest-xdist hypothesis zstandard
+    --target "$packages" "trawlnet[sim] @ file://$wheel" pytest pytest-timeout pytest-xdist hypothesis zstandard
 cd "$root"
+# Two tests start a Python of their own, which this processor cannot run by itself: they are left out.
 # shellcheck disable=SC2086  # The list of tests is meant to split.
 PYTHONPATH=$packages PYTHONDONTWRITEBYTECODE=1 TRAWLNET_NATIVE=require TRAWLNET_TWIN_ROUNDS=${TRAWLNET_TWIN_ROUNDS:-1000} \
     qemu-aarch64-static -L "$debian" "$debian/usr/bin/python3.11" -c '
@@ -31,7 +32,7 @@ import trawlnet.native.loader as loader
 print(platform.machine(), loader.native.__file__, loader.native.ZSTD_VERSION)
 assert platform.machine() == "aarch64" and loader.page_reader() is not None
 import pytest
-sys.exit(pytest.main(sys.argv[1:]))' -q -o pythonpath=. -k "not one_zstd_in_a_process" \
+sys.exit(pytest.main(sys.argv[1:]))' -q -o pythonpath=. -k "not one_zstd_in_a_process and not powers_of_ten_are_those" \
     tests/unit/test_block_encoder.py tests/unit/test_zstd.py tests/unit/test_pack.py tests/unit/test_native_crc32.py \
     tests/property/test_native_twin.py tests/property/test_record_counts.py tests/property/test_page_links.py \
     tests/unit/test_repoblock.py tests/unit/test_repoblock_refusals.py tests/unit/test_record_text.py \
