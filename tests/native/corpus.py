@@ -21,12 +21,19 @@ from tests.support.repos.made_repos import (  # noqa: E402 The path comes first.
     DID,
     ODD_RECORDS,
     REV,
+    SOME_CID,
     NoKey,
     encode_unsorted,
     field,
     make_car,
     make_record,
     text,
+)
+from trawlnet.archive.format.json_plain import record_json  # noqa: E402
+from trawlnet.archive.format.proof import (  # noqa: E402
+    ExceptionKind,
+    ProofException,
+    encode_exceptions,
 )
 from trawlnet.atproto.dagcbor import encode, head  # noqa: E402
 from trawlnet.sim.repository.car import write_car  # noqa: E402
@@ -41,6 +48,7 @@ def main(folder: Path) -> None:
     write_large_repositories(folder / "extract")
     write_frames(folder / "live")
     write_records(folder / "records")
+    write_proofs(folder / "proofs")
     write_numbers(folder / "numbers")
     write_pages(folder / "page")
 
@@ -66,6 +74,29 @@ def write_records(folder: Path) -> None:
     (folder / "many").write_bytes(as_entries(body for body in ODD_JSON if len(body) < 50))
     numbers = b",".join([b"1.7976931348623157e+308,5e-324,-0.0,1e400"] * 2000)
     (folder / "large").write_bytes(as_entries([POST] * 2000 + [b'{"n":[' + numbers + b"]}"] * 10))
+
+
+def write_proofs(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(7)
+    bodies = [record_json(make_record(rng), keep_cids=True) for _ in range(8)]
+    bodies.append(
+        record_json(encode({"b": b"1234", "l": SOME_CID, "n": [-5, 70000]}), keep_cids=True)
+    )
+    for number, body in enumerate((*bodies, *ODD_JSON)):
+        (folder / f"record-{number:03}").write_bytes(body)
+    (folder / "entries").write_bytes(as_entries(bodies))
+    cid = SOME_CID.raw
+    exceptions = [
+        ProofException(ExceptionKind.COMMIT, 0, b"commit"),
+        ProofException(ExceptionKind.LEFT_OUT, 0, cid, b"a.b.b/x"),
+        ProofException(ExceptionKind.SUBTREE, 1, cid[4:], layer=1),
+        ProofException(ExceptionKind.RECORD, 1, encode({"v": 1})),
+        ProofException(ExceptionKind.NODE, 2, b"node"),
+    ]
+    (folder / "exceptions").write_bytes(encode_exceptions(exceptions))
+    for number, one in enumerate(exceptions):
+        (folder / f"exception-{number}").write_bytes(encode_exceptions([one]))
 
 
 def write_numbers(folder: Path) -> None:

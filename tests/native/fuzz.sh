@@ -76,7 +76,7 @@ run_guided() { # TARGET
 }
 
 "$python" "$here/corpus.py" "$build/corpus"
-for target in ${*:-extract live records numbers page}; do
+for target in ${*:-extract live records proofs numbers page}; do
     build_target "$target"
     # What the interpreter keeps until it ends is no leak of ours.
     leaks=1

@@ -43,6 +43,7 @@ static void run_once(const uint8_t *data, size_t size, unsigned choice)
     repo_options options = {
         .verify_hashes = choice % 16 == 1,
         .keep_cids = choice >> 4 & 1,
+        .proof = choice >> 3 & 1,
         .max_record = choice >> 5 & 3 ? 1 << 20 : 150,
         .max_json = choice >> 7 & 3 ? 2 << 20 : 120,
         .memory_limit = choice >> 9 & 3 ? 64 << 20 : choice >> 11,

@@ -53,7 +53,7 @@ def agree(car: bytes, options: ExtractOptions) -> object:
 links = st.binary(max_size=40).map(cid_of) | st.binary(max_size=60).map(
     lambda digest: Cid(bytes((1, 0x55, 0, len(digest))) + digest)
 )
-names = st.text(max_size=20) | st.sampled_from(["cid", "uri", "$type", "$link", "createdAt"])
+names = st.text(max_size=20) | st.sampled_from(["cid", "uri", "$type", "$link", "$bytes"])
 scalars = (
     st.none()
     | st.booleans()
@@ -83,6 +83,7 @@ options = st.builds(
     max_record=st.sampled_from([100, 1 << 20]),
     max_json=st.sampled_from([120, 2 << 20]),
     memory_limit=st.sampled_from([500, 5000, 1 << 30]),
+    proof=st.booleans(),
 )
 
 
@@ -127,7 +128,7 @@ def meaning(value: Any) -> Any:
 @settings(max_examples=400, deadline=None)
 @given(st.binary(max_size=80))
 def test_records_of_any_bytes(data: bytes) -> None:
-    agree(make_car({"a.b.c/x": data, "a.b.c/y": b"\xa1\x61v" + data}), ExtractOptions())
+    agree(make_car({"a.b.c/x": data, "a.b.c/y": b"\xa1\x61v" + data}), ExtractOptions(proof=True))
 
 
 @pytest.mark.parametrize("path", sorted(ODD_RECORDS))
@@ -136,7 +137,7 @@ def test_odd_records_and_all_their_beginnings(path: str, keep_cids: bool) -> Non
     data = ODD_RECORDS[path]
     cuts = [data[:size] for size in range(0, len(data) + 1, 1 + len(data) // 40)]
     car = make_car({f"a.b.c/{n}": cut for n, cut in enumerate([*cuts, data])})
-    agree(car, ExtractOptions(keep_cids=keep_cids))
+    agree(car, ExtractOptions(keep_cids=keep_cids, proof=keep_cids))
 
 
 # Damage.
@@ -173,6 +174,7 @@ def test_damaged_cars(seed: int) -> None:
         options = ExtractOptions(
             verify_hashes=rng.random() < 0.05,
             keep_cids=rng.random() < 0.5,
+            proof=rng.random() < 0.5,
             memory_limit=rng.choice((1 << 30, 1 << 30, rng.randrange(8000))),
         )
         found = agree(car, options)
@@ -185,7 +187,7 @@ def test_damaged_cars(seed: int) -> None:
 def test_fixtures_and_their_beginnings() -> None:
     for path in sorted((FIXTURES / "car").glob("*.car")):
         car = path.read_bytes()
-        for options in (ExtractOptions(), ExtractOptions(verify_hashes=False, keep_cids=True)):
+        for options in (ExtractOptions(), ExtractOptions(verify_hashes=False, proof=True)):
             agree(car, options)
         for size in range(0, len(car), 1 + len(car) // 50):
             agree(car[:size], ExtractOptions(verify_hashes=False))
@@ -241,7 +243,7 @@ def test_blocks_under_several_keys() -> None:
         names = (f"a.b.{rng.choice('cde')}/{'k' * rng.randrange(9)}{n}" for n in range(40))
         car = make_car({name: rng.choice(chosen) for name in names})
         for keep_cids in (True, False):
-            agree(car, ExtractOptions(keep_cids=keep_cids))
+            agree(car, ExtractOptions(keep_cids=keep_cids, proof=keep_cids))
             limit = rng.randrange(2000, 12_000)
             agree(car, ExtractOptions(keep_cids=keep_cids, memory_limit=limit))
 

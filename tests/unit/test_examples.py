@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -18,6 +19,16 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.support.program import PATIENCE, environment, wait_until
+from tests.support.repos.made_segments import write
+from tests.support.repos.provable import (
+    PROVABLE,
+    odd_records,
+    provable_block,
+    signed_car,
+    some_records,
+)
+from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.sim.repository.car import read_header
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -163,3 +174,25 @@ def test_what_is_crawled_already_is_not_asked_for_again(tmp_path: Path, api: Slo
     finished(run_stories("crawl", api.url, folder))
     assert api.asked == 0
     assert len(published(folder)) == len(reachable())
+
+
+def test_a_reader_of_150_lines_proves_repositories(tmp_path: Path) -> None:
+    reader = EXAMPLES / "read_rca2.py"
+    assert len(reader.read_text().splitlines()) <= 150
+    records = [some_records(1, 300), {**odd_records(), **some_records(2)}, {}, some_records(3, 90)]
+    globs: list[tuple[str, ...]] = [(), (), (), ("a.b.c",)]
+    dids = [f"did:plc:{letter * 24}" for letter in "abcd"]
+    keys = [PrivateKey(curve, 5) for curve in (Curve.K256, Curve.P256) * 2]
+    blocks = [
+        provable_block(signed_car(what, did, key), replace(PROVABLE, collections=some), key)
+        for what, did, key, some in zip(records, dids, keys, globs, strict=True)
+    ]
+    wrong = provable_block(signed_car(some_records(4), "did:plc:" + "e" * 24), key=keys[0])
+    write(tmp_path, [*blocks, wrong])
+    words = [sys.executable, str(reader), str(tmp_path / "segment_0001.rca")]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    rows = [line.split() for line in told.stdout.splitlines()]
+    assert [row[:2] for row in rows[:4]] == [[did, "proven"] for did in dids]
+    assert "not" in rows[4]
+    for what, did, key, row in zip(records, dids, keys, rows, strict=False):
+        assert row[-1] == str(read_header(signed_car(what, did, key)).roots[0])

@@ -137,42 +137,45 @@ def test_records_left_out_are_counted(backend: str) -> None:
     "jobs",
     [
         ((b"", 1, "pds"),),
-        ((b"", -1, "pds", 0),),
-        (("text", 1, "pds", 0),),
-        ((b"", 1, b"pds", 0),),
-        ((b"", 1, "\ud800", 0),),
+        ((b"", 1, "pds", 0),),
+        ((b"", -1, "pds", 0, b""),),
+        (("text", 1, "pds", 0, b""),),
+        ((b"", 1, b"pds", 0, b""),),
+        ((b"", 1, "\ud800", 0, b""),),
+        ((b"", 1, "pds", 0, b"short"),),
+        ((b"", 1, "pds", 0, "text"),),
         (7,),
-        tuple((b"", 1, "", 0) for _ in range(AT_ONCE + 1)),
+        tuple((b"", 1, "", 0, b"") for _ in range(AT_ONCE + 1)),
     ],
 )
 def test_misshapen_jobs_are_an_error_and_the_encoder_goes_on(jobs: Any) -> None:
     encoder = loader.block_encoder()(3)
-    good = (some_car(1), MIB, "", 0)
+    good = (some_car(1), MIB, "", 0, b"")
     with pytest.raises((TypeError, ValueError)):
-        encoder.pack(True, False, (), MIB, MIB, jobs)
+        encoder.pack(True, False, False, (), MIB, MIB, jobs)
     with pytest.raises((TypeError, ValueError)):
-        encoder.pack(True, False, (), MIB, MIB, (good, *jobs))
+        encoder.pack(True, False, False, (), MIB, MIB, (good, *jobs))
     with pytest.raises((TypeError, ValueError)):
-        encoder.pack(True, False, (), -1, MIB, (good,))
+        encoder.pack(True, False, False, (), -1, MIB, (good,))
     with pytest.raises(TypeError):
-        encoder.pack(True, False, (), MIB, MIB, [good])
-    assert encoder.pack(True, False, (), MIB, MIB, ()) == []
-    assert encoder.pack(True, False, (), MIB, MIB, (good,) * AT_ONCE)[-1][0] == 0
+        encoder.pack(True, False, False, (), MIB, MIB, [good])
+    assert encoder.pack(True, False, False, (), MIB, MIB, ()) == []
+    assert encoder.pack(True, False, False, (), MIB, MIB, (good,) * AT_ONCE)[-1][0] == 0
 
 
 @needs_native
 def test_an_encoder_packs_for_one_thread_at_a_time() -> None:
     encoder = loader.block_encoder()(19)
-    good = (some_car(3, 1500), 64 * MIB, "", 0)
+    good = (some_car(3, 1500), 64 * MIB, "", 0, b"")
     made: list[Any] = []
     worker = threading.Thread(
-        target=lambda: made.append(encoder.pack(True, False, (), MIB, MIB, (good,) * 4))
+        target=lambda: made.append(encoder.pack(True, False, False, (), MIB, MIB, (good,) * 4))
     )
     worker.start()
     refused = 0
     while worker.is_alive():
         try:
-            encoder.pack(True, False, (), MIB, MIB, ())
+            encoder.pack(True, False, False, (), MIB, MIB, ())
         except ValueError as error:
             refused += "another thread" in str(error)
     worker.join()

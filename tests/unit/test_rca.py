@@ -157,7 +157,7 @@ def test_a_found_entry_looks_like_no_number_beside_it() -> None:
     ("at", "value", "what"),
     [
         (0, b"X", "magic"),
-        (8, b"\x02", "version 2"),
+        (8, b"\x03", "version 3"),
         (24, b"\x05\x00", "inside the header"),
     ],
 )
@@ -197,8 +197,8 @@ def test_an_impossible_block_size_is_refused(size: int) -> None:
 
 def test_sizes_that_lie_are_named_with_their_place() -> None:
     damaged = bytearray(BLOCK_BYTES)
-    damaged[4:6] = b"\xff\xff"
-    with pytest.raises(rca.RcaError, match="65535 bytes where") as caught:
+    damaged[4:6] = b"\xff\x0f"
+    with pytest.raises(rca.RcaError, match="4095 bytes where") as caught:
         rca.parse_block(damaged)
     assert caught.value.offset == 4
 

@@ -31,9 +31,20 @@ class Census:
     superseded: Mapping[Place, array[int]]
     tombstoned: Mapping[Place, array[int]]
     damage: Sequence[Damage] = ()
+    changed: Sequence[Sequence[BlockPlace]] = ()  # A full block and its deltas, for each DID,
+    folded: Mapping[Place, array[int]] = field(default_factory=dict)  # and their offsets.
 
     def dead(self, path: Place) -> frozenset[int]:
         return frozenset(self.superseded.get(path, ())) | frozenset(self.tombstoned.get(path, ()))
+
+    def aside(self, path: Place) -> frozenset[int]:
+        """Those that do not count by themselves: the dead, and what has to be folded first."""
+        return self.dead(path) | frozenset(self.folded.get(path, ()))
+
+
+class BlockPlace(NamedTuple):
+    segment: Segment
+    entry: BlockEntry
 
 
 @dataclass(slots=True)
@@ -44,6 +55,7 @@ class _Taking:
     superseded: dict[Place, array[int]] = field(default_factory=dict)
     tombstoned: dict[Place, array[int]] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
+    changed: list[list[BlockPlace]] = field(default_factory=list)
 
 
 def load_tombstones(place: Place) -> dict[str, Tombstone]:
@@ -68,9 +80,14 @@ def take_census(
     for did, group in groupby(merged, key=lambda pair: pair[0]):
         places = [(segment, entry) for _, segment, _, entry in group]
         stone = stones.get(did.decode("utf-8", "replace"))
+        # A delta by itself is none of a repository: whoever meets it passes it over.
         if stone is not None or len(places) > 1:
             _sort_out(taking, places, stone)
-    return Census(_in_order(taking.superseded), _in_order(taking.tombstoned), taking.damage)
+    superseded, tombstoned = _in_order(taking.superseded), _in_order(taking.tombstoned)
+    folded: dict[Place, array[int]] = {}
+    for one in (one for blocks in taking.changed for one in blocks):
+        folded.setdefault(one.segment.path, array("q")).append(one.entry.offset)
+    return Census(superseded, tombstoned, taking.damage, taking.changed, folded)
 
 
 def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, BlockEntry]]:
@@ -85,18 +102,28 @@ def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, B
 def _sort_out(
     taking: _Taking, places: Sequence[tuple[int, BlockEntry]], stone: Tombstone | None
 ) -> None:
-    # A set: an index that names a block twice must not make it supersede itself.
-    found = {_version(taking, *place) for place in places}
-    versions = sorted(version for version in found if version)
+    # By version: an index that names a block twice must not make it supersede itself.
+    found: dict[Version, tuple[BlockPlace, bool]] = {}
+    for number, entry in places:
+        if read := _version(taking, number, entry):
+            found[read[0]] = BlockPlace(taking.segments[number], entry), read[1]
+    versions = sorted(found)
+    full = max((version for version in versions if not found[version][1]), default=None)
+    counting = []
     for version in versions:
         path = taking.segments[version.segment].path
         if stone is not None and version.crawled_at_us <= stone.at_us:
             taking.tombstoned.setdefault(path, array("q")).append(version.offset)
-        elif version != versions[-1]:
+        elif full is not None and version < full:
             taking.superseded.setdefault(path, array("q")).append(version.offset)
+        else:
+            counting.append(version)
+    if any(found[version][1] for version in counting):
+        taking.changed.append([found[version][0] for version in counting])
 
 
-def _version(taking: _Taking, number: int, entry: BlockEntry) -> Version | None:
+def _version(taking: _Taking, number: int, entry: BlockEntry) -> tuple[Version, bool] | None:
+    """And whether it is a delta."""
     segment = taking.segments[number]
     try:
         with segment.open() as fd:
@@ -104,7 +131,8 @@ def _version(taking: _Taking, number: int, entry: BlockEntry) -> Version | None:
     except rca.RcaError as error:
         taking.damage.append(Damage(segment.path, error.offset, error.what))
         return None
-    return Version(block.head.crawled_at_us, number, entry.offset)
+    version = Version(block.head.crawled_at_us, number, entry.offset)
+    return version, block.head.form is rca.Form.DELTA
 
 
 def _in_order(offsets: Mapping[Place, array[int]]) -> dict[Place, array[int]]:

@@ -90,7 +90,7 @@ def _count(done: Compaction, segment: Segment, census: Census) -> None:
 def _rewrite(segment: Segment, dead: frozenset[int], done: Compaction) -> int | None:
     """The size of what is left; None for a damaged segment, which is left alone."""
     temp = segment.file.with_name(f".{segment.file.name}.tmp")
-    file = create_segment(temp, segment.header.created_at_us)
+    file = create_segment(temp, segment.header.created_at_us, segment.header.version)
     try:
         for batch in _batches(_living(segment, dead)):
             file.append(batch)

@@ -32,7 +32,9 @@ def end_damage(segment: Segment) -> Iterator[tuple[int, str]]:
         start = segment.size - rca.FOOTER_SIZE
         footer = pread(fd, rca.FOOTER_SIZE, start) if segment.footer else b""
     if at := _difference(header, rca.encode_header(segment.header)):
-        yield at - 1, "a header whose reserved bytes are not zero"
+        sound = rca.header_is_sound(header) or segment.header.version == 1
+        what = "whose reserved bytes are not zero" if sound else "that is not what its CRC says"
+        yield at - 1, f"a header {what}"
     if segment.footer is None:
         return
     if at := _difference(footer, rca.encode_footer(segment.footer)):

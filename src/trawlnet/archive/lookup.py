@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.census import Version
+from trawlnet.archive.census import BlockPlace, Version
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import (
     Damage,
@@ -19,6 +19,7 @@ from trawlnet.archive.reader import (
     read_collection,
     read_entry,
 )
+from trawlnet.archive.states import FoldedRepo, folded
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
 
@@ -33,10 +34,10 @@ class FoundRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RepoLookup:
-    """The latest block of one DID, if there is a sound one."""
+    """The state of one DID, if there is a sound block of it."""
 
     block: FoundBlock | None = None
-    segment: Segment | None = None
+    segment: Segment | FoldedRepo | None = None
     tombstone: Tombstone | None = None  # The latest one that covers the block.
     damage: list[Damage] = field(default_factory=list)
 
@@ -44,6 +45,7 @@ class RepoLookup:
 def look_up(place: Place, did: str) -> RepoLookup:
     """By CrawledAt, then by place. A damaged block is passed over, and told."""
     found, best = RepoLookup(), Version(-(1 << 63), -1, 0)
+    deltas: list[tuple[Version, BlockPlace]] = []
     for number, segment in enumerate(open_all(find_segments(place), found.damage)):
         for entry in segment.find(did):
             try:
@@ -53,15 +55,32 @@ def look_up(place: Place, did: str) -> RepoLookup:
                 found.damage.append(Damage(segment.path, error.offset, error.what))
                 continue
             version = Version(block.head.crawled_at_us, number, entry.offset)
-            if version > best:
+            if block.head.form is rca.Form.DELTA:
+                deltas.append((version, BlockPlace(segment, entry)))
+            elif version > best:
                 best, found.block, found.segment = version, block, segment
+                full = BlockPlace(segment, entry)
     if found.block is not None:
+        later = [one for version, one in sorted(deltas) if version > best]
+        if later:
+            _fold(found, [full, *later])
         found.tombstone = _covering(place, did, found.block.head.crawled_at_us)
     return found
 
 
+def _fold(found: RepoLookup, places: list[BlockPlace]) -> None:
+    """What deltas have changed; where they cannot be read, the full block stands."""
+    made = folded(places)
+    if isinstance(made, Damage):
+        found.damage.append(made)
+        return
+    found.block, found.segment = made.block, made
+    if made.incomplete:
+        found.damage.append(Damage(made.path, made.offset, made.incomplete))
+
+
 def records(
-    segment: Segment, block: FoundBlock, wanted: Callable[[str], bool]
+    segment: Segment | FoldedRepo, block: FoundBlock, wanted: Callable[[str], bool]
 ) -> Iterator[FoundRecord | Damage]:
     """The records of the wanted collections; a damaged one costs itself and is told."""
     with segment.open() as fd:

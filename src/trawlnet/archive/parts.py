@@ -23,6 +23,7 @@ class Kept:
 
     part: str  # Its name.
     entries: Sequence[BlockEntry]  # In the order of their offsets.
+    version: int = 1  # Of the part.
 
 
 def path_of(part: str) -> str:
@@ -35,7 +36,8 @@ def part_bytes(blocks: Sequence[CheckedBlock], created_at_us: int) -> bytes:
     for block in blocks:
         log.add(BlockEntry(block.did, at, len(block.data), block.crc))
         at += len(block.data)
-    head, tail = _ends(log, at, created_at_us)
+    version = max((block.version for block in blocks), default=1)
+    head, tail = _ends(log, at, created_at_us, version)
     return b"".join((head, *(block.data for block in blocks), tail))
 
 
@@ -48,17 +50,19 @@ def kept_of(objects: Objects, part: str, size: int, dids: Collection[bytes]) -> 
         entries = [entry for entry in found if entry.did in dids]
     except (rca.RcaError, FileNotFoundError) as error:
         raise _spoilt(objects, part, str(error)) from error
-    return Kept(part, sorted(entries, key=lambda entry: entry.offset))
+    return Kept(part, sorted(entries, key=lambda entry: entry.offset), header.version)
 
 
 def segment_pieces(objects: Objects, kept: Sequence[Kept], created_at_us: int) -> Iterator[bytes]:
-    """A segment of what is kept of these parts, one part in memory at a time."""
+    """A segment of what is kept of these parts, one part in memory at a time; of the newest version
+    among them, since a fleet may have changed it on the way."""
     log, at = EntryLog(), rca.HEADER_SIZE
     for one in kept:
         for entry in one.entries:
             log.add(entry._replace(offset=at))
             at += entry.size
-    head, tail = _ends(log, at, created_at_us)
+    version = max((one.version for one in kept), default=1)
+    head, tail = _ends(log, at, created_at_us, version)
     yield head
     for one in kept:
         data = memoryview(objects.get(path_of(one.part)))
@@ -70,10 +74,12 @@ def segment_pieces(objects: Objects, kept: Sequence[Kept], created_at_us: int) -
     yield tail
 
 
-def _ends(log: EntryLog, index_offset: int, created_at_us: int) -> tuple[bytes, bytes]:
+def _ends(
+    log: EntryLog, index_offset: int, created_at_us: int, version: int
+) -> tuple[bytes, bytes]:
     index = b"".join(log.section())
     footer = rca.Footer(index_offset, len(index), len(log), crc32(index))
-    header = rca.Header(created_at_us, len(log), index_offset)
+    header = rca.Header(created_at_us, len(log), index_offset, version)
     return rca.encode_header(header), index + rca.encode_footer(footer)
 
 

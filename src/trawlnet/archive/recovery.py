@@ -52,7 +52,10 @@ def examine(segment: Segment) -> Findings:
 
 def cut_and_continue(segment: Segment, findings: Findings) -> SegmentFile:
     """The segment without its torn tail, ready for more."""
-    file = SegmentFile(segment.file, segment.header.created_at_us, findings.entries, findings.end)
+    header = segment.header
+    file = SegmentFile(
+        segment.file, header.created_at_us, findings.entries, findings.end, header.version
+    )
     try:
         if segment.file.stat().st_size > findings.end:
             os.truncate(segment.file, findings.end)

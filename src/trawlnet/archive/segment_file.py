@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trawlnet.archive.blocks import check_names
@@ -23,6 +23,11 @@ class CheckedBlock:
     data: bytes
     crc: int  # Of the whole block.
 
+    @property
+    def version(self) -> int:
+        """Of the segment that it goes to."""
+        return rca.version_of(self.data)
+
 
 def check(data: bytes) -> CheckedBlock:
     """Raises RcaError for anything that a recovery would cut off as torn."""
@@ -34,8 +39,11 @@ def check(data: bytes) -> CheckedBlock:
 class SegmentFile:
     """An unfinalised segment, for one writer. After an OSError close it, and recover the file."""
 
-    def __init__(self, path: Path, created_at_us: int, entries: EntryLog, size: int) -> None:
+    def __init__(
+        self, path: Path, created_at_us: int, entries: EntryLog, size: int, version: int
+    ) -> None:
         self.path = path
+        self.version = version
         self.size = size  # Header and durable blocks.
         self.entries = entries
         self._created_at_us = created_at_us
@@ -66,7 +74,9 @@ class SegmentFile:
         except OSError:
             self._undo()
             raise
-        header = rca.Header(self._created_at_us, footer.repo_count, footer.index_offset)
+        header = rca.Header(
+            self._created_at_us, footer.repo_count, footer.index_offset, self.version
+        )
         os.lseek(self._fd, 0, os.SEEK_SET)
         write_all(self._fd, rca.encode_header(header))
         os.fsync(self._fd)
@@ -89,17 +99,17 @@ class SegmentFile:
             pass  # The disk is in trouble already; the torn tail is cut by the next recovery.
 
 
-def create_segment(path: Path, created_at_us: int) -> SegmentFile:
+def create_segment(path: Path, created_at_us: int, version: int) -> SegmentFile:
     """A new segment; its name and its header are durable before any block is written."""
-    header = rca.encode_header(rca.Header(created_at_us, repo_count=0, index_offset=0))
+    header = rca.encode_header(rca.Header(created_at_us, 0, 0, version))
     replace_file(path, header)
-    return SegmentFile(path, created_at_us, EntryLog(), len(header))
+    return SegmentFile(path, created_at_us, EntryLog(), len(header), version)
 
 
-def complete_header(path: Path, created_at_us: int, footer: rca.Footer) -> None:
+def complete_header(path: Path, begun: rca.Header, footer: rca.Footer) -> None:
     """The last step of a finalisation that was cut short."""
     fsync_path(path)
-    header = rca.Header(created_at_us, footer.repo_count, footer.index_offset)
+    header = replace(begun, repo_count=footer.repo_count, index_offset=footer.index_offset)
     with path.open("r+b", buffering=0) as file:
         write_all(file.fileno(), rca.encode_header(header))
         os.fsync(file.fileno())

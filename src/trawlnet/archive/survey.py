@@ -14,6 +14,7 @@ from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.record_counts import RecordCounts, new_counts
 from trawlnet.archive.reader import Damage, Place, Segment, find_segments, read_collection
+from trawlnet.archive.states import FoldedRepo, folded_repos
 from trawlnet.archive.tally import Progress, Tally, open_checked, sound_blocks
 
 OTHERS = "(others)"
@@ -42,7 +43,7 @@ def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
     census = take_census(segments, load_tombstones(place))
     seen.tally.damage += census.damage
     for segment in segments:
-        dead = census.dead(segment.path)
+        aside = census.aside(segment.path)
         seen.tally.segments += 1
         seen.tally.unfinalised += not segment.finalised
         seen.tally.bytes += segment.size
@@ -50,9 +51,15 @@ def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
         seen.tally.tombstoned += len(census.tombstoned.get(segment.path, ()))
         with segment.open() as fd:
             for block in sound_blocks(segment, fd, seen.tally):
-                if block.offset not in dead:
+                if block.offset not in aside and block.head.form is not rca.Form.DELTA:
                     _add_block(seen, counts, segment, fd, block)
                 progress(block.head.size)
+    for repo in folded_repos(census):
+        if isinstance(repo, Damage):
+            seen.tally.damage.append(repo)
+            continue
+        with repo.open() as fd:
+            _add_block(seen, counts, repo, fd, repo.block)
     seen.records_by_month.update(counts.months())
     if undated := counts.undated():
         seen.records_by_month[UNDATED] = undated
@@ -61,7 +68,11 @@ def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
 
 
 def _add_block(
-    seen: Survey, counts: RecordCounts, segment: Segment, fd: File, block: FoundBlock
+    seen: Survey,
+    counts: RecordCounts,
+    segment: Segment | FoldedRepo,
+    fd: File,
+    block: FoundBlock,
 ) -> None:
     head, records = _with_known_names(seen, block.head), 0
     seen.tally.add(head)

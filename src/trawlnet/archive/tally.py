@@ -17,6 +17,7 @@ from trawlnet.archive.reader import (
     open_segment,
     read_collection,
 )
+from trawlnet.archive.states import folded_repos
 
 Progress = Callable[[int], None]  # Told so many bytes of segments are dealt with.
 
@@ -39,6 +40,7 @@ class Tally:
     superseded: int = 0  # Blocks that a later one of the same DID replaces.
     tombstoned: int = 0
     torn: int = 0  # Bytes behind the last block of unfinalised segments.
+    deltas: int = 0  # Blocks of changes, as `inspect` meets them.
     collections: dict[str, CollectionTally] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
 
@@ -65,15 +67,20 @@ def tally(place: Place, progress: Progress = lambda done: None) -> Tally:
     census = take_census(segments, load_tombstones(place))
     counts.damage += census.damage
     for segment in segments:
-        dead = census.dead(segment.path)
+        aside = census.aside(segment.path)
         counts.superseded += len(census.superseded.get(segment.path, ()))
         counts.tombstoned += len(census.tombstoned.get(segment.path, ()))
         _add_file(counts, segment)
         with segment.open() as fd:
             for block in sound_blocks(segment, fd, counts):
-                if block.offset not in dead:
+                if block.offset not in aside and block.head.form is not rca.Form.DELTA:
                     counts.add(block.head)
         progress(segment.size)
+    for repo in folded_repos(census):
+        if isinstance(repo, Damage):
+            counts.damage.append(repo)
+        else:
+            counts.add(repo.block.head)
     return counts
 
 
@@ -84,6 +91,10 @@ def inspect(path: Place, progress: Progress = lambda done: None) -> tuple[Segmen
     _add_file(counts, segment)
     with segment.open() as fd:
         for block in sound_blocks(segment, fd, counts):
+            if block.head.form is rca.Form.DELTA:
+                counts.deltas += 1
+                progress(block.head.size)
+                continue
             counts.add(block.head)
             for collection in block.head.collections:
                 try:

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
-from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
+from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock, read_block
+from trawlnet.archive.census import Census
 from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
 from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import is_json
+from trawlnet.archive.proofs import Misfit, ProofVerdict, prove_block
 from trawlnet.archive.reader import Damage, Place, Segment, entry_of, open_segment, read_collection
+from trawlnet.archive.states import folded_repos
 from trawlnet.archive.tally import Progress
+from trawlnet.atproto.syntax import is_did
 
+PRUNED = "collections of it were filtered out, and may have changed since"
 _TOLD = 1000  # Damages of one segment that are told one by one.
+
+
+class Proven(NamedTuple):
+    """What the proof of a block came to, and where it is."""
+
+    path: Place
+    offset: int
+    verdict: ProofVerdict
+
+
+Tell = Callable[[Proven], None]
 
 
 @dataclass(slots=True)
@@ -41,7 +58,14 @@ class SegmentVerdict:
             self.untold += 1
 
 
-def verify_segment(path: Place, progress: Progress = lambda done: None) -> SegmentVerdict:
+def verify_segment(
+    path: Place,
+    progress: Progress = lambda done: None,
+    *,
+    tell: Tell | None = None,
+    dead: frozenset[int] = frozenset(),
+) -> SegmentVerdict:
+    """With `tell` every block is proven and told of but those at the offsets that do not count."""
     verdict = SegmentVerdict(path)
     try:
         segment = open_segment(path)
@@ -54,7 +78,7 @@ def verify_segment(path: Place, progress: Progress = lambda done: None) -> Segme
     for offset, what in end_damage(segment):
         verdict.found(offset, what)
     with segment.open() as fd:
-        log, gaps = _check_blocks(verdict, segment, fd, progress)
+        log, gaps = _check_blocks(verdict, segment, fd, progress, tell, dead)
     if segment.footer is not None:
         _check_index(verdict, segment, log, gaps)
     progress(segment.size - segment.blocks_end)
@@ -62,7 +86,12 @@ def verify_segment(path: Place, progress: Progress = lambda done: None) -> Segme
 
 
 def _check_blocks(
-    verdict: SegmentVerdict, segment: Segment, fd: File, progress: Progress
+    verdict: SegmentVerdict,
+    segment: Segment,
+    fd: File,
+    progress: Progress,
+    tell: Tell | None,
+    dead: frozenset[int],
 ) -> tuple[EntryLog, list[DamagedBytes]]:
     log = EntryLog()
     gaps: list[DamagedBytes] = []
@@ -73,16 +102,45 @@ def _check_blocks(
             continue
         log.add(entry_of(found))
         verdict.blocks += 1
-        for offset, what in _block_damage(fd, found):
-            verdict.found(offset, what)
+        counts = found.offset not in dead and found.head.form is not rca.Form.DELTA
+        proof = prove_block(fd, found) if tell and counts else None
+        if tell and proof:
+            tell(Proven(segment.path, found.offset, proof))
+        # Whoever was proven was read more closely than here.
+        if not (proof and proof.proven):
+            for offset, what in _block_damage(fd, found):
+                verdict.found(offset, what)
         verdict.records += sum(one.records for one in found.head.collections)
         progress(found.head.size)
     if gaps and not segment.finalised and gaps[-1].end == segment.blocks_end:
         torn = gaps.pop()
         verdict.torn = torn.end - torn.offset
     for gap in gaps:
-        verdict.found(gap.place, gap.what)
+        what = _named(fd, segment, gap) if tell else ""
+        verdict.found(gap.place, what + gap.what)
     return log, gaps
+
+
+def _named(fd: File, segment: Segment, gap: DamagedBytes) -> str:
+    """Whose damage it is, as far as what is left of a block can say: the DID, and the record that
+    does not fit."""
+    try:
+        block = read_block(fd, gap.offset, segment.blocks_end, check=False)
+        if not is_did(block.head.did):
+            raise rca.RcaError(gap.offset, "no DID")
+    except rca.RcaError:
+        starts = (entry for entry in _entries(segment) if entry.offset == gap.offset)
+        return "".join(f"{entry.did.decode(errors='replace')}: " for entry in starts)
+    misfits = prove_block(fd, block).misfits
+    where = misfits[0].where if misfits else ""
+    return f"{block.head.did} {where}".rstrip() + ": "
+
+
+def _entries(segment: Segment) -> Iterator[BlockEntry]:
+    try:
+        yield from segment.entries()
+    except rca.RcaError:
+        return  # That is told elsewhere.
 
 
 def _block_damage(fd: File, block: FoundBlock) -> Iterator[tuple[int, str]]:
@@ -153,3 +211,20 @@ def _index_against_blocks(
 def _inside(offset: int, starts: list[int], gaps: list[DamagedBytes]) -> bool:
     before = bisect_right(starts, offset) - 1
     return before >= 0 and offset < gaps[before].end
+
+
+def prove_folded(census: Census, tell: Tell) -> Iterator[Damage]:
+    """The repositories that deltas have changed are proven as they are now; of those that cannot
+    be made, why not."""
+    for repo in folded_repos(census):
+        if isinstance(repo, Damage):
+            yield repo
+            continue
+        with repo.open() as fd:
+            verdict = prove_block(fd, repo.block)
+        if repo.is_pruned:
+            verdict = replace(verdict, misfits=[Misfit("", PRUNED)])
+        if repo.incomplete:
+            misfits = (*verdict.misfits, Misfit("", repo.incomplete))
+            verdict = replace(verdict, misfits=misfits)
+        tell(Proven(repo.path, repo.offset, verdict))

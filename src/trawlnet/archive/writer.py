@@ -93,6 +93,9 @@ class SegmentWriter:
         """Cut where a segment reaches its size: the block that reaches it still belongs to it."""
         start, room = 0, self._room()
         for end, block in enumerate(blocks, start=1):
+            if end - 1 > start and block.version != blocks[start].version:
+                yield blocks[start : end - 1]
+                start, room = end - 1, self._segment_bytes - rca.HEADER_SIZE
             room -= len(block.data)
             if room <= 0:
                 yield blocks[start:end]
@@ -104,8 +107,11 @@ class SegmentWriter:
         return self._segment_bytes - (self._segment.size if self._segment else rca.HEADER_SIZE)
 
     def _append(self, blocks: Sequence[CheckedBlock]) -> None:
+        version = blocks[0].version
+        if self._segment is not None and self._segment.version != version:
+            self._finish()
         if self._segment is None:
-            self._segment = self._create()
+            self._segment = self._create(version)
         self._segment.append(blocks)
         self.repos_written += len(blocks)
         self.bytes_written += sum(len(block.data) for block in blocks)
@@ -115,13 +121,13 @@ class SegmentWriter:
     def _is_full(self, segment: SegmentFile) -> bool:
         return segment.size >= self._segment_bytes or segment.entries.size >= _INDEX_BYTES
 
-    def _create(self) -> SegmentFile:
+    def _create(self, version: int) -> SegmentFile:
         self._last += 1
         replace_file(self.folder / _LAST, b"%d\n" % self._last)
         path = self.folder / segment_name(self._last)
         if path.exists():
             raise SinkError(f"{path} exists already", "move it elsewhere: nothing is overwritten")
-        return create_segment(path, int(self._now() * 1_000_000))
+        return create_segment(path, int(self._now() * 1_000_000), version)
 
     def _finish(self) -> None:
         segment = self._segment
@@ -155,7 +161,7 @@ class SegmentWriter:
 
     def _recover_one(self, segment: Segment) -> None:
         if segment.footer is not None:
-            complete_header(segment.file, segment.header.created_at_us, segment.footer)
+            complete_header(segment.file, segment.header, segment.footer)
             self._tell(Recovered(segment.file, segment.footer.repo_count, cut=0))
             return
         findings = examine(segment)
@@ -171,7 +177,7 @@ class SegmentWriter:
         self._tell(Recovered(segment.file, repos, cut, findings.damage, aside))
 
     def _copy(self, segment: Segment) -> None:
-        self._segment = self._create()
+        self._segment = self._create(segment.header.version)
         batch: list[CheckedBlock] = []
         for block in sound_blocks(segment):
             batch.append(block)

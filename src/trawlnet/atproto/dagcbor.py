@@ -14,7 +14,7 @@ from trawlnet.malformed import Malformed
 Value = Any
 
 DEEPEST = 128  # Containers inside containers; the protocol promises far fewer.
-_LINK_HEAD = b"\xd8\x2a\x58"
+_LINK_TAG = b"\xd8\x2a"
 _FLOAT = struct.Struct(">d")
 
 
@@ -45,7 +45,7 @@ _SMALL = [bytes((byte,)) for byte in range(256)]
 
 def link(cid: bytes) -> bytes:
     """A link to a CID given in binary."""
-    return _LINK_HEAD + bytes((len(cid) + 1, 0)) + cid
+    return _LINK_TAG + head(2, len(cid) + 1) + b"\0" + cid
 
 
 # The order of the tests is that of the types' frequency in records.

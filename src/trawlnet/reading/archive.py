@@ -15,10 +15,12 @@ import orjson
 
 from trawlnet.archive.blocks import DamagedBytes, FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.format.rca import Form
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.lookup import records as records_of
 from trawlnet.archive.reader import Damage, Place, Segment, find_segments
 from trawlnet.archive.remote import remote
+from trawlnet.archive.states import FoldedRepo, folded_repos
 from trawlnet.archive.tally import open_all
 from trawlnet.reading.arrow import pyarrow, reader_of
 from trawlnet.storage.s3 import SCHEME, s3_options
@@ -85,24 +87,29 @@ class Archive:
         columns = [(name, text) for name in ArchivedRecord._fields]
         return reader_of(columns, self.records(*collections, did=did))
 
-    def _block_of(self, did: str) -> Iterator[tuple[Segment, FoundBlock]]:
+    def _block_of(self, did: str) -> Iterator[tuple[Segment | FoldedRepo, FoundBlock]]:
         found = look_up(self._place, did)
         for damage in found.damage:
             _warn(damage)
         if found.segment and found.block and found.tombstone is None:
             yield found.segment, found.block
 
-    def _blocks(self, *, check: bool) -> Iterator[tuple[Segment, FoundBlock]]:
+    def _blocks(self, *, check: bool) -> Iterator[tuple[Segment | FoldedRepo, FoundBlock]]:
         damage: list[Damage] = []
         segments = open_all(find_segments(self._place), damage)
         census = take_census(segments, load_tombstones(self._place))
         for one in (*damage, *census.damage):
             _warn(one)
         for segment in segments:
-            dead = census.dead(segment.path)
+            aside = census.aside(segment.path)
             for block in _sound(segment, check):
-                if block.offset not in dead:
+                if block.offset not in aside and block.head.form is not Form.DELTA:
                     yield segment, block
+        for repo in folded_repos(census):
+            if isinstance(repo, Damage):
+                _warn(repo)
+            else:
+                yield repo, repo.block
 
 
 def open_archive(place: str | Path) -> Archive:

@@ -49,4 +49,5 @@ def verdict(extract: Extract, car: bytes, options: ExtractOptions) -> object:
         (content.did, content.rev, content.root, content.unsigned_commit, content.signature),
         collections,
         (content.records, content.filtered, dict(content.dropped)),
+        content.proof,
     )

@@ -73,6 +73,7 @@ class ExtractOptions:
     max_record: int = _MIB
     max_json: int = 2 * _MIB
     memory_limit: int = 1024 * _MIB  # For the index and the output, on top of the CAR itself.
+    proof: bool = False  # Keep what proves the records later; then every `cid` is kept, too.
 
     def __post_init__(self) -> None:
         if min(self.max_record, self.max_json, self.memory_limit) < 0 or self.max_json >> 32:
@@ -83,6 +84,13 @@ class CollectionContent(NamedTuple):
     name: str
     records: int
     data: memoryview  # [u16 length, rkey][u32 length, JSON] for each record, in key order.
+
+
+class ProofParts(NamedTuple):
+    """What the records of a repository do not say by themselves; `proof.py` has its bytes."""
+
+    sums: bytes
+    exceptions: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,7 @@ class RepoContent:
     records: int
     filtered: int  # Records of collections that no pattern matched.
     dropped: Mapping[DropReason, int]  # Only reasons that occurred.
+    proof: ProofParts | None = None
 
 
 class PackJob(NamedTuple):
@@ -105,6 +114,7 @@ class PackJob(NamedTuple):
     memory_limit: int  # In place of that of the options.
     pds: str
     crawled_at_us: int
+    key: bytes = b""  # That signed the commit, as far as is known: curve and point.
 
 
 class Packed(NamedTuple):

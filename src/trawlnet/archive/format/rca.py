@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 from trawlnet.malformed import Malformed
@@ -14,12 +15,14 @@ from trawlnet.native.zstd import ZstdError, read_frame
 Buffer = bytes | bytearray | memoryview
 
 MAGIC = b"REPOARCH"
-VERSION = 1
+NEWEST = 2
+VERSIONS = (1, NEWEST)
 HEADER_SIZE = 64
 FOOTER_SIZE = 32
 MAX_DECOMPRESSED = 1 << 30  # Bytes of one collection; more is damage, not to be allocated for.
 
-_HEADER = struct.Struct("<8sHHqIq32x")
+_HEADER = struct.Struct("<8sHHqIq")
+_HEADER_CRC = struct.Struct("<I")  # Of the fields before it; zeros in version 1.
 _FOOTER = struct.Struct("<qIII4x8s")
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
@@ -28,6 +31,8 @@ _AFTER_NAMES = struct.Struct("<qHI")  # crawled at, collections, CRC
 _AFTER_COLLECTION = struct.Struct("<II")  # records, compressed size
 _U16_MAX = 0xFFFF
 _U32_MAX = 0xFFFFFFFF
+_FORM_BIT = 12  # The length of a DID has its block's form on top.
+_LONGEST_DID = (1 << _FORM_BIT) - 1
 
 
 class RcaError(Malformed):
@@ -48,6 +53,7 @@ class Header:
     created_at_us: int
     repo_count: int  # Zero until the segment is finalised.
     index_offset: int  # Zero until the segment is finalised.
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,14 @@ class Footer:
     index_size: int
     repo_count: int
     index_crc: int
+
+
+class Form(IntEnum):
+    """What a block holds. A segment of version 2 may hold blocks of every form."""
+
+    FIRST = 0  # A repository, as version 1 has it.
+    FULL = 1  # A repository that can be proven.
+    DELTA = 2  # What has changed in one since a revision.
 
 
 class PackedCollection(NamedTuple):
@@ -77,9 +91,12 @@ class BlockHead(NamedTuple):  # Made for every block that is only stepped over: 
     pds: str
     rev: str
     crawled_at_us: int
-    crc: int  # Of everything behind this field.
+    crc: int  # Of everything behind this field; in version 2 of everything else.
     crc_end: int
     collections: Sequence[CollectionEntry]
+    form: Form = Form.FIRST
+    proof_start: int = 0  # It goes on to the end of the block.
+    since: str = ""  # Of a delta: the revision that it changes.
 
 
 class RecordEntry(NamedTuple):
@@ -89,9 +106,11 @@ class RecordEntry(NamedTuple):
 
 def encode_header(header: Header) -> bytes:
     flags = 0
-    return _HEADER.pack(
-        MAGIC, VERSION, flags, header.created_at_us, header.repo_count, header.index_offset
+    fields = _HEADER.pack(
+        MAGIC, header.version, flags, header.created_at_us, header.repo_count, header.index_offset
     )
+    crc = _HEADER_CRC.pack(crc32(fields) if header.version > 1 else 0)
+    return (fields + crc).ljust(HEADER_SIZE, b"\0")
 
 
 def parse_header(data: Buffer) -> Header:
@@ -100,12 +119,21 @@ def parse_header(data: Buffer) -> Header:
     magic, version, _flags, created, count, index_offset = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise RcaError(0, "not an archive: the magic bytes are missing")
-    if version != VERSION:
-        what = f"format version {version}; this version of trawlnet reads {VERSION}"
-        raise RcaError(8, what + (" (a newer one is needed)" if version > VERSION else ""))
+    if version not in VERSIONS:
+        what = f"format version {version}; this version of trawlnet reads 1 to {NEWEST}"
+        raise RcaError(8, what + (" (a newer one is needed)" if version > NEWEST else ""))
     if index_offset and index_offset < HEADER_SIZE:
         raise RcaError(24, f"an index at {index_offset}, inside the header")
-    return Header(created, count, index_offset)
+    return Header(created, count, index_offset, version)
+
+
+def header_is_sound(data: Buffer) -> bool:
+    """Whether its CRC holds. A reader goes on without: the blocks and the index have their own."""
+    (crc,) = _HEADER_CRC.unpack_from(data, _HEADER.size)
+    return bool(crc == crc32(bytes(data[: _HEADER.size])))
+
+
+_FORMS = tuple(Form)
 
 
 def encode_footer(footer: Footer) -> bytes:
@@ -126,9 +154,16 @@ def parse_footer(data: Buffer) -> Footer:
 
 
 def encode_block(
-    did: str, pds: str, rev: str, crawled_at_us: int, collections: Sequence[PackedCollection]
+    did: str,
+    pds: str,
+    rev: str,
+    crawled_at_us: int,
+    collections: Sequence[PackedCollection],
+    proof: bytes | None = None,
+    since: str | None = None,
 ) -> bytes:
-    """One repository. Collections are sorted by name here; empty ones are the caller's to omit."""
+    """One repository, of version 2 with a proof, and what has changed in it with a `since`.
+    Collections are sorted by name here; empty ones are the caller's to omit."""
     if len(collections) > _U16_MAX:
         raise ValueError(f"{len(collections)} collections, the format counts to {_U16_MAX}")
     ordered = sorted(collections, key=lambda collection: collection.name.encode())
@@ -139,16 +174,31 @@ def encode_block(
         ]
     )
     data = [collection.compressed for collection in ordered]
-    names = pack_string(did) + pack_string(pds) + pack_string(rev)
+    names = _pack_did(did, proof, since) + pack_string(pds) + pack_string(rev)
+    if proof is not None:
+        contents += _U32.pack(len(proof))
+        data.append(proof)
+    if since is not None:
+        names += pack_string(since)
     size = _SIZE.size + len(names) + _AFTER_NAMES.size + len(contents) + sum(map(len, data))
     if size > _U32_MAX:
         raise ValueError(f"a block of {size} bytes, the format counts to {_U32_MAX}")
     # The data are joined once, at the end: fresh pages cost more than their checksum.
-    crc = crc32(contents)
-    for part in data:
+    before = _SIZE.pack(size) + names + _AFTER_NAMES.pack(crawled_at_us, len(ordered), 0)[:-4]
+    crc = 0 if proof is None else crc32(before)
+    for part in (contents, *data):
         crc = crc32(part, crc)
-    numbers = _AFTER_NAMES.pack(crawled_at_us, len(ordered), crc)
-    return b"".join((_SIZE.pack(size), names, numbers, contents, *data))
+    return b"".join((before, _U32.pack(crc), contents, *data))
+
+
+def _pack_did(did: str, proof: bytes | None, since: str | None) -> bytes:
+    raw = did.encode()
+    if len(raw) > _LONGEST_DID:
+        raise ValueError(f"a DID of {len(raw)} bytes, the format counts to {_LONGEST_DID}")
+    if since is not None and proof is None:
+        raise ValueError("a delta without a proof")
+    form = Form.FIRST if proof is None else Form.FULL if since is None else Form.DELTA
+    return _U16.pack(len(raw) | form << _FORM_BIT) + raw
 
 
 def block_size(data: Buffer, at: int = 0) -> int:
@@ -159,6 +209,11 @@ def block_size(data: Buffer, at: int = 0) -> int:
     if size < _SIZE.size + 3 * _U16.size + _AFTER_NAMES.size:
         raise RcaError(at, f"a block of {size} bytes, too few for its fixed fields")
     return int(size)
+
+
+def version_of(block: Buffer) -> int:
+    """Of the segment that a block goes to."""
+    return 2 if block[_SIZE.size + 1] >> (_FORM_BIT - 8) else 1
 
 
 def parse_block(block: Buffer) -> BlockHead:
@@ -174,9 +229,12 @@ def parse_head(start: Buffer) -> BlockHead:
     """The same from the first bytes of a block, if they reach beyond its table of contents."""
     view = start if isinstance(start, bytes) else memoryview(start)
     size = block_size(view)
-    did, at = read_string(view, _SIZE.size)
+    did, at, form = _read_did(view)
     pds, at = read_string(view, at)
     rev, at = read_string(view, at)
+    since = ""
+    if form is Form.DELTA:
+        since, at = read_string(view, at)
     (crawled_at_us, count, crc), crc_end = read_struct(view, at, _AFTER_NAMES)
     at = crc_end
     toc = []
@@ -191,19 +249,45 @@ def parse_head(start: Buffer) -> BlockHead:
         except UnicodeDecodeError:
             raise RcaError(at, "a collection name that is not UTF-8") from None
         at = name_end + _AFTER_COLLECTION.size
+    proof_size = 0
+    if form:
+        (proof_size,), at = read_struct(view, at, _U32)
     collections = []
     for name, records, compressed in toc:
         collections.append(CollectionEntry(name, records, at, at + compressed))
         at += compressed
-    if at != size:
-        raise RcaError(crc_end, f"collections that end at {at} in a block of {size} bytes")
-    return BlockHead(size, did, pds, rev, crawled_at_us, crc, crc_end, collections)
+    if at + proof_size != size:
+        end = at + proof_size
+        raise RcaError(crc_end, f"collections that end at {end} in a block of {size} bytes")
+    return BlockHead(size, did, pds, rev, crawled_at_us, crc, crc_end, collections, form, at, since)
+
+
+def _read_did(view: Buffer) -> tuple[str, int, Form]:
+    (size,), at = read_struct(view, _SIZE.size, _U16)
+    try:
+        form = _FORMS[size >> _FORM_BIT]
+    except IndexError:
+        raise RcaError(_SIZE.size, f"a block of an unknown form, {size >> _FORM_BIT}") from None
+    end = at + (size & _LONGEST_DID)
+    if end > len(view):
+        raise RcaCut(_SIZE.size, f"a DID of {end - at} bytes where {len(view) - at} are left")
+    try:
+        return str(view[at:end], "utf-8"), end, form
+    except UnicodeDecodeError:
+        raise RcaError(_SIZE.size, "a DID that is not UTF-8") from None
+
+
+def block_crc(head: BlockHead, start: Buffer) -> int:
+    """Of the first bytes of a block, if they reach beyond the field that its CRC is in."""
+    view = memoryview(start)
+    before = crc32(view[: head.crc_end - _U32.size]) if head.form else 0
+    return crc32(view[head.crc_end :], before)
 
 
 def check_block(block: Buffer) -> BlockHead:
     """The same, with the CRC over contents and data compared."""
     head = parse_block(block)
-    found = crc32(memoryview(block)[head.crc_end :])
+    found = block_crc(head, block)
     if found != head.crc:
         raise RcaError(head.crc_end, f"block CRC {found:08x}, expected {head.crc:08x}")
     return head

@@ -18,6 +18,7 @@ from trawlnet.archive.format.content import (
     ExtractOptions,
     Packed,
     PackJob,
+    ProofParts,
     RepoContent,
     RepoError,
 )
@@ -46,12 +47,17 @@ def extract(car: Buffer, options: ExtractOptions = DEFAULT_OPTIONS) -> RepoConte
     return _extract_native(_native, car, options)
 
 
-def encode_content(content: RepoContent, *, pds: str, crawled_at_us: int, zstd_level: int) -> bytes:
-    """The finished archive block of a repository."""
+def encode_content(
+    content: RepoContent, *, pds: str, crawled_at_us: int, zstd_level: int, key: bytes = b""
+) -> bytes:
+    """The finished archive block of a repository; one that can be proven where there are the parts
+    for it. `key` is what signed the commit."""
     if _Encoder is None:
-        return repoblock_plain.encode_content(content, pds, crawled_at_us, zstd_level)
+        return repoblock_plain.encode_content(content, pds, crawled_at_us, zstd_level, key)
+    parts = content.proof
+    proof = None if parts is None else (key, content.signature, parts.sums, parts.exceptions)
     block: bytes = _encoder(zstd_level).encode(
-        content.did, pds, content.rev, crawled_at_us, content.collections
+        content.did, pds, content.rev, crawled_at_us, content.collections, proof
     )
     return block
 
@@ -66,7 +72,8 @@ def pack(
         return [_packed_apart(job, options, zstd_level) for job in jobs]
     results = _encoder(zstd_level).pack(
         options.verify_hashes,
-        options.keep_cids,
+        options.keep_cids or options.proof,
+        options.proof,
         options.collections,
         options.max_record,
         options.max_json,
@@ -94,7 +101,11 @@ def _packed_apart(
     try:
         content = extract(job.car, replace(options, memory_limit=job.memory_limit))
         block = encode_content(
-            content, pds=job.pds, crawled_at_us=job.crawled_at_us, zstd_level=zstd_level
+            content,
+            pds=job.pds,
+            crawled_at_us=job.crawled_at_us,
+            zstd_level=zstd_level,
+            key=job.key,
         )
     except (RepoError, ValueError) as error:
         return error
@@ -114,7 +125,8 @@ def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) ->
     result = native.extract(
         car,
         options.verify_hashes,
-        options.keep_cids,
+        options.keep_cids or options.proof,
+        options.proof,
         options.collections,
         options.max_record,
         options.max_json,
@@ -123,7 +135,8 @@ def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) ->
     if result[0]:
         kind, detail, place = result
         raise RepoError(ERROR_KINDS[kind - 1], detail, place)
-    _, did, rev, root, unsigned, signature, payload, runs, dropped, records, filtered = result
+    _, did, rev, root, unsigned, signature, payload, runs, dropped, records, filtered = result[:11]
+    sums, exceptions = result[11:]
     view = memoryview(payload)
     return RepoContent(
         did=did,
@@ -137,6 +150,7 @@ def _extract_native(native: ModuleType, car: Buffer, options: ExtractOptions) ->
         records=records,
         filtered=filtered,
         dropped=_counts(dropped) if any(dropped) else {},
+        proof=ProofParts(sums or b"", exceptions or b"") if options.proof else None,
     )
 
 

@@ -31,8 +31,11 @@ from trawlnet.archive.format.content import (
     RepoError,
     RepoErrorKind,
 )
+from trawlnet.archive.format.json_cbor_plain import gives_back
 from trawlnet.archive.format.json_plain import RecordDropped, record_json
-from trawlnet.archive.format.tree_plain import StoredBlock, walk
+from trawlnet.archive.format.proof import Proof, encode_proof
+from trawlnet.archive.format.proof_plain import ProofNotes
+from trawlnet.archive.format.tree_plain import Leaf, StoredBlock, walk
 from trawlnet.atproto.cid import read_cid
 from trawlnet.atproto.syntax import is_nsid, is_record_key
 from trawlnet.malformed import Malformed
@@ -61,22 +64,31 @@ class _Extraction:
     runs: list[_CollectionRun] = field(default_factory=list)
     filtered: int = 0
     dropped: dict[DropReason, int] = field(default_factory=dict)
+    notes: ProofNotes | None = None
 
     def charge(self, amount: int, place: int) -> None:
         if self.cost + amount > self.options.memory_limit:
             raise RepoError(RepoErrorKind.OVER_LIMIT, LIMIT_REACHED, place)
         self.cost += amount
 
-    def drop(self, reason: DropReason) -> None:
+    def drop(self, reason: DropReason, leaf: Leaf) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
+        self.leave_out(leaf, dropped=True)
+
+    def leave_out(self, leaf: Leaf, *, dropped: bool = False) -> None:
+        if self.notes is not None:
+            self.notes.left_out(leaf, dropped=dropped)
 
 
 def extract(car: bytes | bytearray | memoryview, options: ExtractOptions) -> RepoContent:
     x = _Extraction(bytes(car), options, _any_of(options.collections))
     root = _load_car(x)
     commit = read_commit(x.blocks.get(root))
-    for key, block in walk(x.blocks, commit.data, check_layers=options.verify_hashes):
-        _add_record(x, key, block)
+    notes = x.notes = ProofNotes(x.charge) if options.proof else None
+    if notes is not None:
+        notes.commit(commit.did, commit.rev, commit.data, commit.signature, x.blocks[root])
+    for leaf in walk(x.blocks, commit.data, check_layers=options.verify_hashes, watcher=notes):
+        _add_record(x, leaf)
     full = sorted((run for run in x.runs if run.records), key=lambda run: run.name)
     return RepoContent(
         did=commit.did,
@@ -91,6 +103,7 @@ def extract(car: bytes | bytearray | memoryview, options: ExtractOptions) -> Rep
         records=sum(run.records for run in full),
         filtered=x.filtered,
         dropped=x.dropped,
+        proof=notes.finish(x.blocks, commit.data) if notes else None,
     )
 
 
@@ -190,22 +203,23 @@ def _verify_hashes(hashed: list[tuple[bytes, StoredBlock]]) -> None:
 # The records.
 
 
-def _add_record(x: _Extraction, key: bytes, block: StoredBlock | None) -> None:
+def _add_record(x: _Extraction, leaf: Leaf) -> None:
+    key, block, _ = leaf
     name, slash, rkey = key.decode("latin-1").partition("/")
     if not slash:
-        return x.drop(DropReason.BAD_PATH)
+        return x.drop(DropReason.BAD_PATH, leaf)
     is_open = bool(x.runs) and x.runs[-1].name == name
     if not is_open and not is_nsid(name):
-        return x.drop(DropReason.BAD_COLLECTION)
+        return x.drop(DropReason.BAD_COLLECTION, leaf)
     if not is_open and not x.wanted.fullmatch(name):
         x.filtered += 1
-        return None
+        return x.leave_out(leaf)
     if not is_record_key(rkey):
-        return x.drop(DropReason.BAD_RKEY)
+        return x.drop(DropReason.BAD_RKEY, leaf)
     if block is None:
-        return x.drop(DropReason.BAD_CID)
+        return x.drop(DropReason.BAD_CID, leaf)
     if block.dropped is not None:
-        return x.drop(block.dropped)
+        return x.drop(block.dropped, leaf)
     if not is_open:
         _open_run(x, name, block.at)
     try:
@@ -213,12 +227,15 @@ def _add_record(x: _Extraction, key: bytes, block: StoredBlock | None) -> None:
         json = block.json = block.json or _checked_json(x.options, block.data)
     except RecordDropped as drop:
         block.dropped = drop.reason
-        return x.drop(drop.reason)
+        return x.drop(drop.reason, leaf)
     run = x.runs[-1]
     entry = len(rkey).to_bytes(2, "little") + rkey.encode() + len(json).to_bytes(4, "little") + json
     run.data += entry
     run.records += 1
-    return x.charge(len(entry), block.at)
+    x.charge(len(entry), block.at)
+    if x.notes is not None:
+        x.notes.kept(leaf, block, odd=not gives_back(json, block.data))
+    return None
 
 
 def _open_run(x: _Extraction, name: str, place: int) -> None:
@@ -231,19 +248,25 @@ def _open_run(x: _Extraction, name: str, place: int) -> None:
 def _checked_json(options: ExtractOptions, data: bytes) -> bytes:
     if len(data) > options.max_record:
         raise RecordDropped(DropReason.TOO_LARGE)
-    json = record_json(data, keep_cids=options.keep_cids)
+    json = record_json(data, keep_cids=options.keep_cids or options.proof)
     if len(json) > options.max_json:
         raise RecordDropped(DropReason.TOO_LARGE)
     return json
 
 
-def encode_content(content: RepoContent, pds: str, crawled_at_us: int, zstd_level: int) -> bytes:
+def encode_content(
+    content: RepoContent, pds: str, crawled_at_us: int, zstd_level: int, key: bytes = b""
+) -> bytes:
     compress = _compressor(zstd_level).frame
     packed = [
         rca.PackedCollection(name, records, compress(data))
         for name, records, data in content.collections
     ]
-    return rca.encode_block(content.did, pds, content.rev, crawled_at_us, packed)
+    proof = None
+    if content.proof is not None:
+        parts = Proof(key, content.signature, *content.proof)
+        proof = encode_proof(parts, compress)
+    return rca.encode_block(content.did, pds, content.rev, crawled_at_us, packed, proof)
 
 
 def _compressor(level: int) -> FrameWriter:

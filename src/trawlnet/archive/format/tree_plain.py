@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 from trawlnet.archive.format.cbor_plain import (
     ARRAY,
@@ -17,15 +17,10 @@ from trawlnet.archive.format.cbor_plain import (
     read_span,
 )
 from trawlnet.archive.format.content import MAX_KEY, MAX_LAYER, DropReason, RepoError, RepoErrorKind
+from trawlnet.archive.format.tree_making import NodeEntry, encode_node, key_height
 from trawlnet.malformed import Malformed
 
 _NULL = 0xF6
-
-
-def key_height(key: bytes) -> int:
-    """The layer of a key: one for every two bits that its hash begins with and that are zero."""
-    leading = 256 - int.from_bytes(sha256(key).digest(), "big").bit_length()
-    return leading // 2
 
 
 @dataclass(slots=True)
@@ -43,6 +38,7 @@ class _Entry:
     prefix: int
     subtree: bytes | None
     value: bytes | None  # None: a CID that is not DAG-CBOR under SHA-256.
+    cid: bytes
 
 
 @dataclass(slots=True)
@@ -51,17 +47,60 @@ class _Node:
     left: bytes | None
     entries: list[_Entry]
     layer: int
+    digest: bytes = b""
+    mark: object = None  # What the watcher said at its beginning.
     visited: int = 0
     key: bytes = b""
 
 
+class Leaf(NamedTuple):
+    key: bytes
+    block: StoredBlock | None  # None: see the value of an entry.
+    cid: bytes
+
+
+class TreeWatcher(Protocol):
+    """Told of the nodes around the leaves."""
+
+    def begin(self) -> object:
+        """A node is opened; what comes back is said at its end."""
+
+    def end(self, mark: object, layer: int, digest: bytes) -> None:
+        """All below it was there."""
+
+    def odd(self) -> None:
+        """A node is not written in the only way that there is for its keys."""
+
+
+class _Nobody:
+    def begin(self) -> object:
+        return None
+
+    def end(self, mark: object, layer: int, digest: bytes) -> None:
+        pass
+
+    def odd(self) -> None:
+        pass
+
+
 def walk(
-    blocks: Mapping[bytes, StoredBlock], root: bytes, *, check_layers: bool
-) -> Iterator[tuple[bytes, StoredBlock | None]]:
-    """Every key in order with its record. A stack, not recursion: depth is the sender's choice."""
+    blocks: Mapping[bytes, StoredBlock],
+    root: bytes,
+    *,
+    check_layers: bool,
+    watcher: TreeWatcher | None = None,
+    records: bool = True,
+) -> Iterator[Leaf]:
+    """Every key in order with its record, if those are there. A stack, not recursion: depth is the
+    sender's choice."""
+    watcher = watcher or _Nobody()
 
     def open_node(digest: bytes, parent: _Node | None) -> _Node:
+        mark = watcher.begin()
         node = _open_node(blocks, digest, parent)
+        node.digest, node.mark = digest, mark
+        if not is_canonical(blocks[digest].data, node.left, node.entries):
+            watcher.odd()
         if check_layers:
             _check_keys(node)
         elif parent is None:
@@ -78,6 +117,7 @@ def walk(
             continue
         if node.visited == len(node.entries):
             path.pop()
+            watcher.end(node.mark, max(node.layer, 0), node.digest)
             continue
         entry = node.entries[node.visited]
         node.visited += 1
@@ -88,9 +128,9 @@ def walk(
         block = None
         if entry.value is not None:
             block = blocks.get(entry.value)
-            if block is None:
+            if block is None and records:
                 raise RepoError(RepoErrorKind.MISSING_BLOCK, "a record is not there", node.at)
-        yield key, block
+        yield Leaf(key, block, entry.cid)
         if entry.subtree is not None:
             path.append(open_node(entry.subtree, node))
 
@@ -160,7 +200,7 @@ def _parse_entry(data: bytes, at: int) -> tuple[_Entry, int]:
     subtree, at = _subtree(data, _field(data, prefix.end, b"t"))
     cid, at = read_link(data, _field(data, at, b"v"))
     value = cid[4:] if len(cid) == 36 and cid[:4] == SHA256_LINK else None
-    return _Entry(suffix, prefix.argument, subtree, value), at
+    return _Entry(suffix, prefix.argument, subtree, value, cid), at
 
 
 def _field(data: bytes, at: int, name: bytes) -> int:
@@ -182,3 +222,14 @@ def _next_key(node: _Node, before: bytes, entry: _Entry) -> bytes:
     if not key or len(key) > MAX_KEY:
         raise RepoError(RepoErrorKind.BAD_TREE, "a key is empty or too long", node.at)
     return key
+
+
+def is_canonical(data: bytes, left: bytes | None, entries: list[_Entry]) -> bool:
+    """Whether a node has the shortest heads, and prefixes as long as they can be."""
+    before = b""
+    for entry in entries:
+        if entry.suffix and before[entry.prefix : entry.prefix + 1] == entry.suffix[:1]:
+            return False
+        before = before[: entry.prefix] + entry.suffix
+    shown = [NodeEntry(one.suffix, one.prefix, one.subtree, one.cid) for one in entries]
+    return encode_node(left, shown) == data

@@ -1,4 +1,4 @@
-"""The verbs that read archives: inspect, tally, verify, cat, compact. They need no workspace."""
+"""The verbs that look into archives: inspect, tally, cat, compact. They need no workspace."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from typing import Annotated, Any
 
 import orjson
 
-from trawlnet.archive.census import load_tombstones, take_census
 from trawlnet.archive.compact import compact as act
 from trawlnet.archive.compact import plan_compaction
 from trawlnet.archive.format.rca import RcaError
 from trawlnet.archive.lookup import look_up, records
-from trawlnet.archive.reader import MANIFEST, Damage, find_segments
+from trawlnet.archive.reader import MANIFEST, Damage
 from trawlnet.archive.tally import inspect as look
-from trawlnet.archive.tally import open_all
 from trawlnet.archive.tally import tally as count
-from trawlnet.archive.verify import verify_segment
 from trawlnet.cli.common.archive_location import parse_place, place_shown, reading, total_size
 from trawlnet.cli.common.bar import progress_bar
 from trawlnet.cli.common.errors import CliError, Exit
@@ -89,42 +86,6 @@ def tally(place: Where, json: Json = False) -> int:
             f"{counts.superseded:,} blocks superseded, {counts.tombstoned:,} tombstoned"
         )
     return _tell_damage(counts.damage, json)
-
-
-def verify(place: Where, json: Json = False) -> int:
-    """Check every byte of an archive: checksums, compression, records, order, index.
-
-    Damage is named as file@offset, on stdout; the exit code is then 1.
-    """
-    names = ("segments", "unfinalised", "bytes", "blocks", "records", "torn", "damaged")
-    total: dict[str, int] = dict.fromkeys(names, 0)
-    with reading(place), progress_bar("verifying", total_size(place)) as progress:
-        for path in find_segments(place):
-            verdict = verify_segment(path, progress)
-            total["segments"] += 1
-            total["unfinalised"] += not verdict.finalised
-            total["damaged"] += len(verdict.damage) + verdict.untold
-            for name in ("bytes", "blocks", "records", "torn"):
-                total[name] += getattr(verdict, name)
-            for damage in verdict.damage:
-                emit(_row(damage)) if json else print(damage, flush=True)
-            if verdict.untold:
-                say(f"{path}: {verdict.untold:,} more")
-            if verdict.sound and not verdict.finalised:
-                say(f"{path}: unfinalised, {verdict.torn:,} bytes torn; a crawl continues in it")
-        census = take_census(open_all(find_segments(place), []), load_tombstones(place))
-    for name in ("superseded", "tombstoned"):
-        total[name] = sum(map(len, getattr(census, name).values()))
-    if json:
-        emit(total)
-    else:
-        state = f"{total['damaged']:,} damaged places" if total["damaged"] else "sound"
-        say(
-            f"{total['segments']:,} segments, {size_shown(total['bytes'])}, "
-            f"{total['blocks']:,} blocks ({total['superseded']:,} superseded, "
-            f"{total['tombstoned']:,} tombstoned), {total['records']:,} records: {state}"
-        )
-    return 1 if total["damaged"] else 0
 
 
 def cat(place: Where, did: Did, collection: Glob = "*", json: Json = False) -> int:
@@ -198,10 +159,10 @@ _TRY_VERIFY = "see all that is wrong: trawlnet repos verify"
 
 
 def _damage(counts: Any) -> dict[str, Any]:
-    return {"damage": [_row(damage) for damage in counts.damage]}
+    return {"damage": [damage_row(damage) for damage in counts.damage]}
 
 
-def _row(damage: Damage) -> dict[str, Any]:
+def damage_row(damage: Damage) -> dict[str, Any]:
     return {"file": str(damage.path), "offset": damage.offset, "what": damage.what}
 
 
@@ -221,12 +182,11 @@ def _plain(name: str, value: Any) -> str:
 
 
 _NEEDS_NO_WORKSPACE = (*PLAIN, Exit.UNREACHABLE)
-INSPECT, TALLY, VERIFY, CAT = (
+INSPECT, TALLY, CAT = (
     Verb(verb, f"repos {example}", _NEEDS_NO_WORKSPACE, "repos")
     for verb, example in (
         (inspect, "inspect ./net/archive/segment_0001.rca"),
         (tally, "tally ./net/archive"),
-        (verify, "verify ./net/archive"),
         (cat, "cat ./net/archive --did did:plc:ewvi7nxzyoun6zhxrhs64oiz"),
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -81,7 +81,14 @@ class ReposConfig(BaseModel):
         description="Verification of repositories: full, hashes (all but the signature) or off.",
     )
     keep_cids: bool = Field(
-        False, description="Keep the cid field of strong references in records."
+        False,
+        description="Keep the cid field of strong references in records of version 1; "
+        "version 2 always does.",
+    )
+    rca_version: Literal[1, 2] = Field(
+        2,
+        description="Format of new segments: 2 keeps what proves each repository, and all cids; "
+        "1 is for readers that know no other.",
     )
     segment_size: Size = Field(
         2 << 30, ge=1024, description="Start a new segment file at this size."

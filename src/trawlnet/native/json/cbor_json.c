@@ -150,6 +150,8 @@ static ALWAYS_INLINE place put_member(transcoder *t, place p, int depth)
         return put_value(t, p, depth);
     if (!cbor_head(&in, &h))
         return give_up(t, DROP_BAD_CBOR);
+    if (is_overlong(h))
+        t->odd = 1;
     p.at = in.at;
     return put_text(t, p, h.arg);
 }
@@ -175,12 +177,21 @@ static ALWAYS_INLINE place put_entry(transcoder *t, place p, text key, int depth
     return p;
 }
 
+static int read_long_key(transcoder *t, cursor *in, text *key)
+{
+    const uint8_t *start = in->at;
+    if (!cbor_span(in, 3, &key->at, &key->len))
+        return 0;
+    t->odd |= (size_t)(key->at - start) != head_bytes(key->len);
+    return 1;
+}
+
 /* Hardly a key is longer than its head has room for. */
-static ALWAYS_INLINE int read_key(cursor *in, text *key)
+static ALWAYS_INLINE int read_key(transcoder *t, cursor *in, text *key)
 {
     size_t len = *in->at - 0x60u;
     if (len >= 24 || len >= (size_t)(in->end - in->at))
-        return cbor_span(in, 3, &key->at, &key->len);
+        return read_long_key(t, in, key);
     *key = (text){in->at + 1, len};
     in->at += 1 + len;
     return 1;
@@ -193,6 +204,12 @@ static int keep_key(transcoder *t, text key)
         return 0;
     mem->keys[t->key_count++] = key;
     return 1;
+}
+
+/* A map that JSON would have for bytes or for a link. */
+static int is_marked(text key)
+{
+    return (key.len == 5 && memcmp(key.at, "$link", 5) == 0) || (key.len == 6 && memcmp(key.at, "$bytes", 6) == 0);
 }
 
 /* Strictly rising keys cannot repeat: others are kept, and looked at when the map is read. */
@@ -211,7 +228,7 @@ static place put_map(transcoder *t, place p, uint64_t entries, int depth)
     p = open_container(t, p, entries, depth, '{');
     for (uint64_t n = 0; p.to && n < entries; n++, before = key) {
         cursor in = {p.at, t->end};
-        if (!read_key(&in, &key))
+        if (!read_key(t, &in, &key))
             return give_up(t, DROP_BAD_CBOR);
         p.at = in.at;
         if (t->keep_keys) {
@@ -224,6 +241,8 @@ static place put_map(transcoder *t, place p, uint64_t entries, int depth)
     }
     if (!p.to)
         return p;
+    if (entries == 1 && is_marked(before))
+        t->odd = 1;
     int repeated = t->keep_keys ? has_repeated(t, t->mem->keys + first, t->key_count - first) : UNIQUE;
     if (repeated != UNIQUE)
         return give_up(t, repeated == UNKNOWN ? DROP_NO_MEMORY : DROP_DUPLICATE_KEY);
@@ -239,6 +258,8 @@ static place put_value(transcoder *t, place p, int depth)
     cursor in = {p.at, t->end};
     if (!cbor_head(&in, &h))
         return give_up(t, DROP_BAD_CBOR);
+    if (is_overlong(h))
+        t->odd = 1;
     p.at = in.at;
     switch (h.major) {
     case 0: return put_integer(t, p, h.arg, 0);
@@ -265,7 +286,7 @@ static drop_reason put_record(transcoder *t, const uint8_t *at)
     return DROP_NONE;
 }
 
-static drop_reason transcode(const repo *r, const uint8_t *at, size_t len, buffer *out)
+static drop_reason transcode(const repo *r, const uint8_t *at, size_t len, buffer *out, uint8_t *odd)
 {
     size_t start = out->len;
     transcoder t = {
@@ -277,6 +298,7 @@ static drop_reason transcode(const repo *r, const uint8_t *at, size_t len, buffe
         .keep_cids = r->options.keep_cids,
     };
     drop_reason why = put_record(&t, at);
+    *odd = t.odd | (uint8_t)t.out_of_order;
     if (!t.out_of_order)
         return why;
     out->len = start;
@@ -286,22 +308,22 @@ static drop_reason transcode(const repo *r, const uint8_t *at, size_t len, buffe
 }
 
 /* Where the CAR ends right behind the record, a wide load would pass its end: such a one is read from a copy. */
-static drop_reason transcode_last(const repo *r, const uint8_t *at, size_t len, buffer *out)
+static drop_reason transcode_last(const repo *r, const uint8_t *at, size_t len, buffer *out, uint8_t *odd)
 {
     uint8_t *copy = calloc(1, len + CHUNK);
     if (!copy)
         return DROP_NO_MEMORY;
     memcpy(copy, at, len);
-    drop_reason why = transcode(r, copy, len, out);
+    drop_reason why = transcode(r, copy, len, out, odd);
     free(copy);
     return why;
 }
 
-drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer *out)
+drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer *out, uint8_t *odd)
 {
     if (len && *at >> 5 != 5)
         return DROP_NOT_A_MAP;
     if (r->car + r->car_len - (at + len) < CHUNK)
-        return transcode_last(r, at, len, out);
-    return transcode(r, at, len, out);
+        return transcode_last(r, at, len, out, odd);
+    return transcode(r, at, len, out, odd);
 }

@@ -47,6 +47,7 @@ place put_link(transcoder *t, place p)
         return give_up(t, DROP_BAD_CBOR);
     if (cid_parse(cid + 1, len - 1, &is_sha256) != len - 1 || len == 1)
         return give_up(t, DROP_BAD_CID);
+    t->odd |= (size_t)(cid - p.at) != head_bytes(len);
     p.at = in.at;
     p = room(t, p, 2 * MAX_CID);
     if (!p.to)
@@ -81,6 +82,7 @@ place put_simple(transcoder *t, place p, head h)
     case 27: memcpy(&value, &h.arg, 8); break;
     default: return give_up(t, DROP_BAD_CBOR);
     }
+    t->odd = 1; /* the protocol knows no floats, and readers of JSON round them as they like */
     if (!isfinite(value))
         return put_literal(t, p, "null", 4);
     return put_literal(t, p, digits, json_double(value, digits));

@@ -21,6 +21,7 @@ typedef struct {
     int keep_cids;
     int keep_keys;      /* in mem->keys: some map is out of canonical order, and may have a key twice */
     int out_of_order;   /* that was noticed just now, and the record must be begun again */
+    uint8_t odd;        /* these bytes are not those that the JSON stands for */
     drop_reason why;
 } transcoder;
 

@@ -12,11 +12,20 @@ typedef struct {
     text data;
 } run;
 
+/* What the block of version 2 has behind its collections. */
+typedef struct {
+    text key;        /* KEY_BYTES, or none */
+    const uint8_t *signature;
+    text sums;
+    text exceptions; /* not compressed yet */
+} block_proof;
+
 typedef struct {
     text did, pds, rev;
     int64_t crawled_at_us;
     const run *runs; /* by name */
     size_t run_count;
+    const block_proof *proof; /* NULL: a block of version 1 */
 } block_content;
 
 typedef enum {

@@ -1,6 +1,7 @@
 /* The Python face of packing: an encoder with a zstd context of its own, and the GIL released while it works. */
 #include "encoder.h"
 #include "frames.h"
+#include "proof.h"
 
 #include <stdlib.h>
 
@@ -123,7 +124,7 @@ static PyObject *finished(BlockEncoder *e, block_error error)
     case BLOCK_OK:
         return PyBytes_FromStringAndSize((const char *)e->blocks[0].data, (Py_ssize_t)e->blocks[0].len);
     case BLOCK_LONG_TEXT:
-        PyErr_SetString(PyExc_ValueError, "a text of more than 65535 bytes, which is as far as the format counts");
+        PyErr_SetString(PyExc_ValueError, "a text of more than 65535 bytes or a DID of more than 4095, which is as far as the format counts");
         return NULL;
     case BLOCK_MANY_RUNS:
         PyErr_SetString(PyExc_ValueError, "more than 65535 collections, which is as far as the format counts");
@@ -154,17 +155,54 @@ static PyObject *encoded(BlockEncoder *e, const block_content *content)
 }
 
 PyDoc_STRVAR(encode_doc,
-"encode(did, pds, rev, crawled_at_us, collections)\n--\n\n"
-"The archive block of a repository whose collections come by name, each as (name, records, data).");
+"encode(did, pds, rev, crawled_at_us, collections, proof=None)\n--\n\n"
+"The archive block of a repository whose collections come by name, each as (name, records, data); of version 2 with\n"
+"(key, signature, sums, exceptions).");
+
+typedef struct {
+    Py_buffer views[4];
+    int count;
+    block_proof proof;
+} held_proof;
+
+static void release_proof(held_proof *held)
+{
+    while (held->count)
+        PyBuffer_Release(&held->views[--held->count]);
+}
+
+/* `item` is None or (key, signature, sums, exceptions). */
+static int hold_proof(PyObject *item, held_proof *held)
+{
+    held->count = 0;
+    if (item == Py_None)
+        return 1;
+    if (!PyTuple_Check(item) || PyTuple_Size(item) != 4) {
+        PyErr_SetString(PyExc_TypeError, "a proof is (key, signature, sums, exceptions)");
+        return 0;
+    }
+    for (; held->count < 4; held->count++)
+        if (PyObject_GetBuffer(PyTuple_GetItem(item, held->count), &held->views[held->count], PyBUF_SIMPLE) < 0)
+            return 0;
+    const Py_buffer *v = held->views;
+    if ((v[0].len && v[0].len != KEY_BYTES) || v[1].len != SIGNATURE || v[2].len % SUMS_BYTES) {
+        PyErr_SetString(PyExc_ValueError, "a proof whose key, signature or sums are of another size");
+        return 0;
+    }
+    held->proof = (block_proof){{v[0].buf, (size_t)v[0].len}, v[1].buf, {v[2].buf, (size_t)v[2].len},
+                                {v[3].buf, (size_t)v[3].len}};
+    return 1;
+}
 
 static PyObject *encoder_encode(PyObject *self, PyObject *args)
 {
     BlockEncoder *e = (BlockEncoder *)self;
-    PyObject *did, *pds, *rev, *collections, *result = NULL;
+    PyObject *did, *pds, *rev, *collections, *parts = Py_None, *result = NULL;
     long long crawled_at_us;
     block_content content;
-    held_runs held;
-    if (!PyArg_ParseTuple(args, "UUULO", &did, &pds, &rev, &crawled_at_us, &collections))
+    held_runs held = {0};
+    held_proof proof;
+    if (!PyArg_ParseTuple(args, "UUULO|O", &did, &pds, &rev, &crawled_at_us, &collections, &parts))
         return NULL;
     if (e->busy) {
         PyErr_SetString(PyExc_ValueError, "another thread is using this encoder");
@@ -173,13 +211,15 @@ static PyObject *encoder_encode(PyObject *self, PyObject *args)
     PyObject *items = PySequence_Tuple(collections);
     if (!items)
         return NULL;
-    if (hold(items, &held) && text_of(did, &content.did) && text_of(pds, &content.pds) && text_of(rev, &content.rev)) {
+    if (hold_proof(parts, &proof) && hold(items, &held) && text_of(did, &content.did) && text_of(pds, &content.pds) && text_of(rev, &content.rev)) {
         content.crawled_at_us = crawled_at_us;
         content.runs = held.runs;
         content.run_count = (size_t)held.count;
+        content.proof = proof.count ? &proof.proof : NULL;
         result = encoded(e, &content);
     }
     release(&held);
+    release_proof(&proof);
     Py_DECREF(items);
     return result;
 }

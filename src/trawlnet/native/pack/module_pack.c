@@ -1,12 +1,14 @@
 /* From CARs to blocks in one call, several repositories in a row: to ask for the GIL twice for each of them costs as
  * much as a small one. */
 #include "encoder.h"
+#include "proof.h"
 
 #include <stdlib.h>
 
 typedef struct {
     Py_buffer car;
     text pds;
+    Py_buffer key; /* that the commit was signed with, as far as we know */
     long long crawled_at_us;
     size_t memory_limit;
     repo r;
@@ -24,7 +26,11 @@ static int by_name(const void *a, const void *b)
 static block_error pack(BlockEncoder *e, const job *j, buffer *out)
 {
     const repo *r = &j->r;
-    block_content content = {{r->did, r->did_len}, j->pds, {r->rev, r->rev_len}, j->crawled_at_us, NULL, 0};
+    block_proof proof = {{j->key.buf, (size_t)j->key.len},
+                         r->signature,
+                         {r->sums.data, r->sums.len},
+                         {r->exceptions.data, r->exceptions.len}};
+    block_content content = {{r->did, r->did_len}, j->pds, {r->rev, r->rev_len}, j->crawled_at_us, NULL, 0, NULL};
     run *runs = calloc(r->collection_count + 1, sizeof *runs);
     if (!runs)
         return BLOCK_NO_MEMORY;
@@ -36,6 +42,7 @@ static block_error pack(BlockEncoder *e, const job *j, buffer *out)
     }
     qsort(runs, content.run_count, sizeof *runs, by_name);
     content.runs = runs;
+    content.proof = r->options.proof ? &proof : NULL;
     block_error error = block_encode(out, &content, e->context);
     free(runs);
     return error;
@@ -77,23 +84,24 @@ static PyObject *result_of(const job *j, const buffer *out)
                          j->refusal == BLOCK_OK ? (const char *)out->data : NULL, (Py_ssize_t)out->len);
 }
 
-/* `item` is (car, memory_limit, pds, crawled_at_us); its buffer is held until it is released. */
+/* `item` is (car, memory_limit, pds, crawled_at_us, key); its buffers are held until they are released. */
 static int read_job(PyObject *item, job *j)
 {
     PyObject *pds;
     Py_ssize_t memory_limit, len;
     *j = (job){0};
     if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "a job is (car, memory_limit, pds, crawled_at_us)");
+        PyErr_SetString(PyExc_TypeError, "a job is (car, memory_limit, pds, crawled_at_us, key)");
         return 0;
     }
-    if (!PyArg_ParseTuple(item, "y*nUL", &j->car, &memory_limit, &pds, &j->crawled_at_us))
+    if (!PyArg_ParseTuple(item, "y*nULy*", &j->car, &memory_limit, &pds, &j->crawled_at_us, &j->key))
         return 0;
     j->pds.at = (const uint8_t *)PyUnicode_AsUTF8AndSize(pds, &len);
-    if (!j->pds.at || memory_limit < 0) {
+    if (!j->pds.at || memory_limit < 0 || (j->key.len && j->key.len != KEY_BYTES)) {
         PyBuffer_Release(&j->car);
+        PyBuffer_Release(&j->key);
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_ValueError, "limits must not be negative");
+            PyErr_SetString(PyExc_ValueError, "limits must not be negative, and keys of 34 bytes");
         return 0;
     }
     j->pds.len = (size_t)len;
@@ -128,13 +136,14 @@ static PyObject *packed(BlockEncoder *e, const repo_options *common, PyObject *i
     while (count) {
         repo_free(&jobs[--count].r);
         PyBuffer_Release(&jobs[count].car);
+        PyBuffer_Release(&jobs[count].key);
     }
     return results;
 }
 
 const char encoder_pack_doc[] =
-"pack(verify_hashes, keep_cids, patterns, max_record, max_json, jobs)\n--\n\n"
-"For each (car, memory_limit, pds, crawled_at_us) of a tuple, of which there are 16 at most, either\n"
+"pack(verify_hashes, keep_cids, proof, patterns, max_record, max_json, jobs)\n--\n\n"
+"For each (car, memory_limit, pds, crawled_at_us, key) of a tuple, of which there are 16 at most, either\n"
 "(0, did, rev, unsigned, signature, records, collections, dropped, block), whose block is None when the format\n"
 "cannot hold it, or (kind, detail, place) for a repo that must be refused.";
 
@@ -145,8 +154,8 @@ PyObject *encoder_pack(PyObject *self, PyObject *args)
     Py_ssize_t max_record, max_json;
     pattern *patterns = NULL;
     repo_options options = {0};
-    if (!PyArg_ParseTuple(args, "ppO!nnO!", &options.verify_hashes, &options.keep_cids, &PyTuple_Type, &names,
-                          &max_record, &max_json, &PyTuple_Type, &items))
+    if (!PyArg_ParseTuple(args, "pppO!nnO!", &options.verify_hashes, &options.keep_cids, &options.proof, &PyTuple_Type,
+                          &names, &max_record, &max_json, &PyTuple_Type, &items))
         return NULL;
     if (max_record < 0 || max_json < 0 || max_json > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "limits must not be negative, and JSON must stay under 4 GiB");

@@ -124,8 +124,8 @@ static repo_error load_frame(repo *r, cursor *c)
     block b = {
         .start = (size_t)(c->at - r->car) + cid,
         .len = (uint32_t)(len - cid),
-        .indexed = (uint8_t)indexed,
-        .hashed = (uint8_t)is_sha256,
+        .indexed = indexed & 1,
+        .hashed = is_sha256 & 1,
         .hash = indexed ? index_hash(r, c->at + CID_SIZE - DIGEST) : 0,
     };
     /* Where a frame begins only the one before it says: without this, each would be waited for. Not in a function of

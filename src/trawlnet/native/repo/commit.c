@@ -1,5 +1,5 @@
 /* The commit: its fields, and the bytes that its signature covers. */
-#include "repoblock.h"
+#include "proof.h"
 
 typedef struct {
     const uint8_t *data;
@@ -73,5 +73,5 @@ repo_error commit_load(repo *r)
         return repo_fail(r, REPO_BAD_COMMIT, "the commit lacks did, rev, data or sig", start);
     r->unsigned_commit.data[0] = (uint8_t)(0xa0 | (h.arg - 1));
     r->data_root = found.data;
-    return REPO_OK;
+    return r->options.proof ? proof_commit(r, start, b->len) : REPO_OK;
 }

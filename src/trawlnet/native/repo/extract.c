@@ -94,6 +94,8 @@ void repo_free(repo *r)
     free(r->names.data);
     free(r->out.data);
     free(r->unsigned_commit.data);
+    free(r->sums.data);
+    free(r->exceptions.data);
     memset(r, 0, sizeof *r);
 }
 

@@ -9,6 +9,7 @@
 int add_record_counts(PyObject *module); /* module_counts.c */
 int add_parts(PyObject *module);         /* module_parts.c */
 int add_live(PyObject *module);          /* live/module_live.c */
+int add_prove(PyObject *module);         /* module_prove.c */
 #ifdef TRAWLNET_ZSTD
 int add_block_encoder(PyObject *module); /* pack/module_block.c */
 int add_zstd(PyObject *module);          /* pack/module_zstd.c */
@@ -143,6 +144,7 @@ PyObject *dropped_tuple(const repo *r)
 
 static PyObject *repo_result(const module_state *state, repo *r)
 {
+    const buffer *sums = &r->sums, *odd = &r->exceptions;
     PyObject *payload = payload_take(state, &r->out);
     PyObject *list = collections_list(r), *dropped = dropped_tuple(r);
     if (!payload || !list || !dropped) {
@@ -151,11 +153,12 @@ static PyObject *repo_result(const module_state *state, repo *r)
         Py_XDECREF(dropped);
         return NULL;
     }
-    return Py_BuildValue("(is#s#y#y#y#NNNKK)", REPO_OK, (const char *)r->did, (Py_ssize_t)r->did_len,
+    return Py_BuildValue("(is#s#y#y#y#NNNKKy#y#)", REPO_OK, (const char *)r->did, (Py_ssize_t)r->did_len,
                          (const char *)r->rev, (Py_ssize_t)r->rev_len, (const char *)r->root, (Py_ssize_t)DIGEST,
                          (const char *)r->unsigned_commit.data, (Py_ssize_t)r->unsigned_commit.len,
                          (const char *)r->signature, (Py_ssize_t)SIGNATURE, payload, list, dropped,
-                         (unsigned long long)r->records, (unsigned long long)r->filtered);
+                         (unsigned long long)r->records, (unsigned long long)r->filtered, (const char *)sums->data,
+                         (Py_ssize_t)sums->len, (const char *)odd->data, (Py_ssize_t)odd->len);
 }
 
 int read_patterns(PyObject *names, pattern **patterns, size_t *count)
@@ -178,8 +181,9 @@ int read_patterns(PyObject *names, pattern **patterns, size_t *count)
 }
 
 PyDoc_STRVAR(extract_doc,
-"extract(car, verify_hashes, keep_cids, patterns, max_record, max_json, memory_limit)\n--\n\n"
-"Returns (0, did, rev, root, unsigned, signature, payload, collections, dropped, records, filtered),\n"
+"extract(car, verify_hashes, keep_cids, proof, patterns, max_record, max_json, memory_limit)\n--\n\n"
+"Returns (0, did, rev, root, unsigned, signature, payload, collections, dropped, records, filtered, sums,\n"
+"exceptions),\n"
 "or (kind, detail, place) for a repo that must be refused.");
 
 static PyObject *extract(PyObject *module, PyObject *args)
@@ -192,8 +196,8 @@ static PyObject *extract(PyObject *module, PyObject *args)
     repo_options options = {0};
     repo r = {0};
 
-    if (!PyArg_ParseTuple(args, "y*ppO!nnn", &car, &options.verify_hashes, &options.keep_cids, &PyTuple_Type, &names,
-                          &max_record, &max_json, &memory_limit))
+    if (!PyArg_ParseTuple(args, "y*pppO!nnn", &car, &options.verify_hashes, &options.keep_cids, &options.proof,
+                          &PyTuple_Type, &names, &max_record, &max_json, &memory_limit))
         return NULL;
     if (max_record < 0 || max_json < 0 || max_json > UINT32_MAX || memory_limit < 0) {
         PyErr_SetString(PyExc_ValueError, "limits must not be negative, and JSON must stay under 4 GiB");
@@ -246,7 +250,7 @@ static int module_exec(PyObject *module)
     state->payload_type = PyType_FromModuleAndSpec(module, &payload_spec, NULL);
     if (!state->payload_type || seed_from_os(index_seed) < 0)
         return -1;
-    if (add_record_counts(module) < 0 || add_parts(module) < 0 || add_live(module) < 0)
+    if (add_record_counts(module) < 0 || add_parts(module) < 0 || add_prove(module) < 0 || add_live(module) < 0)
         return -1;
 #ifdef TRAWLNET_ZSTD
     if (add_block_encoder(module) < 0 || add_zstd(module) < 0)

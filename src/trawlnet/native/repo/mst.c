@@ -1,5 +1,6 @@
 /* The Merkle search tree: every key in order, every check, on a stack of our own. */
-#include "repoblock.h"
+#include "proof.h"
+#include "tree.h"
 
 #include <stdlib.h>
 
@@ -10,6 +11,8 @@ typedef struct {
     size_t first, next, end; /* range of walk.entries */
     size_t key_len;
     int layer;
+    const uint8_t *digest;
+    proof_mark mark;
     uint8_t key[MAX_KEY + COPY_SLACK];
 } node;
 
@@ -21,14 +24,6 @@ typedef struct {
     size_t entry_count;
     const node *last;       /* whose key was visited last */
 } walk;
-
-static int digest_layer(const uint8_t digest[DIGEST])
-{
-    for (int i = 0; i < DIGEST; i++)
-        if (digest[i])
-            return 4 * i + __builtin_clz((unsigned)digest[i] << 24) / 2;
-    return 4 * DIGEST;
-}
 
 static int read_key(cursor *c, char name)
 {
@@ -80,7 +75,7 @@ static int read_entry(cursor *c, entry *e)
     if (!read_key(c, 't') || !read_subtree(c, &e->subtree))
         return 0;
     e->suffix_len = (uint32_t)suffix;
-    e->prefix_len = (uint32_t)prefix;
+    e->prefix_len = (uint16_t)prefix;
     if (!read_key(c, 'v'))
         return 0;
     cursor value = *c;
@@ -89,7 +84,11 @@ static int read_entry(cursor *c, entry *e)
     /* Some other CID costs the record, not the tree. */
     *c = value;
     e->value = NULL;
-    return cbor_link(c, &cid, &cid_len);
+    if (!cbor_link(c, &cid, &cid_len))
+        return 0;
+    e->cid = cid;
+    e->cid_len = (uint16_t)(cid_len < LONGEST_LEFT_OUT ? cid_len : LONGEST_LEFT_OUT);
+    return 1;
 }
 
 /* Room for one more, or NULL. */
@@ -100,6 +99,21 @@ static inline entry *next_entry(walk *w)
         return NULL;
     w->entries = mem->entries;
     return &w->entries[w->entry_count];
+}
+
+enum { LINK_BYTES = 41 };
+
+/* What the node takes where every head is as short as it can be. */
+static size_t node_bytes(const walk *w, const node *n)
+{
+    size_t bytes = 5 + head_bytes(n->end - n->first) + (n->left ? LINK_BYTES : 1);
+    for (size_t i = n->first; i < n->end; i++) {
+        const entry *e = &w->entries[i];
+        bytes += 9 + head_bytes(e->suffix_len) + e->suffix_len + head_bytes(e->prefix_len);
+        bytes += e->subtree ? LINK_BYTES : 1;
+        bytes += e->value ? LINK_BYTES : 3 + head_bytes(e->cid_len + 1u) + e->cid_len;
+    }
+    return bytes;
 }
 
 /* Reads a node of exactly the canonical shape {e: [{k, p, t, v}...], l}. */
@@ -115,6 +129,8 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *guess
     if (b->opened)
         return repo_fail(r, REPO_BAD_TREE, "a tree node is in two places", n->start);
     b->opened = 1;
+    n->digest = digest;
+    n->mark = proof_begin(r);
     n->key_len = 0;
     n->first = n->next = w->entry_count;
     cursor c = {n->start, n->start + b->len};
@@ -127,7 +143,8 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *guess
         if (!read_entry(&c, e))
             return repo_fail(r, REPO_BAD_TREE, "a tree entry is malformed", c.at);
         /* Looked up ahead of their turn, so that their bytes are on the way when it comes. */
-        e->record = e->value ? car_guess(r, e->value) : NULL;
+        if (e->value)
+            e->record = car_guess(r, e->value);
         e->child = e->subtree ? car_guess(r, e->subtree) : NULL;
         w->entry_count++;
     }
@@ -137,6 +154,8 @@ static repo_error parse_node(walk *w, const uint8_t digest[DIGEST], block *guess
     if (n->first != n->end && w->entries[n->first].prefix_len != 0)
         return repo_fail(r, REPO_BAD_TREE, "a node's first key has a prefix", n->start);
     n->left_child = n->left ? car_guess(r, n->left) : NULL;
+    if (r->options.proof && node_bytes(w, n) != b->len)
+        r->odd_tree = 1;
     return REPO_OK;
 }
 
@@ -285,6 +304,9 @@ static repo_error visit_entry(walk *w, node *n, const entry *e)
     repo_error error = check_key(r, n, e);
     if (error)
         return error;
+    /* A tree that is written as it has to be shares all that two keys can share. */
+    if (e->prefix_len < n->key_len && e->suffix_len && n->key[e->prefix_len] == *e->suffix)
+        r->odd_tree = 1;
     /* The key before in the same node shares the prefix: only what follows it can differ. */
     if (w->last == n)
         ordered = suffix_rises(r, n, e);
@@ -297,11 +319,19 @@ static repo_error visit_entry(walk *w, node *n, const entry *e)
     block *record = e->value ? car_confirm(r, e->record, e->value) : NULL;
     if (e->value && !record)
         return repo_fail(r, REPO_MISSING_BLOCK, "a record is not in the CAR", e->value);
-    return record_add(r, n->key, n->key_len, record);
+    leaf l = {n->key, n->key_len, record, NULL, CID_SIZE};
+    if (record) {
+        l.cid = r->car + record->start - CID_SIZE;
+    } else {
+        l.cid = e->cid;
+        l.cid_len = e->cid_len;
+    }
+    return record_add(r, &l);
 }
 
 static repo_error walk_nodes(walk *w)
 {
+    repo *r = w->r;
     repo_error error = push_root(w);
     while (!error && w->depth) {
         node *n = &w->nodes[w->depth - 1];
@@ -312,6 +342,8 @@ static repo_error walk_nodes(walk *w)
         } else if (n->next == n->end) {
             w->entry_count = n->first;
             w->depth--;
+            if (r->options.proof)
+                error = proof_end(r, &n->mark, n->layer, n->digest);
         } else {
             const entry *e = &w->entries[n->next++];
             error = visit_entry(w, n, e);
@@ -327,5 +359,5 @@ repo_error mst_walk(repo *r)
     walk w = {.r = r, .entries = r->mem->entries};
     repo_error error = walk_nodes(&w);
     free(w.nodes);
-    return error;
+    return error || !r->options.proof ? error : proof_finish(r);
 }

@@ -1,12 +1,13 @@
 /* One record: into its collection's run of the output, or counted as dropped. */
-#include "repoblock.h"
+#include "proof.h"
 
 #include <stdlib.h>
 
-static repo_error drop(repo *r, drop_reason why)
+static repo_error drop(repo *r, drop_reason why, const leaf *l)
 {
     r->dropped[why]++;
-    return REPO_OK;
+    r->told++;
+    return r->options.proof ? proof_left_out(r, l) : REPO_OK;
 }
 
 static int is_wanted(const repo *r, const uint8_t *name, size_t len)
@@ -109,7 +110,7 @@ static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, block *
     }
     size_t json = start + rkey_len + 6;
     out->len = json;
-    drop_reason why = json_from_cbor(r, r->car + b->start, b->len, out);
+    drop_reason why = json_from_cbor(r, r->car + b->start, b->len, out, &b->odd);
     if (!why && out->len - json > r->options.max_json)
         why = DROP_TOO_LARGE;
     if (why) {
@@ -121,9 +122,11 @@ static drop_reason append(repo *r, const uint8_t *rkey, size_t rkey_len, block *
     return DROP_NONE;
 }
 
-/* `b` is NULL when the tree names the record by a CID that is not DAG-CBOR under SHA-256. */
-repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b)
+repo_error record_add(repo *r, const leaf *l)
 {
+    const uint8_t *key = l->key;
+    const size_t len = l->len;
+    block *b = l->record;
     const uint8_t *at = b ? r->car + b->start : r->car;
     /* Keys come sorted, so each collection is one run; once it is open, its name has passed these tests. */
     size_t name_len = current_name(r, key, len);
@@ -131,23 +134,23 @@ repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b)
     if (!current) {
         const uint8_t *slash = memchr(key, '/', len);
         if (!slash)
-            return drop(r, DROP_BAD_PATH);
+            return drop(r, DROP_BAD_PATH, l);
         name_len = (size_t)(slash - key);
         if (!is_nsid(key, name_len))
-            return drop(r, DROP_BAD_COLLECTION);
+            return drop(r, DROP_BAD_COLLECTION, l);
         if (!is_wanted(r, key, name_len)) {
             r->filtered++;
-            return REPO_OK;
+            return r->options.proof ? proof_left_out(r, l) : REPO_OK;
         }
     }
     const uint8_t *rkey = key + name_len + 1;
     size_t rkey_len = len - name_len - 1;
     if (!is_rkey(rkey, rkey_len))
-        return drop(r, DROP_BAD_RKEY);
+        return drop(r, DROP_BAD_RKEY, l);
     if (!b)
-        return drop(r, DROP_BAD_CID);
+        return drop(r, DROP_BAD_CID, l);
     if (b->dropped)
-        return drop(r, b->dropped);
+        return drop(r, b->dropped, l);
 
     repo_error error = current ? REPO_OK : open_collection(r, key, name_len, at);
     if (error)
@@ -158,11 +161,13 @@ repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b)
         return REPO_NO_MEMORY;
     if (why) {
         b->dropped = (uint8_t)why;
-        return drop(r, why);
+        return drop(r, why, l);
     }
     size_t before = c->end;
     c->end = r->out.len;
     c->records++;
     r->records++;
-    return repo_charge(r, c->end - before, at);
+    r->told++;
+    error = repo_charge(r, c->end - before, at);
+    return error || !r->options.proof ? error : proof_kept(r, b);
 }

@@ -66,6 +66,7 @@ typedef struct {
 typedef struct {
     int verify_hashes;
     int keep_cids;
+    int proof;               /* keep what gives the CIDs, the tree and the commit back, see proof.h */
     size_t max_record;
     size_t max_json;
     size_t memory_limit;
@@ -77,10 +78,11 @@ typedef struct {
 typedef struct {
     size_t start;        /* of the data; the digest is the 32 bytes before it */
     uint32_t len;
-    uint8_t indexed;     /* its CID is DAG-CBOR under SHA-256 */
-    uint8_t hashed;      /* its CID is under SHA-256, so the data can be checked */
+    uint8_t indexed : 1; /* its CID is DAG-CBOR under SHA-256 */
+    uint8_t hashed : 1;  /* its CID is under SHA-256, so the data can be checked */
     uint8_t dropped;     /* the drop_reason an earlier reference ended in */
     uint8_t opened;      /* as a node of the tree */
+    uint8_t odd;         /* as a record: its JSON does not give its bytes back */
     union {
         uint64_t hash;   /* of the digest, until the index is built */
         size_t json;     /* then, where the length of its JSON stands in repo.out; 0 before it was read */
@@ -104,9 +106,14 @@ typedef struct {
     const uint8_t *suffix;
     const uint8_t *value;   /* digest of the record, or NULL for a CID we cannot follow */
     const uint8_t *subtree; /* digest, or NULL */
-    block *record, *child;  /* what car_guess found for these two */
+    union {
+        block *record;      /* what car_guess found for the value */
+        const uint8_t *cid; /* where there is none: what stands in its place */
+    };
+    block *child;           /* what car_guess found for the subtree */
     uint32_t suffix_len;
-    uint32_t prefix_len;
+    uint16_t prefix_len;
+    uint16_t cid_len;
 } entry;
 
 typedef struct {
@@ -144,6 +151,12 @@ typedef struct {
     size_t collection_count, collection_cap;
     uint64_t records, filtered, dropped[DROP_COUNT];
     size_t cost;
+
+    buffer sums, exceptions;       /* see proof.h */
+    unsigned __int128 sum, weighted; /* of the group of records that is under way */
+    uint64_t since_exception;      /* records that were kept behind the last exception */
+    uint64_t told;                 /* records that were kept, or dropped and named among the exceptions */
+    int odd_tree;
 
     const char *detail;  /* static text */
     size_t place;        /* byte offset in the CAR */
@@ -243,6 +256,18 @@ static inline int cbor_head(cursor *c, head *h)
     return 1;
 }
 
+/* Whether fewer bytes would have done for the head of anything but a float. */
+static inline int is_overlong(head h)
+{
+    return h.info == 24 ? h.arg < 24 : h.info > 24 && h.arg >> (4 << (h.info - 24)) == 0;
+}
+
+/* Bytes of the shortest head for a length or number. */
+static inline size_t head_bytes(uint64_t arg)
+{
+    return 1 + (arg > 23) + (arg > 0xff) + 2 * (arg > 0xffff) + 4 * (arg > 0xffffffff);
+}
+
 static inline int cbor_span(cursor *c, uint8_t major, const uint8_t **at, size_t *len)
 {
     head h;
@@ -261,10 +286,20 @@ repo_error commit_load(repo *r);
 repo_error mst_walk(repo *r);
 
 /* record.c */
-repo_error record_add(repo *r, const uint8_t *key, size_t len, block *b);
+/* One entry of the tree, whichever node it stands in. */
+typedef struct {
+    const uint8_t *key;
+    size_t len;
+    block *record;      /* NULL for a CID that is not DAG-CBOR under SHA-256 */
+    const uint8_t *cid;
+    size_t cid_len;
+} leaf;
+
+repo_error record_add(repo *r, const leaf *l);
 
 /* cbor_json.c */
-drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer *out);
+/* `odd` becomes 1 where the JSON does not give the same bytes back. */
+drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer *out, uint8_t *odd);
 
 /* float.c */
 size_t json_double(double value, char text[32]);

@@ -128,6 +128,15 @@ async def did_states(tables: Tables, dids: Collection[str]) -> dict[str, DidStat
     return found
 
 
+async def signing_keys(tables: Tables, dids: Collection[str]) -> dict[str, list[str]]:
+    """The keys that these DIDs have or have had; none for one that the directory does not have."""
+    found: dict[str, list[str]] = {did: [] for did in dids}
+    for chunk in _chunks(dids):
+        for did, key in await tables.rows(statement("plc_keys"), {"dids": chunk}):
+            found[did].append(key)
+    return found
+
+
 async def did_pages(
     tables: Tables,
     after: str = "",

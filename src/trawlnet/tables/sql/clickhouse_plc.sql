@@ -63,6 +63,12 @@ SELECT did, cid, prev, if(seq > 0, seq, toUInt64(time_us)), nullified
 FROM plc_operations FINAL
 WHERE did IN {dids:Array(String)}
 
+-- name: plc_keys
+-- The signing keys that these DIDs have had, by operations that stand.
+SELECT DISTINCT did, signing_key
+FROM plc_operations FINAL
+WHERE did IN {dids:Array(String)} AND NOT nullified AND signing_key != ''
+
 -- name: plc_refusals
 -- How many DIDs name an endpoint that is not used, by reason.
 SELECT pds_refused, count()

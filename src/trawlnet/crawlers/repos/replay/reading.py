@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
-from trawlnet.archive.format.rca import CollectionEntry, RcaError
+from trawlnet.archive.census import Census
+from trawlnet.archive.format.rca import CollectionEntry, Form, RcaError
 from trawlnet.archive.reader import Damage, Segment, read_collection
+from trawlnet.archive.states import folded_repos
 from trawlnet.crawlers.repos.replay.unpack import unpack
 from trawlnet.tables.clickhouse.native import TextPairs
 from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow
@@ -46,7 +48,7 @@ class SegmentReader:
         with self.segment.open() as fd:
             for block in self._sound_blocks(fd):
                 self.progress(block.head.size)
-                if block.offset in self.dead:
+                if block.offset in self.dead or block.head.form is Form.DELTA:
                     continue
                 repo = _repo(block)
                 batch.repos.append(repo)
@@ -87,6 +89,31 @@ class SegmentReader:
             self.damage.append(Damage(self.segment.path, offset, what))
         else:
             self.untold += 1
+
+
+def folded_batches(
+    census: Census, wanted: CollectionFilter, damage: list[Damage]
+) -> Generator[RecordBatch, None, None]:
+    """Blocking: the repositories that deltas have changed, each as it is now."""
+    batch = RecordBatch()
+    for one in folded_repos(census):
+        if isinstance(one, Damage):
+            damage.append(one)
+            continue
+        repo = _repo(one.block)
+        batch.repos.append(repo)
+        with one.open() as fd:
+            for collection in one.block.head.collections:
+                if not wanted.wants(collection.name):
+                    continue
+                entries = read_collection(fd, one.block, collection)
+                for piece in unpack(entries, collection.records):
+                    batch.add(repo, collection.name, piece)
+        if batch.rows >= _ROWS or batch.size >= _BYTES:
+            yield batch
+            batch = RecordBatch()
+    if batch.repos:
+        yield batch
 
 
 def _repo(block: FoundBlock) -> RepoRow:

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.census import Census, load_tombstones, take_census
 from trawlnet.archive.reader import Damage, Place, Segment, find_segments
 from trawlnet.archive.tally import open_all
-from trawlnet.crawlers.repos.replay.reading import CollectionFilter, SegmentReader
+from trawlnet.crawlers.repos.replay.reading import CollectionFilter, SegmentReader, folded_batches
 from trawlnet.tables.clickhouse import records
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow
@@ -83,11 +83,19 @@ class Replay:
         async def work() -> None:
             while waiting and not self._stop.is_set():
                 segment = waiting.pop()
-                self.done.add(await replay_one(segment, census.dead(segment.path)))
+                self.done.add(await replay_one(segment, census.aside(segment.path)))
 
         await _together([work() for _ in range(min(workers, len(waiting)))])
+        await self._replay_folded(census)
         await self._bury({did: stone.at_us for did, stone in stones.items()})
         await self._merge(finished)
+
+    async def _replay_folded(self, census: Census) -> None:
+        """Done anew each time: whether a delta has come since is not known by any segment."""
+        batches = folded_batches(census, self._wanted, self.done.damage)
+        while batch := await asyncio.to_thread(next, batches, None):
+            known = await self._here.store(batch)
+            self.done.add(ReplayCounts(repos=len(batch.repos), records=batch.rows, repeats=known))
 
     def _is_among(self, finished: records.Finished, segment: Segment) -> bool:
         if (name_of(segment), str(self._wanted)) not in finished:
@@ -155,7 +163,7 @@ class SegmentReplay:
         while batch is not None and not self.stop.is_set():
             # The next batch is read while this one is stored.
             following, known = await asyncio.gather(
-                asyncio.to_thread(next, batches, None), self._store(batch)
+                asyncio.to_thread(next, batches, None), self.store(batch)
             )
             part.add(ReplayCounts(repos=len(batch.repos), records=batch.rows, repeats=known))
             batch = following
@@ -171,7 +179,7 @@ class SegmentReplay:
             )
         return part
 
-    async def _store(self, batch: RecordBatch) -> int:
+    async def store(self, batch: RecordBatch) -> int:
         """Repositories first: if we are killed before their records are in, the next run sees
         that those may be there twice. Returns how many were there before."""
         async with self._noting:

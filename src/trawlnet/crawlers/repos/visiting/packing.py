@@ -7,7 +7,7 @@ interpreter to others meanwhile.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from trawlnet.archive.format.content import (
@@ -18,6 +18,7 @@ from trawlnet.archive.format.content import (
     RepoError,
     RepoErrorKind,
 )
+from trawlnet.archive.format.proof import key_bytes, with_key
 from trawlnet.archive.format.repoblock import Buffer, backend, pack
 from trawlnet.atproto.identity.keys import parse_did_key
 from trawlnet.crawlers.repos.config import ReposConfig, Verify
@@ -84,6 +85,7 @@ def recipe(config: ReposConfig) -> PackOptions:
     options = ExtractOptions(
         verify_hashes=config.verify is not Verify.OFF,
         keep_cids=config.keep_cids,
+        proof=config.rca_version > 1,
         collections=config.collections,
         memory_limit=max(_LEAST_MOST, _MOST_ROOM * config.max_repo_size),
     )
@@ -133,8 +135,11 @@ def read_car(reading: CarReading) -> RepoBlock | Doubt | PackRefused:
 
 def read_cars(readings: Sequence[tuple[CarReading]]) -> list[RepoBlock | Doubt | PackRefused]:
     """The same for several of one crawl."""
-    jobs = [PackJob(one.car, one.room, one.whose.pds, one.whose.at_us) for (one,) in readings]
     recipe = readings[0][0].recipe
+    jobs = [
+        PackJob(one.car, one.room, one.whose.pds, one.whose.at_us, _key_kept(one))
+        for (one,) in readings
+    ]
     made = pack(jobs, recipe.options, recipe.zstd_level)
     return [_judged(one, packed) for (one,), packed in zip(readings, made, strict=True)]
 
@@ -161,6 +166,21 @@ def _judged(
     )
     doubt = Doubt(block, packed.unsigned_commit, packed.signature)
     return doubt if recipe.verify is Verify.FULL and not is_signed(doubt, whose.key) else block
+
+
+def _key_kept(reading: CarReading) -> bytes:
+    """The key that goes into the block: the one that its signature is about to be verified with."""
+    if not reading.recipe.options.proof or reading.recipe.verify is not Verify.FULL:
+        return b""
+    try:
+        return key_bytes(parse_did_key(reading.whose.key))
+    except Malformed:
+        return b""
+
+
+def signed_by(block: RepoBlock, key: str) -> RepoBlock:
+    """The same with the key that did sign it, where it keeps one."""
+    return replace(block, block=with_key(block.block, key_bytes(parse_did_key(key))))
 
 
 def _over_limit(reading: CarReading) -> PackRefused:

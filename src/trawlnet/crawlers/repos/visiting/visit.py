@@ -28,6 +28,7 @@ from trawlnet.crawlers.repos.visiting.packing import (
     most_room,
     read_car,
     room_at_once,
+    signed_by,
     usual_room,
 )
 from trawlnet.crawlers.repos.visiting.spill import Spills
@@ -153,7 +154,7 @@ class Visitor:
         if isinstance(identity, Outcome):
             return replace(identity, detail=f"no key to verify with: {identity.detail}")
         if is_signed(doubt, identity.key):
-            return doubt.block
+            return signed_by(doubt.block, identity.key)
         if identity.pds not in ("", whose.pds):
             return identity
         return PackRefused(Reason.PARSE_ERROR, NOT_SIGNED)

@@ -1,0 +1,234 @@
+"""Deltas fold to what the repository became, in whatever order they are met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.repos.made_repos import DID, ODD_RECORDS, make_record
+from tests.support.repos.made_segments import NOW, PDS, make_block, write
+from tests.support.repos.provable import KEY, provable_block
+from trawlnet.archive.census import take_census
+from trawlnet.archive.format import rca
+from trawlnet.archive.format.content import ExtractOptions
+from trawlnet.archive.format.folding import (
+    RepoState,
+    encode_state,
+    fold,
+    make_delta,
+    parse_state,
+)
+from trawlnet.archive.format.proof import key_bytes
+from trawlnet.archive.lookup import FoundRecord, look_up, records
+from trawlnet.archive.reader import Damage, find_segments
+from trawlnet.archive.states import ORPHAN, folded_repos
+from trawlnet.archive.tally import inspect, open_all, tally
+from trawlnet.archive.verify import PRUNED, Proven, prove_folded, verify_segment
+from trawlnet.atproto.cid import cid_of
+from trawlnet.atproto.tid import tid
+from trawlnet.native.zstd import FrameWriter
+from trawlnet.sim.repository.commit import parse_commit
+from trawlnet.sim.repository.repo import build_repo_of_blocks
+
+KEY_BYTES = key_bytes(KEY.public)
+RECORDS = list(ODD_RECORDS.values())
+
+
+def pack(state: RepoState) -> bytes:
+    return encode_state(state, FrameWriter(1, False).frame)
+
+
+class Life:
+    """A repository that changes, and the block that each change would leave in an archive."""
+
+    def __init__(self, seed: int, size: int = 12) -> None:
+        self.rng = Random(seed)
+        self.truth = {self.path(): self.record() for _ in range(size)}
+        self.now_us = int(NOW * 1e6)
+        self.rev = tid(self.now_us)
+        self.full = self.signed_block()
+
+    def path(self) -> str:
+        return f"{self.rng.choice(['a.b.c', 'a.b.c.e', 'x.y.z'])}/{self.rng.randrange(60)}"
+
+    def record(self) -> bytes:
+        return self.rng.choice(RECORDS) if self.rng.random() < 0.3 else make_record(self.rng)
+
+    def signed_block(self, options: ExtractOptions | None = None) -> bytes:
+        car = build_repo_of_blocks(DID, self.truth, KEY, self.rev).car()
+        return provable_block(car, options or ExtractOptions(proof=True), at_us=self.now_us)
+
+    def change(self) -> RepoState:
+        changed = {self.path(): self.record() for _ in range(self.rng.randrange(1, 5))}
+        known = sorted(self.truth.keys() - changed.keys())
+        deleted = self.rng.sample(known, min(len(known), self.rng.randrange(3)))
+        self.truth = {k: v for k, v in (self.truth | changed).items() if k not in deleted}
+        since, self.now_us = self.rev, self.now_us + 1_000_000
+        self.rev = tid(self.now_us)
+        repo = build_repo_of_blocks(DID, self.truth, KEY, self.rev)
+        commit = parse_commit(dict(repo.blocks)[repo.head])
+        return make_delta(
+            (DID, PDS),
+            (self.rev, self.now_us),
+            (KEY_BYTES, commit.sig),
+            since=since,
+            changed=changed,
+            deleted=deleted,
+        )
+
+    def cids(self) -> dict[bytes, bytes]:
+        return {path.encode(): cid_of(data).raw for path, data in self.truth.items()}
+
+
+def cids(state: RepoState) -> dict[bytes, bytes]:
+    return {path: record.cid for path, record in state.records.items()} | dict(state.left_out)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(0, 6))
+def test_deltas_fold_to_the_truth_in_any_order_and_twice(seed: int, steps: int) -> None:
+    life = Life(seed)
+    deltas = [parse_state(pack(life.change())) for _ in range(steps)]
+    life.rng.shuffle(deltas)
+    deltas += deltas[: steps // 2]
+    state = fold(parse_state(life.full), deltas)
+    assert cids(state) == life.cids()
+    assert (state.rev, state.incomplete) == (life.rev, "")
+    # And it is proven, from the block that it would be.
+    assert parse_state(pack(state)) == state
+    assert fold(state, deltas) == state
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 32), st.integers(2, 6), st.data())
+def test_a_missing_link_leaves_what_was_before_it(
+    seed: int, steps: int, data: st.DataObject
+) -> None:
+    life = Life(seed)
+    states = [fold(parse_state(life.full), [])]
+    deltas = []
+    for _ in range(steps):
+        deltas.append(life.change())
+        states.append(fold(states[-1], [deltas[-1]]))
+    lost = data.draw(st.integers(0, steps - 2))
+    state = fold(states[0], [*deltas[:lost], *deltas[lost + 1 :]])
+    assert cids(state) == cids(states[lost])
+    assert state.rev == states[lost].rev
+    assert deltas[lost + 1].rev in state.incomplete
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_a_delta_reads_back(seed: int) -> None:
+    delta = Life(seed).change()
+    assert parse_state(pack(delta)) == delta
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 32), st.data())
+def test_a_damaged_delta_is_damage(seed: int, data: st.DataObject) -> None:
+    bad = bytearray(pack(Life(seed).change()))
+    bad[data.draw(st.integers(0, len(bad) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        parse_state(bytes(bad))
+    except rca.RcaError:
+        return
+    raise AssertionError("a flipped byte was believed")
+
+
+# Readers of an archive that has some.
+
+
+def archive(folder: Path, life: Life, steps: int) -> None:
+    """The full block, then deltas over several segments, the last of them twice."""
+    write(folder, [life.full])
+    blocks = [pack(life.change()) for _ in range(steps)]
+    for block in (*blocks, blocks[-1]):
+        write(folder, [block])
+
+
+def test_readers_see_the_repository_as_it_is_now(tmp_path: Path) -> None:
+    for seed in range(4):
+        folder, life = tmp_path / str(seed), Life(seed)
+        archive(folder, life, 5)
+        found = look_up(folder, DID)
+        assert found.block and found.segment
+        assert not found.damage
+        told = list(records(found.segment, found.block, lambda name: True))
+        assert all(isinstance(one, FoundRecord) for one in told)
+        counts = tally(folder)
+        assert (counts.repos, counts.records, counts.damage) == (1, len(told), [])
+        assert inspect(find_segments(folder)[1])[1].deltas == 1
+        proven: list[Proven] = []
+        census = take_census(open_all(find_segments(folder), []), {})
+        for path in find_segments(folder):
+            assert verify_segment(path, tell=proven.append, dead=census.aside(path)).sound
+        assert not proven
+        assert not list(prove_folded(census, proven.append))
+        (verdict,) = (one.verdict for one in proven)
+        assert verdict.proven, verdict.reason
+        assert verdict.rev == life.rev
+
+
+def test_a_later_full_block_replaces_the_deltas_before_it(tmp_path: Path) -> None:
+    life = Life(1)
+    archive(tmp_path, life, 3)
+    write(tmp_path, [life.signed_block()])
+    census = take_census(open_all(find_segments(tmp_path), []), {})
+    assert not census.changed
+    assert sum(map(len, census.superseded.values())) == 5
+    assert tally(tmp_path).repos == 1
+
+
+def test_a_delta_without_its_repository_counts_as_nothing(tmp_path: Path) -> None:
+    life = Life(2)
+    delta = pack(life.change())
+    write(tmp_path, [delta])
+    assert tally(tmp_path).repos == 0
+    assert look_up(tmp_path, DID).block is None
+    write(tmp_path, [pack(life.change())])
+    census = take_census(open_all(find_segments(tmp_path), []), {})
+    (found,) = folded_repos(census)
+    assert isinstance(found, Damage)
+    assert found.what == ORPHAN
+
+
+def test_a_chain_that_is_broken_is_named(tmp_path: Path) -> None:
+    life = Life(3)
+    write(tmp_path, [life.full])
+    life.change()
+    write(tmp_path, [pack(life.change())])
+    found = look_up(tmp_path, DID)
+    assert found.block
+    assert [life.rev in one.what for one in found.damage] == [True]
+    proven: list[Proven] = []
+    census = take_census(open_all(find_segments(tmp_path), []), {})
+    assert not list(prove_folded(census, proven.append))
+    assert life.rev in proven[0].verdict.reason
+
+
+def test_what_was_left_out_by_a_filter_cannot_be_followed_by_proof(tmp_path: Path) -> None:
+    life = Life(4, 60)
+    life.full = life.signed_block(ExtractOptions(proof=True, collections=("x.y.z",)))
+    delta = life.change()
+    write(tmp_path, [life.full, pack(delta)])
+    census = take_census(open_all(find_segments(tmp_path), []), {})
+    proven: list[Proven] = []
+    assert not list(prove_folded(census, proven.append))
+    assert proven[0].verdict.reason == PRUNED
+    assert not look_up(tmp_path, DID).damage
+
+
+def test_a_delta_changes_no_block_of_version_1(tmp_path: Path) -> None:
+    life = Life(5)
+    delta = replace(life.change(), since="3lscuqc52or2x")
+
+    write(tmp_path, [make_block(DID)])
+    write(tmp_path, [pack(delta)])
+    found = look_up(tmp_path, DID)
+    assert found.block and found.damage
+    assert found.block.head.form is rca.Form.FIRST
