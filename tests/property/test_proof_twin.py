@@ -1,4 +1,4 @@
-"""The C proofs and their plain twin agree on JSON, on records and on exceptions, whatever they are."""
+"""The C proofs and their plain twin agree on JSON, records and exceptions, whatever they are."""
 
 from __future__ import annotations
 

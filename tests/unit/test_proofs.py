@@ -14,6 +14,7 @@ from tests.support.repos.made_segments import make_block, write
 from tests.support.repos.provable import (
     KEY,
     PROVABLE,
+    forged,
     odd_records,
     provable_block,
     proven_in,
@@ -130,21 +131,6 @@ def test_keys_read_back() -> None:
 
 
 # Whoever changes a record and mends the checksums.
-
-
-def forged(block: bytes, change: dict[bytes, bytes]) -> bytes:
-    """The block with bytes of its records replaced, and every CRC as it has to be."""
-    head = rca.parse_block(block)
-    packed = []
-    for collection in head.collections:
-        entries = rca.decompress(block, collection)
-        for before, after in change.items():
-            assert len(before) == len(after)
-            entries = entries.replace(before, after)
-        frame = FrameWriter(3, False).frame(entries)
-        packed.append(rca.PackedCollection(collection.name, collection.records, frame))
-    proof = block[head.proof_start :]
-    return rca.encode_block(head.did, head.pds, head.rev, head.crawled_at_us, packed, proof)
 
 
 def test_a_changed_record_is_named_though_every_checksum_is_right(tmp_path: Path) -> None:

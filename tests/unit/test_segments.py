@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.full_disk import FullDisk
 from tests.support.repos.made_segments import NOW, dids_in, make_block, write, writer_of
+from tests.support.repos.provable import provable_block, signed_car, some_records
 from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import index as rcaindex
 from trawlnet.archive.format import rca
@@ -518,3 +519,18 @@ def test_a_batch_over_several_segments_is_whole(tmp_path: Path, no_fsync: None) 
     asyncio.run(run())
     assert dids_in(tmp_path) == ["did:plc:a", "did:plc:b", "did:plc:c"]
     assert_sound(tmp_path)
+
+
+def test_a_segment_of_version_1_is_finished_before_one_of_version_2_begins(tmp_path: Path) -> None:
+    writer = writer_of(tmp_path)
+    writer.append([check(make_block("did:plc:a"))])
+    writer._leave()  # Killed.
+    writer._lock.release()
+    newer = provable_block(signed_car(some_records(1)))
+    again = writer_of(tmp_path)
+    again.append([check(newer), check(make_block("did:plc:b")), check(newer)])
+    again.close()
+    segments = [open_segment(path) for path in find_segments(tmp_path)]
+    assert [segment.header.version for segment in segments] == [1, 2, 1, 2]
+    assert all(segment.finalised for segment in segments)
+    assert all(verify_segment(segment.path).sound for segment in segments)

@@ -9,12 +9,13 @@ from pathlib import Path
 from tests.support.repos.made_repos import DID, ODD_RECORDS, REV, make_record
 from tests.support.repos.made_segments import PDS, write
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.format import repoblock
+from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.proof import key_bytes
 from trawlnet.archive.proofs import ProofVerdict, prove_block
 from trawlnet.archive.reader import open_segment
 from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.native.zstd import FrameWriter
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 KEY = PrivateKey(Curve.K256, 4711)
@@ -56,3 +57,18 @@ def proven_in(folder: Path, block: bytes) -> ProofVerdict:
         (found,) = segment.blocks(fd, check=False)
         assert isinstance(found, FoundBlock)
         return prove_block(fd, found)
+
+
+def forged(block: bytes, change: dict[bytes, bytes]) -> bytes:
+    """The block with bytes of its records replaced, and every CRC as it has to be."""
+    head = rca.parse_block(block)
+    packed = []
+    for collection in head.collections:
+        entries = rca.decompress(block, collection)
+        for before, after in change.items():
+            assert len(before) == len(after)
+            entries = entries.replace(before, after)
+        frame = FrameWriter(3, False).frame(entries)
+        packed.append(rca.PackedCollection(collection.name, collection.records, frame))
+    proof = block[head.proof_start :]
+    return rca.encode_block(head.did, head.pds, head.rev, head.crawled_at_us, packed, proof)

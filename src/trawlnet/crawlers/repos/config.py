@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -85,8 +85,10 @@ class ReposConfig(BaseModel):
         description="Keep the cid field of strong references in records of version 1; "
         "version 2 always does.",
     )
-    rca_version: Literal[1, 2] = Field(
+    rca_version: int = Field(
         2,
+        ge=1,
+        le=2,
         description="Format of new segments: 2 keeps what proves each repository, and all cids; "
         "1 is for readers that know no other.",
     )
