@@ -13,10 +13,10 @@ from tests.support.program import Ran, trawlnet
 from tests.support.repos.made_repos import DID
 from tests.support.repos.made_segments import make_block, write
 from tests.support.repos.provable import forged, provable_block, signed_car, some_records
+from tests.support.repository.reading import read_header
 from trawlnet.archive.reader import open_segment
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.cli.main import run
-from trawlnet.sim.repository.car import read_header
 
 CAR = signed_car({**some_records(1), "a.b.c/it": encode({"text": "as it was"})})
 

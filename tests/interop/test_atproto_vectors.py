@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.atproto.plc_log import check_log, fold_log
 from tests.support.repository import cbor_decoder
 from tests.support.repository.reading import parse_commit, read_header, verify_repo, walk_tree
 from trawlnet.archive.format import tree_plain
@@ -16,6 +15,7 @@ from trawlnet.atproto.identity.base58 import decode_base58
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.keys import Curve, parse_did_key
 from trawlnet.atproto.identity.plc import parse_log_line
+from trawlnet.atproto.identity.plc_log import check_log, fold_log
 from trawlnet.malformed import Malformed
 from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.car import read_frames

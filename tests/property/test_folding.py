@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.support.repos.made_repos import DID, ODD_RECORDS, make_record
 from tests.support.repos.made_segments import NOW, PDS, make_block, write
 from tests.support.repos.provable import KEY, provable_block
+from tests.support.repository.reading import parse_commit
 from trawlnet.archive.census import take_census
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.folding import (
-    RepoState,
+    ArchivedState,
     encode_state,
     fold,
     make_delta,
@@ -31,14 +32,13 @@ from trawlnet.archive.verify import PRUNED, Proven, prove_folded, verify_segment
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.tid import tid
 from trawlnet.native.zstd import FrameWriter
-from trawlnet.sim.repository.commit import parse_commit
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 KEY_BYTES = key_bytes(KEY.public)
 RECORDS = list(ODD_RECORDS.values())
 
 
-def pack(state: RepoState) -> bytes:
+def pack(state: ArchivedState) -> bytes:
     return encode_state(state, FrameWriter(1, False).frame)
 
 
@@ -62,7 +62,7 @@ class Life:
         car = build_repo_of_blocks(DID, self.truth, KEY, self.rev).car()
         return provable_block(car, options or ExtractOptions(proof=True), at_us=self.now_us)
 
-    def change(self) -> RepoState:
+    def change(self) -> ArchivedState:
         changed = {self.path(): self.record() for _ in range(self.rng.randrange(1, 5))}
         known = sorted(self.truth.keys() - changed.keys())
         deleted = self.rng.sample(known, min(len(known), self.rng.randrange(3)))
@@ -84,7 +84,7 @@ class Life:
         return {path.encode(): cid_of(data).raw for path, data in self.truth.items()}
 
 
-def cids(state: RepoState) -> dict[bytes, bytes]:
+def cids(state: ArchivedState) -> dict[bytes, bytes]:
     return {path: record.cid for path, record in state.records.items()} | dict(state.left_out)
 
 

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 import aiohttp
 import pytest
 
-from tests.support.atproto.plc_log import check_log, fold_log
 from tests.support.atproto.visitor import visit
 from tests.support.repository.reading import verify_repo
 from trawlnet.atproto.identity.did_document import signing_key
 from trawlnet.atproto.identity.plc import parse_log_line
+from trawlnet.atproto.identity.plc_log import check_log, fold_log
 from trawlnet.sim.habits import Habit
 
 

@@ -27,8 +27,9 @@ from tests.support.repos.provable import (
     signed_car,
     some_records,
 )
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
-from trawlnet.sim.repository.car import read_header
+from tests.support.repository.reading import read_header
+from trawlnet.atproto.identity.keys import Curve
+from trawlnet.sim.private_key import PrivateKey
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.atproto.plc_log import fold_log
 from trawlnet.atproto.identity.plc import parse_log_line
 from trawlnet.atproto.identity.plc_chain import ChainLink, fold_links
+from trawlnet.atproto.identity.plc_log import fold_log
 from trawlnet.crawlers.atproto.operations import (
     UNREADABLE,
     by_did,

@@ -21,6 +21,7 @@ from tests.support.repos.provable import (
     signed_car,
     some_records,
 )
+from tests.support.repository.reading import read_header
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.car import NotWhole, repo_car
 from trawlnet.archive.format import rca, repoblock
@@ -31,9 +32,10 @@ from trawlnet.archive.reader import open_segment
 from trawlnet.archive.verify import Proven, SegmentVerdict, verify_segment
 from trawlnet.atproto.cid import Cid, cid_of
 from trawlnet.atproto.dagcbor import encode
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.native.zstd import FrameWriter
-from trawlnet.sim.repository.car import read_frames, read_header, write_car
+from trawlnet.sim.private_key import PrivateKey
+from trawlnet.sim.repository.car import read_frames, write_car
 from trawlnet.sim.repository.commit import Commit
 from trawlnet.sim.repository.mst import key_height
 from trawlnet.sim.repository.repo import build_repo_of_blocks

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.atproto.plc_log import (
-    check_log,
-    did_of_genesis,
-    fold_log,
-    operation_cid,
-    sign_operation,
-)
+from tests.support.atproto.plc_log import sign_operation
 from tests.support.repository.reading import parse_commit, read_header, verify_repo
 from trawlnet.atproto import dagcbor
 from trawlnet.atproto.cid import Cid, base32, cid_of, debase32, decode_cid, parse_cid
@@ -21,6 +15,12 @@ from trawlnet.atproto.identity.base58 import decode_base58, encode_base58
 from trawlnet.atproto.identity.did_document import pds_endpoint, signing_key
 from trawlnet.atproto.identity.keys import Curve, parse_did_key, parse_multikey
 from trawlnet.atproto.identity.plc import LogEntry, parse_log_line
+from trawlnet.atproto.identity.plc_log import (
+    check_log,
+    did_of_genesis,
+    fold_log,
+    operation_cid,
+)
 from trawlnet.atproto.syntax import is_did, is_nsid, is_record_key, is_tid, split_path
 from trawlnet.atproto.tid import tid, tid_time_us
 from trawlnet.atproto.varint import encode_varint, read_varint

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from trawlnet.archive.blocks import File, FoundBlock, HeldFile, read_exactly
 from trawlnet.archive.census import BlockPlace, Census
 from trawlnet.archive.format import rca
-from trawlnet.archive.format.folding import RepoState, encode_state, fold, parse_state
+from trawlnet.archive.format.folding import ArchivedState, encode_state, fold, parse_state
 from trawlnet.archive.reader import Damage, Place, read_entry
 from trawlnet.native.zstd import FrameWriter
 
@@ -58,7 +58,7 @@ def folded(places: Sequence[BlockPlace]) -> FoldedRepo | Damage:
     return FoldedRepo(segment.path, entry.offset, block, state.incomplete, state.is_pruned, data)
 
 
-def _state(place: BlockPlace) -> RepoState:
+def _state(place: BlockPlace) -> ArchivedState:
     segment, entry = place
     with segment.open() as fd:
         read_entry(fd, segment, entry, check=True)

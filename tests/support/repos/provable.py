@@ -14,8 +14,9 @@ from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.proof import key_bytes
 from trawlnet.archive.proofs import ProofVerdict, prove_block
 from trawlnet.archive.reader import open_segment
-from trawlnet.atproto.identity.keys import Curve, PrivateKey
+from trawlnet.atproto.identity.keys import Curve
 from trawlnet.native.zstd import FrameWriter
+from trawlnet.sim.private_key import PrivateKey
 from trawlnet.sim.repository.repo import build_repo_of_blocks
 
 KEY = PrivateKey(Curve.K256, 4711)

@@ -42,7 +42,7 @@ class StateRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RepoState:
+class ArchivedState:
     did: str
     pds: str
     rev: str
@@ -68,7 +68,7 @@ def make_delta(
     changed: Mapping[str, bytes],
     deleted: Collection[str] = (),
     commit: bytes = b"",
-) -> RepoState:
+) -> ArchivedState:
     """What one or more commits have changed: `before` is DID and PDS, `revision` the new rev and
     when it came, `signed` key and signature of the newest commit, `changed` DAG-CBOR by path."""
     records: dict[bytes, StateRecord] = {}
@@ -83,12 +83,12 @@ def make_delta(
         own = None if gives_back(json, data) else data
         records[path.encode()] = StateRecord(cid, json, own)
     gone = tuple(sorted(path.encode() for path in deleted))
-    return RepoState(
+    return ArchivedState(
         *before, *revision, *signed, records, left_out, commit=commit, since=since, deleted=gone
     )
 
 
-def encode_state(state: RepoState, compress: Compress) -> bytes:
+def encode_state(state: ArchivedState, compress: Compress) -> bytes:
     """The block of a repository, or of a delta if there is a `since`. One that was pruned cannot be
     proven any more: what stood where is not known."""
     collections: dict[str, bytearray] = {}
@@ -118,7 +118,7 @@ def encode_state(state: RepoState, compress: Compress) -> bytes:
     )
 
 
-def _exceptions(state: RepoState) -> list[ProofException]:
+def _exceptions(state: ArchivedState) -> list[ProofException]:
     """In the order of the tree; those that stand at no place of it come first and last."""
     found = []
     if state.commit:
@@ -153,7 +153,7 @@ def _before(keys: Sequence[bytes], path: bytes) -> int:
     return low
 
 
-def parse_state(block: bytes) -> RepoState:
+def parse_state(block: bytes) -> ArchivedState:
     """What a full block or a delta says. Raises RcaError, its place counted from the start of the
     block, for one that is damaged or holds no proof."""
     head = rca.check_block(block)
@@ -174,7 +174,7 @@ def parse_state(block: bytes) -> RepoState:
             cid = SHA256_LINK + sha256(data).digest()
             path = tree_name(collection.name) + rkey.encode()
             records[path] = StateRecord(cid, json, bytes_of_it)
-    return RepoState(
+    return ArchivedState(
         head.did,
         head.pds,
         head.rev,
@@ -191,7 +191,7 @@ def parse_state(block: bytes) -> RepoState:
     )
 
 
-def fold(full: RepoState, deltas: Sequence[RepoState]) -> RepoState:
+def fold(full: ArchivedState, deltas: Sequence[ArchivedState]) -> ArchivedState:
     """The state behind the last delta that fits. One that is not newer was folded in before; one
     that changes another revision leaves the state incomplete, and so do all behind it."""
     records, left_out = dict(full.records), dict(full.left_out)
@@ -214,7 +214,7 @@ def fold(full: RepoState, deltas: Sequence[RepoState]) -> RepoState:
         newest = delta
     if newest is full:
         return replace(full, incomplete=incomplete)
-    return RepoState(
+    return ArchivedState(
         full.did,
         newest.pds,
         newest.rev,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
+import orjson
 import typer
 
 from trawlnet.archive.census import Census, load_tombstones, take_census
@@ -16,6 +17,8 @@ from trawlnet.archive.reader import Damage, Place, find_segments
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.verify import Proven, prove_folded, verify_segment
 from trawlnet.atproto.identity.keys import PublicKey, parse_did_key
+from trawlnet.atproto.identity.plc import parse_log_line, state_after
+from trawlnet.atproto.identity.plc_log import check_log
 from trawlnet.cli.common.archive_location import reading, total_size
 from trawlnet.cli.common.bar import progress_bar
 from trawlnet.cli.common.errors import Exit, UsageTrouble
@@ -26,14 +29,21 @@ from trawlnet.cli.common.verb import PLAIN, Verb
 from trawlnet.cli.common.workspace import Workspace, find
 from trawlnet.cli.repos.archive import Where, damage_row
 from trawlnet.cli.repos.archive_tables import size_shown
+from trawlnet.cli.repos.plc import open_directory
+from trawlnet.crawlers.errors import Unanswered
 from trawlnet.crawlers.repos.config import ReposConfig
-from trawlnet.crawlers.repos.log_keys import keys_in_logs
 from trawlnet.crawlers.tables_place import tables_place
+from trawlnet.engine.outcome import Reason
+from trawlnet.engine.ports import Clock
 from trawlnet.malformed import Malformed
+from trawlnet.net.client.answer import RequestLimits, outcome_of
 from trawlnet.net.clock import SystemClock
+from trawlnet.net.trouble import Trouble
 from trawlnet.tables.clickhouse.open import opened_to_read
 from trawlnet.tables.clickhouse.plc import signing_keys
 
+_LIMITS = RequestLimits(total=30.0, wire=4 << 20, inflated=4 << 20)  # Of one log.
+_NONE = (Reason.NOT_FOUND, Reason.DEACTIVATED)
 _AT_ONCE = 2000  # Repositories whose keys are looked up together.
 
 Proofs = Annotated[
@@ -204,6 +214,39 @@ def _look_up(workspace: Path | None, plc_url: str) -> _LookUp | None:
         asked = load_section(Workspace(Path(), "repos"), ReposConfig, flags).config
         return lambda dids: asyncio.run(keys_in_logs(asked, SystemClock(), dids))
     return None
+
+
+async def keys_in_logs(
+    config: ReposConfig, clock: Clock, dids: Sequence[str]
+) -> dict[str, list[str]]:
+    """One request for each DID, at the pace of the mirror; every operation of each log is checked.
+    Raises Unanswered where the directory does not answer."""
+    found: dict[str, list[str]] = {}
+    async with open_directory(config, clock) as directory:
+        for did in dids:
+            answer = await directory.http.get(f"{directory.url}/{did}/log/audit", limits=_LIMITS)
+            if isinstance(answer, Trouble) or answer.reason is not Reason.OK:
+                outcome = outcome_of(answer)
+                if outcome.reason in _NONE:
+                    continue
+                raise Unanswered(
+                    f"{directory.url} does not give the log of {did}: {outcome.detail}",
+                    "try again later, or compare with a mirror: -w",
+                )
+            found[did] = keys_of_log(did, answer.body)
+    return found
+
+
+def keys_of_log(did: str, body: bytes) -> list[str]:
+    """None for a log that does not prove itself."""
+    try:
+        log = [parse_log_line(line) for line in orjson.loads(body)]
+        undone = check_log(did, log).nullified
+        states = [state_after(did, one.operation) for one in log if one.cid not in undone]
+    except (ValueError, TypeError, Malformed):
+        return []
+    keys = ((state.verification_methods or {}).get("atproto") for state in states)
+    return [key for key in keys if key]
 
 
 VERIFY = Verb(verify, "repos verify ./net/archive", (*PLAIN, Exit.UNREACHABLE), "repos")

@@ -323,6 +323,8 @@ drop_reason json_from_cbor(const repo *r, const uint8_t *at, size_t len, buffer 
 {
     if (len && *at >> 5 != 5)
         return DROP_NOT_A_MAP;
+    if (!out->data && !buffer_grow(out, SLACK))
+        return DROP_NO_MEMORY;
     if (r->car + r->car_len - (at + len) < CHUNK)
         return transcode_last(r, at, len, out, odd);
     return transcode(r, at, len, out, odd);

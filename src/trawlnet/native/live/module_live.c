@@ -157,13 +157,14 @@ static PyObject *py_record_json(PyObject *Py_UNUSED(module), PyObject *args)
     repo r = {0};
     scratch mem = {0};
     buffer out = {0};
+    uint8_t odd;
     if (!PyArg_ParseTuple(args, "y*p", &record, &r.options.keep_cids))
         return NULL;
     r.mem = &mem;
     r.car = record.buf;
     r.car_len = (size_t)record.len;
     memcpy(r.options.seed, index_seed, sizeof r.options.seed);
-    drop_reason why = json_from_cbor(&r, record.buf, (size_t)record.len, &out);
+    drop_reason why = json_from_cbor(&r, record.buf, (size_t)record.len, &out, &odd);
     if (!why)
         result = PyBytes_FromStringAndSize((const char *)out.data, (Py_ssize_t)out.len);
     else if (why == DROP_NO_MEMORY)

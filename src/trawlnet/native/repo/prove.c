@@ -281,7 +281,8 @@ static int prove_all(proving *v, const proven_run *runs, size_t run_count)
     if (!find_exception(v))
         return 0;
     for (size_t i = 0; i < run_count; i++) {
-        cursor c = {runs[i].entries.at, runs[i].entries.at + runs[i].entries.len};
+        text entries = runs[i].entries;
+        cursor c = {entries.at, entries.len ? entries.at + entries.len : entries.at};
         for (uint64_t n = 0; n < runs[i].records; n++)
             if (!add_record(v, &runs[i], &c))
                 return 0;
@@ -300,15 +301,22 @@ static int prove_all(proving *v, const proven_run *runs, size_t run_count)
 void prove(proof_result *p, const proven_run *runs, size_t run_count, text exceptions, const uint64_t seed[4],
            int wants_digests, int wants_car)
 {
+    static const uint8_t nothing[1];
     proving *v = calloc(1, sizeof *v);
-    if (!v) {
+    /* Nowhere is an offset added to no memory at all. */
+    if (!v || !buffer_reserve(&v->keys, 1) || !buffer_reserve(&v->data, 1)) {
         p->no_memory = 1;
+        if (v)
+            free(v->keys.data);
+        free(v);
         return;
     }
     v->p = p;
     v->wants_digests = wants_digests;
     v->wants_car = wants_car;
     v->tree.car = wants_car ? &p->car : NULL;
+    if (!exceptions.len)
+        exceptions.at = nothing;
     v->exceptions = (cursor){exceptions.at, exceptions.at + exceptions.len};
     v->odd.car = exceptions.at;
     v->odd.car_len = exceptions.len;
