@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.random_worlds.pds_world import Asked, World, gaps
+from tests.random_worlds.pds_world import LATENCY, Asked, World, gaps
 from trawlnet.crawlers.pds.config import PdsConfig
 from trawlnet.crawlers.pds.records.routing import Routes
 from trawlnet.tables.relational.database import Relational, Statement
@@ -129,10 +129,11 @@ def keeps_the_pace(world: World, configs: Sequence[PdsConfig]) -> None:
 
 
 def _died_with_it(world: World, told: Asked) -> bool:
-    """A short wait is known to nobody else before it is over."""
-    return any(
-        user == told.user and told.at <= at <= told.at + SHORT_PAUSE for at, user in world.kills
-    )
+    """A short wait is known to nobody else before it is over; and one that was still on its way
+    when its process ended was never heard."""
+    lasts = [(at, user, SHORT_PAUSE) for at, user in world.kills]
+    lasts += [(at, user, LATENCY) for at, user in world.stops]
+    return any(user == told.user and told.at <= at <= told.at + lost for at, user, lost in lasts)
 
 
 def leaves_the_banned_alone(world: World, configs: Sequence[PdsConfig], kept: Kept) -> None:

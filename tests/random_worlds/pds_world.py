@@ -82,6 +82,7 @@ class World:
     away: dict[str, tuple[SimPds, SimRepo]] = field(default_factory=dict)  # Accounts that left.
     bans: list[list[Any]] = field(default_factory=list)  # Host, from when, until when.
     kills: list[tuple[float, int]] = field(default_factory=list)  # When, and of whom.
+    stops: list[tuple[float, int]] = field(default_factory=list)  # The same, of gentler ends.
     liars: set[str] = field(default_factory=set)  # URLs of those who have invented accounts.
     gone: dict[tuple[str, str], float] = field(default_factory=dict)  # URI and PDS: since when.
     reordered: dict[str, float] = field(default_factory=dict)  # PDS: since when.

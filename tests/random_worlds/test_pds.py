@@ -166,6 +166,8 @@ async def _lives(
             if death.kind == "kill":
                 life.is_dead = True
                 world.kills.append((asyncio.get_running_loop().time(), number))
+            else:
+                world.stops.append((asyncio.get_running_loop().time(), number))
             running.cancel()
             await asyncio.wait((running,))
             await asyncio.sleep(death.pause)
