@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.random_worlds.ids_world import World, crawl
+from trawlnet.cli.ids.trials import TrialPlan, run_plan
 from trawlnet.cli.ids.worlds import SimulatedApi
+from trawlnet.crawlers.ids.adaptive.combs import Comb, Combs
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.pilot_factory import make_pilot
 from trawlnet.crawlers.ids.rehearsal import Rehearsal
 from trawlnet.sim.ids import CounterLeap, TimeSpan, Traffic
+from trawlnet.sim.ids.events import WorldEvents
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])
@@ -42,3 +47,45 @@ def test_a_delay_that_pauses_made_long_is_soon_forgotten() -> None:
     controls = Controls(workers=1, max_workers=40, max_rps=6.0, freshness=0.005, patience=700.0)
     run = crawl(World(traffic, end=6000.0), controls, "adaptive")
     assert traffic.head(6000.0) - max(run.done) < 60
+
+
+@pytest.mark.parametrize(("rate", "pause"), [(10.0, 30), (5.0, 10)])
+def test_a_leap_of_a_million_ids_after_a_pause_is_crossed_in_minutes(
+    rate: float, pause: int
+) -> None:
+    """It took 18 minutes and 49: four probes a second were all, however many could be sent."""
+    events = WorldEvents(
+        gaps=(CounterLeap((20 + pause) * 60.0, 1_000_000),),
+        pauses=(TimeSpan(20 * 60.0, (20 + pause) * 60.0),),
+    )
+    hours = (20 + pause + 25) / 60
+    plan = TrialPlan("steady", "adaptive", 1, rate=rate, hours=hours, events=events)
+    crossed = run_plan(plan).measures.m5_gap_cross_s
+    assert crossed is not None and crossed < 1200.0
+
+
+def test_a_long_silence_costs_few_probes_where_ids_are_few() -> None:
+    """A counter that rests each night is not asked ten times a second until the morning."""
+    hours = [probes_of_a_silence(nth * 3600.0, (nth + 1) * 3600.0) for nth in range(8)]
+    assert max(hours[:2]) < 10.0 * 3600.0
+    assert max(hours[2:]) < 4.0 * 3600.0
+
+
+def probes_of_a_silence(start: float, end: float) -> int:
+    """Between these seconds of it."""
+    return sum(comb.count for now, comb in combs_of_a_silence(end) if now >= start)
+
+
+def test_a_block_as_old_as_the_silence_cannot_lie_between_two_teeth() -> None:
+    for now, comb in combs_of_a_silence(3600.0):
+        assert 2 * comb.step <= now
+
+
+def combs_of_a_silence(end: float) -> Iterator[tuple[float, Comb]]:
+    """At an id a second, and a pace of a hundred."""
+    combs, now = Combs(0.0), 0.0
+    combs.pace = 100.0
+    while (now := max(now, combs.next_at())) < end:
+        comb = combs.take(now, 1.0, now)
+        if comb is not None:
+            yield now, comb

@@ -15,7 +15,9 @@ _FIRST = 15.0  # Seconds' worth of ids that must be behind a gap before a comb i
 _GRACE = 10.0  # Seconds from noticing to the first comb: an anchor may know better.
 _EVERY = 15.0
 _PER_SECOND = 0.25  # Probes, as a share of the ids that would have been asked for meanwhile ...
-_PER_SECOND_LEAST = 4.0  # ... or so many: where ids are few a gap must be crossed, too.
+_PER_SECOND_LEAST = 4.0  # ... or so many: where ids are few a gap must be crossed, too ...
+_PER_SECOND_PACE = 0.5  # ... or this share of all requests that may be sent, ...
+_PER_SECOND_MOST, _KEEN = 10.0, 7200.0  # ... but no more than so many, for so many seconds.
 _LEAP_SHARE = 0.56  # Of that, for a block as old as the silence, beyond what is known to be empty.
 _LEAP_SHARE_FAR = 0.1  # Less of it once the reach is ...
 _FAR = 400_000.0  # ... so many seconds' worth of ids.
@@ -38,6 +40,7 @@ class Combs:
     """Of one stall, which begins now: what to look at next."""
 
     def __init__(self, now: float) -> None:
+        self.pace = 0.0  # Requests a second that may be sent, whatever for.
         self._began = now
         self._leap_at = now + _GRACE  # When the comb for a block as old as the silence is next.
         self._cleared = 0  # No such block begins within so many ids behind the cursor.
@@ -54,6 +57,8 @@ class Combs:
     def take(self, now: float, rate: float, out: float) -> Comb | None:
         """The comb that is due, if one is, when ids come at this rate and those of so many seconds
         must be out if the counter leapt at once."""
+        while _YOUNGEST * _OLDER ** len(self._young_at) < out:
+            self._young_at.append(now + _EVERY)
         if now >= self._leap_at:
             return self._for_leap(now, rate, out)
         for nth, at in enumerate(self._young_at):
@@ -67,12 +72,11 @@ class Combs:
             return None
         spacing = max(_EVERY, 0.5 * (now - self._began))
         self._leap_at = now + spacing
-        while _YOUNGEST * _OLDER ** len(self._young_at) < out:
-            self._young_at.append(now + _EVERY)
         step = max(1, int(_TOOTH * rate * out))
-        count = self._leap_share(rate) * _budget(rate) * spacing
+        budget = self._budget(now, rate)
+        count = self._leap_share(rate) * budget * spacing
         if not self._cleared:
-            count = max(_LEAST, _budget(rate) * spacing)
+            count = max(_LEAST, budget * spacing)
         comb = Comb(self._cleared, step, int(min(_MOST, count)))
         self._cleared += comb.step * comb.count
         return comb
@@ -83,10 +87,21 @@ class Combs:
     def _for_pause(self, now: float, rate: float, nth: int) -> Comb:
         age = _YOUNGEST * _OLDER**nth
         self._young_at[nth] = now + age
-        probes = _YOUNG_SHARE * _budget(rate) * age / len(self._young_at)
+        per_second = _YOUNG_SHARE * self._budget(now, rate) + self._spare(now, rate)
+        probes = per_second * age / len(self._young_at)
         return Comb(0, max(1, int(_TOOTH * rate * age)), int(min(_MOST, max(1.0, probes))))
 
+    def _budget(self, now: float, rate: float) -> float:
+        """Probes a second, whatever they look for."""
+        return max(_PER_SECOND_LEAST, _PER_SECOND * rate, self._keen(now))
 
-def _budget(rate: float) -> float:
-    """Probes a second, whatever they look for."""
-    return max(_PER_SECOND_LEAST, _PER_SECOND * rate)
+    def _keen(self, now: float) -> float:
+        """The first comb does without: most silences are over soon."""
+        if not self._cleared or now >= self._began + _KEEN:
+            return 0.0
+        return min(_PER_SECOND_PACE * self.pace, _PER_SECOND_MOST)
+
+    def _spare(self, now: float, rate: float) -> float:
+        """Where ids are few: what a block as old as the silence needs no more."""
+        more = max(0.0, self._keen(now) - _PER_SECOND * rate)
+        return more * (_LEAP_SHARE - self._leap_share(rate))

@@ -340,6 +340,7 @@ class AdaptivePilot:
         if ground:
             wanted += survey_rate(wanted)
         rate = min(wanted, self._ceiling.value(now))
+        self._lookout.pace = rate
         ground.retune(now, survey_rate(rate))
         self._pace.retune(now, rate)
         self._sent.tick(now)

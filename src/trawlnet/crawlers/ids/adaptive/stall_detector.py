@@ -32,6 +32,7 @@ class StallDetector:
     ) -> None:
         self.highest = -1  # The highest id that was there, probes aside.
         self.stalled = False
+        self.pace = 0.0  # Requests a second that may be sent.
         self.freed: list[int] = []  # Were held back during a stall, and may be asked for again.
         self.over = False  # A stall is; whoever reads it takes it back.
         self.crossings = Crossings(walk, unsurveyed)
@@ -167,6 +168,7 @@ class StallDetector:
         else:
             # Started at the edge of a gap, with nothing to tell how far it may be.
             out = _UNKNOWN_OUT + now - self._stalled_at
+        self._combs.pace = self.pace
         comb = self._combs.take(now, rate, out)
         if comb is not None:
             if self._search is None:
