@@ -543,7 +543,7 @@ async def test_single_failures_can_be_opened_again(store: KeyLedger) -> None:
 async def test_a_lane_without_tasks_is_held_as_well(store: Ledger) -> None:
     await store.hold("target of a redirect", NOW + 30.0)
     await store.hold("dead", math.inf)
-    assert await store.holds(NOW) == {"target of a redirect": NOW + 30.0}
+    assert await store.holds(NOW) == {"target of a redirect": NOW + 30.0, "dead": math.inf}
 
 
 @story

@@ -170,15 +170,12 @@ _TICK = 1e-4  # Seconds; a shorter wait than this may round to no wait at all, f
 
 async def _forgive_blocked_lanes(floor: Floor, listing: _Listing) -> None:
     """A new run gives every blocked lane another chance, and reads what the last one left."""
-    gate, now = floor.parts.gate, floor.parts.clock.now()
-    for lane, until in (await floor.parts.store.holds(now)).items():
-        gate.park(lane, max(until, gate.parked(lane)))
-    after: str | None = None
-    while lanes := await floor.parts.store.lanes(after, _LANES_AT_ONCE):
-        for work in lanes:
-            if work.held == math.inf:
-                await floor.parts.store.hold(work.lane, 0.0)
-        after = lanes[-1].lane
+    store, gate = floor.parts.store, floor.parts.gate
+    for lane, until in (await store.holds(floor.parts.clock.now())).items():
+        if until == math.inf:
+            await store.hold(lane, 0.0)
+        else:
+            gate.park(lane, max(until, gate.parked(lane)))
     await _list_lanes(floor, listing)
 
 

@@ -137,8 +137,8 @@ class Work(Protocol[N_contra]):
         """Park a lane (infinity blocks it, 0 lets it go). Survives a restart."""
 
     async def holds(self, now: float) -> Mapping[str, float]:
-        """The lanes that are parked beyond `now`, and until when; blocked ones are not among them.
-        A lane without tasks counts as well: requests for another lane's tasks may end there."""
+        """The lanes that are held beyond `now`, and until when. A lane without tasks counts as
+        well: it may get some, and requests for another lane's tasks may end there."""
 
     async def counts(self) -> Counts: ...
 

@@ -114,7 +114,7 @@ class MemoryStore:
         self._lanes.setdefault(lane, _MemoryLane()).held = until
 
     async def holds(self, now: float) -> Mapping[str, float]:
-        return {name: lane.held for name, lane in self._lanes.items() if now < lane.held < math.inf}
+        return {name: lane.held for name, lane in self._lanes.items() if lane.held > now}
 
     async def counts(self) -> Counts:
         lanes = self._lanes.values()

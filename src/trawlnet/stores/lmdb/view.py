@@ -114,7 +114,7 @@ class View:
 
     def holds(self, now: float) -> dict[str, float]:
         ends = [(lane, HOLD.unpack(until)[0]) for lane, until in self._holds()]
-        return {self._lane(lane).name: until for lane, until in ends if now < until < math.inf}
+        return {self._lane(lane).name: until for lane, until in ends if until > now}
 
     def blocked_lanes(self) -> list[bytes]:
         return [lane for lane, until in self._holds() if HOLD.unpack(until)[0] == math.inf]

@@ -65,7 +65,7 @@ class IdsWork:
 
     async def holds(self, now: float) -> Mapping[str, float]:
         held = self.ledger.held
-        return {self.ledger.lane: held} if now < held < math.inf else {}
+        return {self.ledger.lane: held} if held > now else {}
 
     async def counts(self) -> Counts:
         counts, leased = await self.ledger.counts(), len(self._leases)

@@ -137,7 +137,7 @@ class ScanWork:
         self.parked[lane] = until
 
     async def holds(self, now: float) -> Mapping[str, float]:
-        return {lane: until for lane, until in self.parked.items() if now < until < math.inf}
+        return {lane: until for lane, until in self.parked.items() if until > now}
 
     async def counts(self) -> Counts:
         count, blocked = len(self.rows), sum(map(self._is_blocked, self.rows.values()))
