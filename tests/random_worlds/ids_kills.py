@@ -10,10 +10,10 @@ import asyncio
 import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 import orjson
@@ -27,6 +27,7 @@ from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.ledger.askers import Askers, PendingRequest
 from trawlnet.crawlers.ids.ledger.span_codec import mark_of
 from trawlnet.crawlers.ids.model import AnswerVerdict, Ask, LedgerMark, Purpose
+from trawlnet.crawlers.share import ShardOwnership
 from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import crawl
 from trawlnet.net.client.answer import Response
@@ -35,6 +36,8 @@ from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.queues.spool import SpoolWriter
 from trawlnet.sim.virtual import SimClock, SimLoop
 from trawlnet.stores.lmdb.spans import SpanFile
+from trawlnet.stores.redis.spans import SpanKeys
+from trawlnet.stores.spans import Span
 
 BASE = "http://ids.example"
 STATUSES = {
@@ -85,6 +88,10 @@ def killed_worlds(draw: st.DrawFn) -> tuple[World, Sequence[Kill]]:
     return world, planned
 
 
+# Seconds that a process lives on: most die while they write, and one outlives the server's death.
+_LAST = {"clock": 0.0, "server": 60.0}
+
+
 class Killed(BaseException):
     """Nobody catches it by mistake."""
 
@@ -95,7 +102,30 @@ class Life:
 
     begun: float
     kill: Kill | None
+    home: Home
     is_dead: bool = False
+    has_restarted: bool = False
+
+    @property
+    def ends_by_itself(self) -> float:
+        """When it dies even if it writes nothing."""
+        if self.kill is None:
+            return float("inf")
+        kind = self.kill.where.partition(" ")[0]
+        return self.begun + self.kill.after + _LAST.get(kind, 300.0)
+
+    def write_ledger(self, write: Any) -> Any:
+        where = "" if self.has_restarted else self._where("server")
+        if where == "before":
+            self._restart()
+        wrote = self.writing("ledger", write)
+        if where == "after":
+            self._restart()
+        return wrote
+
+    def _restart(self) -> None:
+        self.has_restarted = True
+        self.home.restart()
 
     def writing(self, what: str, write: Any, tear: Any = None) -> Any:
         if self.is_dead:
@@ -152,25 +182,63 @@ class KilledRun:
     kills: list[float] = field(default_factory=list)
 
 
+class Home(Protocol):
+    """Where the ledger is."""
+
+    spans_class: type[SpanFile | SpanKeys]  # That a life writes to.
+
+    def config(self) -> Mapping[str, Any]:
+        """What a crawl must be told of it."""
+
+    def mandate(self) -> ShardOwnership:
+        """For one more life."""
+
+    def restart(self) -> None:
+        """The server of the ledger is killed, and begins again."""
+
+    def spans(self) -> list[Span]: ...
+
+
+@dataclass(frozen=True)
+class FileHome:
+    folder: Path
+    spans_class: type[SpanFile | SpanKeys] = SpanFile
+
+    def config(self) -> Mapping[str, Any]:
+        return {}
+
+    def mandate(self) -> ShardOwnership:
+        return ShardOwnership()
+
+    def restart(self) -> None:
+        raise AssertionError("it has no server")
+
+    def spans(self) -> list[Span]:
+        with closing(SpanFile(self.folder / "state" / "ids" / "ledger", readonly=True)) as file:
+            return list(file.spans())
+
+
 def crawl_killed(
-    world: World, controls: Controls, planned: Sequence[Kill], folder: Path
+    world: World, controls: Controls, planned: Sequence[Kill], folder: Path, home: Home
 ) -> KilledRun:
     server = Server(world)
     told = KilledRun(Run(server, Counter(), {}, []), Counter())
     at = 0.0
     for kill in (*planned, None):
         told.lives.append(at)
-        ended = _one_life(Life(at, kill), told.run, _config(world, controls), folder, world.end)
+        config = _config(world, controls, home.config())
+        ended = _one_life(Life(at, kill, home), told.run, config, folder, world.end)
         if ended >= world.end:
             break
         told.kills.append(ended)
         at = ended + (kill.away if kill else 0.0)
-    _look_at(folder, told)
+    _look_at(folder, home, told)
     return told
 
 
-def _config(world: World, controls: Controls) -> IdsConfig:
+def _config(world: World, controls: Controls, more: Mapping[str, Any]) -> IdsConfig:
     given: Mapping[str, Any] = {
+        **more,
         "base_url": BASE,
         "preset": "json",
         "anchor": "none",
@@ -195,10 +263,11 @@ def _one_life(life: Life, run: Run, config: IdsConfig, folder: Path, end: float)
     async def http(config: IdsConfig, turns: Turns, clock: Any) -> AsyncIterator[SimHttp]:
         yield SimHttp(run.server, turns)
 
-    lay, append = SpanFile.write, SpoolWriter.append
+    ledger_class: Any = life.home.spans_class
+    lay, append = ledger_class.write, SpoolWriter.append
 
-    def write(file: SpanFile, *args: Any, **more: Any) -> Any:
-        return life.writing("ledger", lambda: lay(file, *args, **more))
+    def write(file: Any, *args: Any, **more: Any) -> Any:
+        return life.write_ledger(lambda: lay(file, *args, **more))
 
     def publish(writer: SpoolWriter, lines: Sequence[bytes]) -> None:
         torn = b"\n".join(lines)[:-3]
@@ -217,19 +286,21 @@ def _one_life(life: Life, run: Run, config: IdsConfig, folder: Path, end: float)
         run.idle += [now] if at <= now and now in nothing_at else []
         return at
 
+    mandate = life.home.mandate()
     loop = SimLoop()
     loop.sim_now = life.begun
     with (
         patch.object(build, "_http", http),
         patch.object(build, "MeteredHttp", lambda http, meter: http),
-        patch.object(SpanFile, "write", write),
+        patch.object(build, "check_shareable", lambda config: None),
+        patch.object(ledger_class, "write", write),
         patch.object(SpoolWriter, "append", publish),
         patch.object(Askers, "asks", watched_asks),
         patch.object(Askers, "wake_at", watched_wake_at),
         asyncio.Runner(loop_factory=lambda: loop) as runner,
     ):
         try:
-            runner.run(_crawl(life, config, folder, end))
+            runner.run(_crawl(life, config, folder, end, mandate))
         except BaseException:
             if not life.is_dead:
                 raise
@@ -238,7 +309,9 @@ def _one_life(life: Life, run: Run, config: IdsConfig, folder: Path, end: float)
         return loop.sim_now
 
 
-async def _crawl(life: Life, config: IdsConfig, folder: Path, end: float) -> None:
+async def _crawl(
+    life: Life, config: IdsConfig, folder: Path, end: float, mandate: ShardOwnership
+) -> None:
     clock, loop = SimClock(), asyncio.get_running_loop()
     main = asyncio.current_task()
     assert main is not None
@@ -247,28 +320,21 @@ async def _crawl(life: Life, config: IdsConfig, folder: Path, end: float) -> Non
         life.is_dead = True
         main.cancel()
 
-    ends = end
-    if life.kill is not None:
-        # One who writes nothing in all the time dies, too.
-        ends = life.begun + life.kill.after + (0.0 if life.kill.where == "clock" else 300.0)
-    loop.call_at(min(end, ends), kill)
-    async with build.open_parts(config, folder, clock, CrawlMetrics("ids", clock)) as parts:
+    loop.call_at(min(end, life.ends_by_itself), kill)
+    metrics = CrawlMetrics("ids", clock)
+    async with build.open_parts(config, folder, clock, metrics, mandate) as parts:
         await crawl(parts, limits(config), Control(config.first_workers))
 
 
-def _look_at(folder: Path, told: KilledRun) -> None:
-    file = SpanFile(folder / "state" / "ids" / "ledger", readonly=True)
-    try:
-        for span in file.spans():
-            mark = mark_of(span.word)
-            if mark is LedgerMark.GAP:
-                told.run.gaps.append((span.start, span.end))
-            elif mark is LedgerMark.DONE:
-                told.run.done.update(range(span.start, span.end))
-            elif mark is LedgerMark.HOLE:
-                told.run.marks |= dict.fromkeys(range(span.start, span.end), mark)
-    finally:
-        file.close()
+def _look_at(folder: Path, home: Home, told: KilledRun) -> None:
+    for span in home.spans():
+        mark = mark_of(span.word)
+        if mark is LedgerMark.GAP:
+            told.run.gaps.append((span.start, span.end))
+        elif mark is LedgerMark.DONE:
+            told.run.done.update(range(span.start, span.end))
+        elif mark is LedgerMark.HOLE:
+            told.run.marks |= dict.fromkeys(range(span.start, span.end), mark)
     for segment in sorted((folder / "spool" / "items").glob("*.jsonl")):
         for line in segment.read_bytes().splitlines(keepends=True):
             if line.endswith(b"\n"):

@@ -42,10 +42,14 @@ class SpanFile:
             )
             if not readonly:
                 fsync_path(path)  # LMDB syncs its files, and not their names.
-        self._spans, self._notes = (
-            self._table(name, create=not readonly) for name in (b"spans", b"notes")
-        )
-        self._check_format(readonly)
+        try:
+            self._spans, self._notes = (
+                self._table(name, create=not readonly) for name in (b"spans", b"notes")
+            )
+            self._check_format(readonly)
+        except BaseException:
+            self.close()  # Nobody else can, and a file may be open only once in a process.
+            raise
 
     def write(
         self, spans: Sequence[Span], notes: Mapping[str, Any], stands: Container[str] = ()
