@@ -7,7 +7,6 @@ writes nothing any more; the next one finds what was on disk, a torn last line i
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
@@ -304,8 +303,6 @@ def _one_life(life: Life, run: Run, config: IdsConfig, folder: Path, end: float)
         except BaseException:
             if not life.is_dead:
                 raise
-        for one in [one for one in gc.get_objects() if isinstance(one, SpanFile)]:
-            one.close()  # Whatever a process had open is closed when it dies.
         return loop.sim_now
 
 
