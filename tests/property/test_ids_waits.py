@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from tests.random_worlds.ids_world import World, crawl
 from trawlnet.crawlers.ids.adaptive.ceiling import EvenPace
 from trawlnet.crawlers.ids.adaptive.combs import Combs
+from trawlnet.crawlers.ids.adaptive.head import HeadModel
+from trawlnet.crawlers.ids.adaptive.stall_detector import StallDetector
 from trawlnet.crawlers.ids.adaptive.survey import Ground
+from trawlnet.crawlers.ids.adaptive.walk import Walk
 from trawlnet.crawlers.ids.controls import Controls
 from trawlnet.crawlers.ids.ledger.second_chances import ChancePolicy, SecondChances
 from trawlnet.crawlers.ids.ledger.span_codec import Miss
@@ -95,3 +98,15 @@ def test_a_pilot_that_is_to_be_asked_at_once_has_something_to_ask_for(law: str) 
     )
     run = crawl(World(traffic, end=3000.0), Controls(max_rps=11.0), law)
     assert run.idle == []
+
+
+def test_a_search_goes_on_at_once_when_it_needs_no_request() -> None:
+    """What it wants to look at was fetched by an earlier probe."""
+    walk = Walk(100, 1, [])
+    lookout = StallDetector(HeadModel(0.02), walk)
+    for nth in range(30):
+        lookout.first_ask(0.2 * nth, missing=True)
+    assert lookout.stalled
+    lookout.anchored(6.0, 200)
+    assert walk.fetched_ahead(149)  # Half-way from the last id to the one that is known.
+    assert lookout.probes(6.0, 1) == [124]
