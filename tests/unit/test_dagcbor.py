@@ -1,8 +1,10 @@
 """DAG-CBOR has one spelling per value; every other one is refused."""
 
+import math
+
 import libipld
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.repository import cbor_decoder
@@ -38,9 +40,12 @@ def test_a_peer_reads_the_same_value(value):
             return item.raw
         if isinstance(item, dict):
             return {key: plain(each) for key, each in item.items()}
+        if isinstance(item, float):
+            assume(item != 0.0 or math.copysign(1.0, item) > 0.0)  # The peer reads no -0.0.
         return [plain(each) for each in item] if isinstance(item, list) else item
 
-    assert libipld.decode_dag_cbor(dagcbor.encode(value)) == plain(value)
+    expected = plain(value)
+    assert libipld.decode_dag_cbor(dagcbor.encode(value)) == expected
 
 
 @given(VALUES)
