@@ -96,9 +96,7 @@ ACCELERATORS = (
         "verifying one of the few on this curve takes 2 ms instead of 0.07",
         _FAST,
     ),
-    Accelerator(
-        "event loop", _event_loop, "Python's own serves: more CPU, most of all for TLS", _FAST
-    ),
+    Accelerator("event loop", _event_loop, "Python's own serves: more CPU for each request", _FAST),
     Accelerator(
         "brotli",
         lambda: "brotli" if inflate.has_brotli else "",
