@@ -17,7 +17,7 @@ from trawlnet.sim.atproto.accounts import Account, AccountStatus, created_ms
 from trawlnet.sim.atproto.directory import did_document
 from trawlnet.sim.atproto.lies import lying_car
 from trawlnet.sim.atproto.live import subscription
-from trawlnet.sim.atproto.live.event_log import EventLog
+from trawlnet.sim.atproto.live.event_log import FirehoseLog
 from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.tenancy import Pdses, find, find_open, find_readable, state_on
@@ -67,7 +67,7 @@ async def answer_pds(
     return response
 
 
-async def _subscribe(log: EventLog, request: web.BaseRequest) -> web.StreamResponse:
+async def _subscribe(log: FirehoseLog, request: web.BaseRequest) -> web.StreamResponse:
     try:
         return await subscription.answer_subscription(log, request, is_inclusive=False)
     except XrpcRefusal as refusal:

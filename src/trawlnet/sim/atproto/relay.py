@@ -9,7 +9,7 @@ from aiohttp import web
 
 from trawlnet.sim.atproto.accounts import AccountStatus
 from trawlnet.sim.atproto.live import subscription
-from trawlnet.sim.atproto.live.event_log import EventLog
+from trawlnet.sim.atproto.live.event_log import FirehoseLog
 from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import RepoShelf
@@ -20,7 +20,7 @@ _BUILDS_AT_A_TIME = 16
 
 
 async def answer_relay(
-    population: Population, shelf: RepoShelf, log: EventLog, request: web.BaseRequest
+    population: Population, shelf: RepoShelf, log: FirehoseLog, request: web.BaseRequest
 ) -> web.StreamResponse:
     try:
         match request.path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trawlnet.sim.atproto.accounts import Account, AccountStatus
 from trawlnet.sim.atproto.limits import RateLimits
-from trawlnet.sim.atproto.live.event_log import EventLog
+from trawlnet.sim.atproto.live.event_log import FirehoseLog
 from trawlnet.sim.atproto.plan import SimHost
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.shelf import RepoShelf
@@ -21,7 +21,7 @@ class Pdses:
     population: Population
     shelf: RepoShelf
     limits: RateLimits
-    logs: Sequence[EventLog]  # What each tells on its firehose.
+    logs: Sequence[FirehoseLog]  # What each tells on its firehose.
 
 
 def state_on(host: SimHost, account: Account) -> AccountStatus:

@@ -30,7 +30,7 @@ def info_frame(name: str) -> bytes:
     return encode({"op": 1, "t": "#info"}) + encode({"name": name})
 
 
-class EventLog:
+class FirehoseLog:
     """Numbers only grow; an account that is deleted takes its earlier messages with it."""
 
     def __init__(self, first: int = 1, window: int = 100_000) -> None:

@@ -15,7 +15,7 @@ from trawlnet.atproto.tid import tid, tid_time_us
 from trawlnet.sim.atproto.accounts import Account, AccountStatus, Story, created_ms
 from trawlnet.sim.atproto.history import iso_time
 from trawlnet.sim.atproto.live.commits import CommitStory, RepoState, commit_of
-from trawlnet.sim.atproto.live.event_log import EventLog
+from trawlnet.sim.atproto.live.event_log import FirehoseLog
 from trawlnet.sim.atproto.population import Population
 from trawlnet.sim.atproto.records import Writings, write_one
 from trawlnet.sim.atproto.shelf import RepoShelf, Volume
@@ -48,7 +48,7 @@ class Life:
         self._now = now
         self._chance = random.Random(f"{seed}/life")
         self.counts = shelf.counts
-        self.logs = [EventLog(first=1 + 1000 * host.index) for host in population.plan.hosts]
+        self.logs = [FirehoseLog(first=1 + 1000 * host.index) for host in population.plan.hosts]
         self._touched: set[int] = set()
         self._able = [
             index for index in range(len(population)) if self._is_able(population.account(index))

@@ -12,7 +12,7 @@ from typing import Any
 import libipld
 
 from trawlnet.atproto.cid import Cid, cid_of
-from trawlnet.sim.atproto.live.event_log import EventLog, LoggedEvent
+from trawlnet.sim.atproto.live.event_log import FirehoseLog, LoggedEvent
 from trawlnet.sim.repository.car import CarBlock, header_end, read_frames, write_car
 from trawlnet.sim.repository.commit import Commit
 
@@ -47,13 +47,13 @@ class RelayStream:
     """Listens to the logs of the servers that the relay follows."""
 
     def __init__(self, seed: int, spoiler: Spoiler = HONEST) -> None:
-        self.log = EventLog(first=1_000_000)
+        self.log = FirehoseLog(first=1_000_000)
         self._chance = random.Random(f"{seed}/relay")
         self._spoiler = spoiler
         self._held: LoggedEvent | None = None  # Its place is behind the next one.
         self._past: list[LoggedEvent] = []
 
-    def listen(self, log: EventLog) -> None:
+    def listen(self, log: FirehoseLog) -> None:
         log.listeners.append(self._hear)
 
     def _hear(self, event: LoggedEvent) -> None:

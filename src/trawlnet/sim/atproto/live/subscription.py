@@ -6,7 +6,7 @@ import asyncio
 
 from aiohttp import WSCloseCode, web
 
-from trawlnet.sim.atproto.live.event_log import EventLog, error_frame, info_frame
+from trawlnet.sim.atproto.live.event_log import FirehoseLog, error_frame, info_frame
 from trawlnet.sim.atproto.xrpc import XrpcRefusal
 
 METHOD = "com.atproto.sync.subscribeRepos"
@@ -15,7 +15,7 @@ _LONGEST_CURSOR = 16  # Digits.
 
 
 async def answer_subscription(
-    log: EventLog, request: web.BaseRequest, *, is_inclusive: bool
+    log: FirehoseLog, request: web.BaseRequest, *, is_inclusive: bool
 ) -> web.StreamResponse:
     """Servers do not agree on whether the message at the cursor is told again."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
@@ -55,7 +55,7 @@ async def _either(growth: asyncio.Event, reading: asyncio.Future[None]) -> None:
 
 
 async def _begin(
-    log: EventLog, socket: web.WebSocketResponse, cursor: str | None, *, is_inclusive: bool
+    log: FirehoseLog, socket: web.WebSocketResponse, cursor: str | None, *, is_inclusive: bool
 ) -> int | None:
     """The number after which to tell; None where the client was sent away."""
     if cursor is None:
