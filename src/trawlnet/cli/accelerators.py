@@ -1,4 +1,4 @@
-"""What makes a crawl faster where it is there, and what its absence costs; for `doctor`."""
+"""Optional parts that make a crawl faster, and what their absence costs; for `doctor`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from trawlnet.storage.files import has_syncfs
 
 class DoctorMark(StrEnum):
     OK = "ok"
-    MISSING = "missing"  # Not there, and not needed unless you want it.
-    BAD = "bad"  # Needed, and not in order.
+    MISSING = "missing"  # Absent, and optional.
+    BAD = "bad"  # Required, and absent or broken.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ _NONE = "nothing to install: this system does not have it"
 @dataclass(frozen=True, slots=True)
 class Accelerator:
     what: str
-    found: Callable[[], str]  # What is there; empty when nothing is.
+    found: Callable[[], str]  # A description of what is installed; empty if nothing is.
     costs: str
     hint: str
 

@@ -1,4 +1,4 @@
-"""Every command there is: its name, and where it lives."""
+"""The table of all commands: name and place of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CommandRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group of commands: nothing of it is imported to list it."""
+    """A group of commands; listing it imports none of them."""
 
     name: str
     help: str

@@ -38,7 +38,7 @@ def show(*, crawler: Section = None, workspace: Folder, json: Json = False) -> i
 
 
 def _look_for(path: Path, crawler: str) -> None:
-    """The defaults are worth seeing before there is a workspace; a wrong -w is not."""
+    """Show the defaults if there is no workspace yet; refuse a wrong -w."""
     if path.exists() or path != default_workspace():
         find(path, crawler)
     else:

@@ -1,4 +1,4 @@
-"""Runs the command that is named, and is the one place where a command's trouble ends up."""
+"""Runs the named command; every error of a command is caught and printed here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 from trawlnet.cli.commands import TRAWLNET, CommandRow, GroupRow
-from trawlnet.cli.common.errors import tell
+from trawlnet.cli.common.errors import report_error
 from trawlnet.cli.common.output import mute_stdout
 from trawlnet.cli.usage import help_line
 from trawlnet.loading import load
@@ -41,7 +41,7 @@ class Group(TyperGroup):
 
 
 class _Commands(Mapping[str, Any]):
-    """Commands by name, each made when somebody asks for it."""
+    """Commands by name; each is built on its first use."""
 
     def __init__(self, rows: Sequence[CommandRow | GroupRow]) -> None:
         self._rows = {row.name: row for row in rows}
@@ -80,7 +80,7 @@ def dispatch(arguments: list[str]) -> int:
         mute_stdout()
         return 1
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - bugs become one line, too.
-        return tell(error, as_json="--json" in arguments)
+        return report_error(error, as_json="--json" in arguments)
     return code if isinstance(code, int) else 0
 
 

@@ -1,4 +1,4 @@
-"""`trawlnet health`: whether what runs in a workspace still gives signs of life."""
+"""`trawlnet health`: checks whether the processes of a workspace still report."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Within = Annotated[float, flag("--within X", "How old a sign of life may be.", m
 
 @dataclass(frozen=True, slots=True)
 class LifeSign:
-    """Of one process: `age` is None where it has started and not reported yet."""
+    """The last report of one process; `age` is None if it has started and not reported yet."""
 
     what: str
     age: float | None
-    locked: bool  # It is there for certain: the kernel holds a lock for it.
+    locked: bool  # The process certainly runs: it holds a lock.
 
 
 def health(*, workspace: Folder, within: Within = 60.0, json: Json = False) -> int:
     """Check whether what runs in a workspace still reports.
 
-    That is a crawl, the command of a fleet, or `ids store`. A crawl that has started and not
-    reported yet, because it stands by or waits for a server, is taken to be well. Made for health
-    checks of containers: it opens no store and asks nobody.
+    Checks a crawl, the command of a fleet, and `ids store`. A crawl that has started and not
+    reported yet, because it stands by or waits for a server, counts as healthy. Made for health
+    checks of containers: it opens no store and sends no request.
     """
     signs = list(signs_of_life(find(workspace, "repos").path, time.time()))
     fresh = [sign for sign in signs if sign.age is None or sign.age <= within]
@@ -58,7 +58,7 @@ def signs_of_life(path: Path, now: float) -> Iterator[LifeSign]:
             if holder(place) is not None:
                 what = f"{crawler} {place.role or 'crawl'}"
                 yield LifeSign(what, _age(place.snapshot_file, now), locked=True)
-        # These share a workspace with others, so that they have no lock to be known by.
+        # These share a workspace with others, and hold no lock.
         beside = {"fleet": whole.fleet_pulse, "store": whole.store_figures}
         for word, file in beside.items():
             if (age := _age(file, now)) is not None:

@@ -1,4 +1,4 @@
-"""`trawlnet logs`: what the runs of a workspace have logged, asked by lane, reason and time."""
+"""`trawlnet logs`: shows the logs of a workspace, filtered by lane, reason and time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trawlnet.observe.logs.reader import LEVELS, LogFilter, LogLine, Reader
 
 _LOOK_EVERY = 0.5  # Seconds between two looks for new lines.
 _VALUE_CHARS = 120  # Of one value as text; --json has all of it.
-_FIRST = ("key", "lane", "reason", "detail")  # Fields that are told before the others.
+_FIRST = ("key", "lane", "reason", "detail")  # Fields that are shown before the others.
 _TOLD_APART = ("at", "level", "event", "logger", "exception")
 
 OfCrawler = Annotated[str | None, flag("--crawler C", "Only this crawler, like repos.")]
@@ -63,7 +63,7 @@ def logs(
     reader = Reader(folder, wanted)
     if not folder.is_dir() and not follow:
         say(f"nothing was logged in {shown(workspace)} yet")
-    # Of the lines so far, only as many as are shown are kept.
+    # Only as many lines as are shown stay in memory.
     _show(deque(reader.lines(), limit) if limit else reader.lines(), as_json=json)
     code = _follow(reader.lines, as_json=json) if follow else Exit.DONE
     if reader.unreadable:
@@ -72,7 +72,7 @@ def logs(
 
 
 def _follow(lines: Callable[[], Iterable[LogLine]], *, as_json: bool) -> Exit:
-    """Until somebody stops it, which is how it is meant to end."""
+    """Show new lines until a signal ends the command, with exit code 0."""
     try:
         while True:
             time.sleep(_LOOK_EVERY)
@@ -90,7 +90,7 @@ def _show(lines: Iterable[LogLine], *, as_json: bool) -> None:
 
 
 def _text(line: LogLine) -> str:
-    """Strangers' words reach a terminal only when harmless."""
+    """Values come from servers: control characters must not reach a terminal."""
     fields = line.fields
     names = [name for name in _FIRST if name in fields]
     names += [name for name in fields if name not in (*_FIRST, *_TOLD_APART)]
@@ -111,7 +111,7 @@ def _one_of(word: str | None, known: list[str], label: str) -> str:
 
 
 def _instant(text: str | None) -> str:
-    """As the lines write it; empty if none was given."""
+    """The time in the format of the log lines; empty without --since."""
     if text is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""`trawlnet`: answers a question about usage by itself, and has everything else dispatched."""
+"""`trawlnet`: answers questions about usage directly, and dispatches everything else."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from trawlnet.cli.usage import answer
 from trawlnet.loading import load
 
-# Objects made between two looks for cycles. Modules are made of 200,000, and they stay.
+# Objects between two garbage collections. Importing makes 200,000 objects, which all stay.
 _GARBAGE = 300_000
 
 
 def main() -> None:
     gc.set_threshold(_GARBAGE)
-    # None is used, and to find them is to read what every installed package says of itself.
+    # We use none, and finding them would read the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run(sys.argv[1:]))
 

@@ -1,4 +1,4 @@
-"""`trawlnet sim`: small worlds on loopback, to try a crawler on and to test it against."""
+"""`trawlnet sim`: serves small worlds on loopback, to try and test crawlers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Acts = Annotated[
     float,
     flag(
         "--acts N",
-        "Change so many things a second: records, accounts, keys. The firehose tells of them.",
+        "Changes per second: records, accounts, keys. The firehose announces them.",
         min=0.0,
     ),
 ]
@@ -146,7 +146,7 @@ def _serve(
             "trawlnet sim --help",
         )
     try:
-        # The manifest stays when the world has gone: that is when a crawl is compared with it.
+        # The manifest stays after the world has ended, to compare a crawl with it.
         file = manifest or Path(tempfile.mkdtemp(prefix="trawlnet-sim-")) / "manifest.json"
         asyncio.run(_until_stopped(start, file))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Answers to questions about usage: help, the version, and mistakes that the words alone show.
+"""Answers to questions about usage: help, the version, and mistakes in the command line.
 
 A command's own module imports what the command runs with, and typer imports pydantic. None of it is
 needed to show a text, so the texts are in usage.json, which `python tests/test_docs.py` writes.
@@ -36,7 +36,7 @@ class Usage(TypedDict):
 
 
 def answer(arguments: Sequence[str]) -> int | None:
-    """Print the answer and return the exit code; None when only the command itself can tell."""
+    """Print the answer and return the exit code; None if the command itself must run."""
     if arguments == ["--version"] or arguments == ["version"]:
         print(__version__)
         return 0
@@ -63,8 +63,8 @@ def usages() -> Mapping[str, Usage]:
 
 
 def help_line(path: str) -> str:
-    """The first paragraph of a command's help, behind the line on its usage; empty for one that
-    is too new to be stored."""
+    """The first paragraph of a command's help, after its usage line; empty for a command that
+    usage.json does not have yet."""
     known = usages()
     if path not in known:
         return ""
@@ -91,7 +91,7 @@ def _wrong_command(group: Usage, rest: Sequence[str]) -> str:
 
 
 def _wrong_words(usage: Usage, rest: Sequence[str]) -> str:
-    """The mistake that the command would find first; empty if only the command can tell."""
+    """The mistake that the command would report first; empty if only the command can know."""
     words = iter(rest)
     values: list[tuple[str, str]] = []
     plain: list[str] = []
@@ -126,7 +126,7 @@ def _wrong_flag(usage: Usage, word: str) -> str:
 
 def _wrong_value(usage: Usage, values: Sequence[tuple[str, str]]) -> str:
     for flag, value in values:
-        # A word is surely no number; of all else the command knows more.
+        # A word is certainly no number; the command judges anything else.
         if flag in usage["numbers"] and value.isalpha() and value.lower() not in _WORDS:
             return f"{flag}: expected a whole number, got {value!r}"
     return ""
@@ -139,7 +139,7 @@ def _missing(usage: Usage, values: Sequence[tuple[str, str]], plain: Sequence[st
     if any(name.startswith("TRAWLNET_") for name in os.environ):
         return ""  # A variable can stand for a flag.
     there = {flag for flag, _ in values}
-    # In the order in which the command would look: its arguments come first.
+    # In the order of the command's own checks: arguments come first.
     if missing := usage["arguments"][len(plain) :]:
         return f"Missing argument {missing[0]!r}"
     if missing := [flag for flag in usage["required"] if flag not in there]:

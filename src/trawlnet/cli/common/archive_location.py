@@ -1,4 +1,4 @@
-"""Where an archive is, as one types it: a folder, a file, or s3://BUCKET/FOLDER."""
+"""The location of an archive on the command line: a folder, a file, or s3://BUCKET/FOLDER."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def total_size(place: Place) -> int:
 
 @contextmanager
 def reading(place: Place, hint: str = "name the folder of segment_0001.rca") -> Iterator[None]:
-    """Trouble with an archive, in words."""
+    """Turn errors of an archive into errors with a hint."""
     try:
         yield
     except NoArchive as error:

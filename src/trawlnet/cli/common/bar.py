@@ -1,4 +1,4 @@
-"""How far a long read of many bytes has come: a bar on a terminal, else a line now and then."""
+"""Progress of a long read: a bar on a terminal, else a line every half a minute."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EVERY = 30.0  # Seconds between lines where there is no terminal.
 
 @contextmanager
 def progress_bar(doing: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Gives a function to be told each further number of bytes."""
+    """Yield the function to call with each further number of bytes."""
     if not sys.stderr.isatty():
         yield _liner(doing, total)
         return

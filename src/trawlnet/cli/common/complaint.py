@@ -1,4 +1,4 @@
-"""How trouble is told on stderr: one line of what is wrong, and one of what to type."""
+"""Prints an error on stderr: one line that says what is wrong, and one that says what to type."""
 
 from __future__ import annotations
 

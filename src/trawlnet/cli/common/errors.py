@@ -23,7 +23,7 @@ from trawlnet.tables.errors import TablesBusy, TablesError, TablesMissing, Table
 
 
 class Exit(IntEnum):
-    """What a script can tell apart; docs/reference/cli.md has the same table."""
+    """The exit codes; docs/reference/cli.md has the same table."""
 
     DONE = 0
     ERROR = 1
@@ -50,7 +50,7 @@ EXITS = {
 
 
 class CliError(Hinted):
-    """Trouble that the user can do something about."""
+    """An error that the user can fix."""
 
     code = Exit.ERROR
 
@@ -70,7 +70,7 @@ class InUse(CliError):
 
 
 class Interrupted(CliError):
-    """Somebody said so; everything is saved."""
+    """The user interrupted the command; everything is saved."""
 
     code = Exit.INTERRUPTED
 
@@ -87,7 +87,7 @@ _UsageError = typer.BadParameter.__base__ or typer.BadParameter
 
 
 def explain(error: BaseException) -> ErrorMessage | None:
-    """What to tell the user; None when only a bug can be behind it."""
+    """The message for the user; None for an error that only a bug can cause."""
 
     match error:
         case CliError():
@@ -118,8 +118,8 @@ def explain(error: BaseException) -> ErrorMessage | None:
             return None
 
 
-def tell(error: BaseException, *, as_json: bool) -> int:
-    """Say what went wrong on stderr and return the exit code."""
+def report_error(error: BaseException, *, as_json: bool) -> int:
+    """Print the error on stderr and return the exit code."""
     known = explain(error)
     if known is None:
         print(redact("".join(traceback.format_exception(error))), file=sys.stderr, end="")
@@ -134,7 +134,7 @@ def tell(error: BaseException, *, as_json: bool) -> int:
 def _of_the_system(error: OSError) -> ErrorMessage:
     where = f"{error.filename}: " if error.filename is not None else ""
     hint = _HINTS.get(error.errno or 0, "see the message; nothing that was saved is lost")
-    # asyncio puts the address into strerror; the plain words are enough then.
+    # asyncio puts the address into strerror; the system's own text is enough then.
     words = os.strerror(error.errno or 0).lower()
     if error.errno == errno.EADDRINUSE and error.strerror and "address" in error.strerror:
         words = error.strerror

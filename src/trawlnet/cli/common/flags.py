@@ -86,9 +86,9 @@ def with_flags(
     keys = list(keys)
 
     @functools.wraps(command)
-    def wrapped(**given: Any) -> int:
-        flags = {key: _value(given.pop(key)) for key in keys}
-        return command(flags=flags, **given)
+    def wrapped(**arguments: Any) -> int:
+        flags = {key: _value(arguments.pop(key)) for key in keys}
+        return command(flags=flags, **arguments)
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     shared = [one for one in own if one.name != "flags"]
@@ -102,9 +102,9 @@ def with_flags(
     return wrapped
 
 
-def _value(given: Any) -> Any:
-    """A list flag that was not given comes as an empty list."""
-    return None if given == [] or given == () else given
+def _value(value: Any) -> Any:
+    """typer passes an absent list flag as an empty list."""
+    return None if value == [] or value == () else value
 
 
 def _parameter(
@@ -128,7 +128,7 @@ def _parameter(
 
 
 def metavar_of(model: type[BaseModel], key: str) -> str:
-    """What kind of value a key takes, in one word."""
+    """The type of a key's value, in one word."""
     field = model.model_fields[key]
     kinds = set(get_args(field.annotation)) or {field.annotation}
     for validator, name in ((parse_size, "SIZE"), (parse_duration, "TIME")):

@@ -1,4 +1,4 @@
-"""A listing in order, however long: sorted in runs, which lie in files until they are merged."""
+"""Sorts a listing of any length: runs are sorted in memory, saved as files, and merged."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import msgspec
 
 from trawlnet.engine.ports import Failure
 
-_RUN: Final = 20_000  # Failures in memory at a time,
-_FILES: Final = 64  # and files that are open.
+_RUN: Final = 20_000  # Failures in memory at a time.
+_FILES: Final = 64  # Open files at a time.
 _by_key = attrgetter("key")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Failure).decode

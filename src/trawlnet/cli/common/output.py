@@ -1,4 +1,4 @@
-"""stdout is data, stderr is talk."""
+"""Output: data goes to stdout, messages for people go to stderr."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def say(text: str) -> None:
 
 
 def now_and_then(clock: Clock, line: Callable[[T, float], str]) -> Callable[[T], None]:
-    """Say how something goes, given that and the seconds it has gone on: twice a minute, on a
-    terminal more often."""
+    """A function that prints a progress line from a state and the elapsed seconds: twice a minute
+    at most, on a terminal every two seconds."""
     every = _EVERY_LIVE if sys.stderr.isatty() else _EVERY
     begun = said_at = clock.now()
 
@@ -42,7 +42,7 @@ def now_and_then(clock: Clock, line: Callable[[T, float], str]) -> Callable[[T],
 
 
 def at_once_and_then(clock: Clock, line: Callable[[T], str]) -> Callable[[T], None]:
-    """Say what goes wrong: the first time, and then twice a minute at most."""
+    """A function that prints a warning: the first time, and then twice a minute at most."""
     said_at: float | None = None
 
     def tell(state: T) -> None:
@@ -59,12 +59,12 @@ _EVERY, _EVERY_LIVE = 30.0, 2.0  # Seconds.
 
 
 def emit(row: Mapping[str, Any]) -> None:
-    """One object for programs."""
+    """Print one JSON object."""
     print(json.dumps(row), flush=True)
 
 
 class Lasting(io.TextIOBase):
-    """A stream that stays usable when its terminal has gone: what is written goes nowhere."""
+    """A stream that stays usable when its terminal has gone; further output is discarded."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -93,12 +93,12 @@ class Lasting(io.TextIOBase):
 
 
 def mute_stdout() -> None:
-    """Whoever read our output has had enough: what is still to be flushed goes nowhere."""
+    """Discard buffered output after the reader has closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def iso(instant: float) -> str | None:
-    """ISO 8601 UTC; None for an instant that never was."""
+    """ISO 8601 UTC; None for the instant 0, which stands for never."""
     if instant <= 0.0:
         return None
     text = datetime.fromtimestamp(instant, UTC).isoformat(timespec="milliseconds")

@@ -45,7 +45,7 @@ def write_report(report: Report, output: Path) -> None:
 
 
 def save_report(report: Report, output: Path) -> None:
-    """The whole file or none of it: somebody may be looking at the last one."""
+    """Replace the file as a whole: a browser may be reading the previous page."""
     beside = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         beside.write_text(render(report), "utf-8")

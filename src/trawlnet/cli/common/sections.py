@@ -1,4 +1,4 @@
-"""The sections that trawlnet.yaml may have: one for each crawler there is."""
+"""The sections of trawlnet.yaml: one for each crawler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MODELS = {"repos": "ReposConfig", "pds": "PdsConfig", "ids": "IdsConfig", "web"
 
 
 class _Sections(Mapping[str, type[BaseModel]]):
-    """Reads a crawler's model in when it is asked for: a command of one needs no other."""
+    """Imports the config model of a crawler on first use: a command needs only its own."""
 
     def __getitem__(self, name: str) -> type[BaseModel]:
         model: type[BaseModel] = load(f"trawlnet.crawlers.{name}.config:{_MODELS[name]}")
@@ -39,7 +39,7 @@ SECTIONS = _Sections()
 def load_section(
     workspace: Workspace, model: type[C], flags: Mapping[str, Any] | None = None
 ) -> Settings[C]:
-    """The effective config of the workspace's crawler, read now."""
+    """Read the effective config of the workspace's crawler."""
     crawler = workspace.crawler
     return load_settings(
         crawler,
@@ -53,7 +53,8 @@ def load_section(
 
 
 def _variables(crawler: str) -> Mapping[str, str]:
-    """Without those of flags that stand for a key within a section: who has the flag reads them."""
+    """The variables of the crawler, without those of flags that stand for a nested key: the code
+    of the flag reads those."""
     if crawler != "web":
         return os.environ
 

@@ -42,7 +42,7 @@ class Settings(Generic[C]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _SourcedValue:
     value: Any
     source: str
     path: str  # The key as the source spells it.
@@ -57,40 +57,40 @@ def load_settings(
     sections: Iterable[str],
     read_elsewhere: Collection[str] = (),
 ) -> Settings[C]:
-    """`read_elsewhere` are variables that count as known although somebody else reads them."""
-    given = _without_aliases(crawler, _from_file(crawler, model, config_file, sections))
+    """`read_elsewhere` names known variables that other code reads."""
+    values = _without_aliases(crawler, _from_file(crawler, model, config_file, sections))
     variables = _from_variables(crawler, model, environ, read_elsewhere)
-    given |= _without_aliases(crawler, variables)
-    given |= _without_aliases(crawler, _from_flags(flags))
-    for key, one in given.items():
+    values |= _without_aliases(crawler, variables)
+    values |= _without_aliases(crawler, _from_flags(flags))
+    for key, one in values.items():
         _refuse_a_switch(model, key, one)
     try:
-        config = model.model_validate({key: one.value for key, one in given.items()})
+        config = model.model_validate({key: one.value for key, one in values.items()})
     except ValidationError as error:
-        raise _wrong_value(first_of(error), given, crawler, model) from None
-    return Settings(config, _sources(model, given))
+        raise _wrong_value(first_of(error), values, crawler, model) from None
+    return Settings(config, _sources(model, values))
 
 
 _POSTGRES = ("postgresql://", "postgres://")
 
 
-def _without_aliases(crawler: str, given: dict[str, _Given]) -> dict[str, _Given]:
-    """One layer of settings, with `store` under the key that it stands for: in this way a flag wins
-    over the file, whichever spelling each has. In `web` it is a section of its own."""
-    alias = given.get("store")
+def _without_aliases(crawler: str, values: dict[str, _SourcedValue]) -> dict[str, _SourcedValue]:
+    """One layer of settings, with `store` renamed to the key that it stands for, so that a flag
+    overrides the file in either spelling. In `web`, `store` is a section of its own."""
+    alias = values.get("store")
     if alias is None or crawler == "web":
-        return given
-    # The PostgreSQL server of ids was named by `store`, too, before there was `postgres`.
+        return values
+    # Before the key `postgres` existed, `store` named the PostgreSQL server of ids, too.
     is_old = crawler == "ids" and str(alias.value).startswith(_POSTGRES)
     if is_old:
         _name_new_spelling(alias.path)
-    rest = {key: one for key, one in given.items() if key != "store"}
+    rest = {key: one for key, one in values.items() if key != "store"}
     return {"postgres" if is_old else "redis_address": alias} | rest
 
 
 @functools.cache
 def _name_new_spelling(old: str) -> None:
-    """Once, however often a command reads its config."""
+    """Print the new spelling once, even if a command reads its config several times."""
     name = "store" if "store" in old else "STORE"
     before, _, after = old.rpartition(name)
     new = before + ("postgres" if name.islower() else "POSTGRES") + after
@@ -116,34 +116,34 @@ def suggestion(word: str, known: Iterable[str], label: str, prefix: str = "") ->
     return f"did you mean {prefix}{close[0]}?" if close else f"{label}: {', '.join(known)}"
 
 
-def _sources(model: type[BaseModel], given: Mapping[str, _Given]) -> Mapping[str, str]:
-    return {key: given[key].source if key in given else DEFAULT for key in model.model_fields}
+def _sources(model: type[BaseModel], values: Mapping[str, _SourcedValue]) -> Mapping[str, str]:
+    return {key: values[key].source if key in values else DEFAULT for key in model.model_fields}
 
 
 def _from_file(
     crawler: str, model: type[BaseModel], path: Path, sections: Iterable[str]
-) -> dict[str, _Given]:
+) -> dict[str, _SourcedValue]:
     if not path.exists():
         return {}
 
-    # Slow to import: only who has a file pays.
+    # Slow to import, so imported only when there is a file.
     read_yaml = load("trawlnet.cli.common.yaml_text:read_yaml")
     document = _mapping(read_yaml(path), path, "the file")
     _refuse_unknown(document, sections, path, "")
     section = _mapping(document.get(crawler), path, crawler)
     _refuse_unknown(section, model.model_fields, path, f"{crawler}.")
     source = shown(path)
-    # A key that is left empty (`relay:`) is as good as not there.
+    # An empty key (`relay:`) counts as absent.
     return {
-        key: _Given(value, source, f"{source}: {crawler}.{key}")
+        key: _SourcedValue(value, source, f"{source}: {crawler}.{key}")
         for key, value in section.items()
         if value is not None
     }
 
 
-def _from_flags(flags: Mapping[str, Any]) -> dict[str, _Given]:
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, _SourcedValue]:
     return {
-        key: _Given(value, flag_of(key), flag_of(key))
+        key: _SourcedValue(value, flag_of(key), flag_of(key))
         for key, value in flags.items()
         if value is not None
     }
@@ -160,9 +160,9 @@ def _mapping(value: Any, path: Path, name: str) -> dict[str, Any]:
     return {str(key): item for key, item in value.items()}
 
 
-def _refuse_unknown(given: Iterable[str], known: Iterable[str], path: Path, under: str) -> None:
+def _refuse_unknown(values: Iterable[str], known: Iterable[str], path: Path, under: str) -> None:
     known = list(known)
-    for key in given:
+    for key in values:
         if key not in known:
             raise UsageTrouble(
                 f"{shown(path)}: unknown key {under}{key}",
@@ -175,28 +175,28 @@ def _from_variables(
     model: type[BaseModel],
     environ: Mapping[str, str],
     read_elsewhere: Collection[str],
-) -> dict[str, _Given]:
+) -> dict[str, _SourcedValue]:
     keys = {variable_of(crawler, key): key for key in model.model_fields}
-    # Variables that others use for the same thing count, too; ours come after them and win.
+    # Customary variables of other programs count, too; ours override them.
     keys |= {key.upper(): key for key in model.model_fields if key.startswith(_SHARED)}
     keys |= {f"TRAWLNET_{key}".upper(): key for key in _FOR_ALL if key in model.model_fields}
-    # Secrets are better kept in files than in variables, which every child process can read.
+    # A secret belongs in a file: every child process can read the variables.
     files = {f"{name}_FILE": key for name, key in keys.items() if f"{name}_FILE" not in keys}
     others = [variable_of(crawler, flag) for flag in (*PLAIN_FLAGS, *_OWN_FLAGS.get(crawler, ()))]
     stem = variable_of(crawler, "")
-    given: dict[str, _Given] = {}
-    # What is meant for this crawler wins over what is for all, and a value over a file with one.
+    values: dict[str, _SourcedValue] = {}
+    # A crawler's own variable overrides the general one, and a value overrides a file.
     for name in sorted(environ, key=lambda name: (name.startswith(stem), name not in files, name)):
         if key := keys.get(name) or files.get(name):
             text = environ[name] if name in keys else _read_secret(name, environ[name])
             value = [one for one in text.split(",") if one] if is_list(model, key) else text
-            given[key] = _Given(value, name, name)
+            values[key] = _SourcedValue(value, name, name)
         elif name.startswith(stem) and name not in others:
             every = sorted({*keys, *read_elsewhere}) if read_elsewhere else keys
             words = [known.removeprefix(stem) for known in every if known.startswith(stem)]
             hint = suggestion(name.removeprefix(stem), words, f"known after {stem}", stem)
             raise UsageTrouble(f"unknown variable {name}", hint)
-    return given
+    return values
 
 
 def _read_secret(variable: str, path: str) -> str:
@@ -209,10 +209,10 @@ def _read_secret(variable: str, path: str) -> str:
 
 
 def _wrong_value(
-    error: ErrorDetails, given: Mapping[str, _Given], crawler: str, model: type[BaseModel]
+    error: ErrorDetails, values: Mapping[str, _SourcedValue], crawler: str, model: type[BaseModel]
 ) -> UsageTrouble:
     key, *inner = (str(part) for part in error["loc"] or ("",))
-    source = given[key].path if key in given else f"{crawler}.{key}"
+    source = values[key].path if key in values else f"{crawler}.{key}"
     where = ".".join([source, *inner])
     if error["type"] == "extra_forbidden":
         known = keys_under(model, [key, *inner[:-1]])
@@ -224,7 +224,7 @@ def _wrong_value(
 
 
 def first_of(error: ValidationError) -> ErrorDetails:
-    """The mistake to tell of: a misspelt key may leave another missing, and says more."""
+    """The error to report: prefer a misspelt key to the missing key that it may have caused."""
     found = error.errors()
     return next((one for one in found if one["type"] == "extra_forbidden"), found[0])
 
@@ -241,11 +241,11 @@ def keys_under(model: type[BaseModel], path: list[str]) -> list[str]:
     return list(model.model_fields)
 
 
-def _refuse_a_switch(model: type[BaseModel], key: str, given: _Given) -> None:
-    """YAML reads `yes` as true, and pydantic true as 1: `workers: yes` is neither."""
-    if isinstance(given.value, bool) and model.model_fields[key].annotation is not bool:
+def _refuse_a_switch(model: type[BaseModel], key: str, one: _SourcedValue) -> None:
+    """Refuse `workers: yes`, which YAML reads as true and pydantic as 1."""
+    if isinstance(one.value, bool) and model.model_fields[key].annotation is not bool:
         raise UsageTrouble(
-            f"{given.path}: expected a value, got {given.value}",
+            f"{one.path}: expected a value, got {one.value}",
             "put text that YAML would read as true or false in quotes",
         )
 
@@ -272,7 +272,7 @@ def expected(error: ErrorDetails) -> str:
         case ["model" | "dict", *_]:
             return "keys with values"
         case ["missing"]:
-            return "this key to be given"
+            return "a value for this key"
         case ["value", "error"]:
             return str(context["error"])
         case _:
@@ -280,6 +280,6 @@ def expected(error: ErrorDetails) -> str:
 
 
 def quoted(value: Any, name: str = "") -> str:
-    """What was given, short enough for one line, without what may be secret."""
+    """The value, shortened to one line, with secrets redacted."""
     text = repr(redacted(value, name))
     return text if len(text) <= 60 else text[:57] + "..."

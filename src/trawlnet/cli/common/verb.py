@@ -1,4 +1,4 @@
-"""A verb: a function, an example, the exit codes it may end with, and where its flags come from."""
+"""A verb: a function, an example, its possible exit codes, and the source of its flags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from trawlnet.cli.common.errors import EXITS, Exit
 from trawlnet.cli.common.flags import variables, with_flags
 
-# What a verb may end with, by what it does. Every list begins with what any verb may end with.
+# The exit codes of each kind of verb. Every list begins with the codes that all verbs share.
 _ANY = (Exit.DONE, Exit.ERROR, Exit.USAGE)
 PLAIN = _ANY
 SERVES = (*_ANY, Exit.INTERRUPTED)
@@ -25,7 +25,7 @@ CRAWLS = (*RUNS, Exit.LIMIT)
 @dataclass(frozen=True, slots=True)
 class Verb:
     run: Callable[..., int]
-    example: str  # What one types after `trawlnet`.
+    example: str  # The words to type after `trawlnet`.
     exits: tuple[Exit, ...] = PLAIN
     crawler: str = ""  # Whose TRAWLNET_<CRAWLER>_<FLAG> variables set its flags, too.
     config: type[BaseModel] | None = None

@@ -27,7 +27,7 @@ from trawlnet.engine.ports import Failure, Ledger
 from trawlnet.observe.lanes import shown as harmless
 
 T = TypeVar("T")
-Flags = Mapping[str, Any]  # What was given on the command line, by config key.
+Flags = Mapping[str, Any]  # The flags of the command line, by config key.
 
 _WORD_MAX = 300  # Characters of one column of `failures` as text; --json has all of it.
 
@@ -87,7 +87,7 @@ def _verb(
 
 @dataclass(frozen=True, slots=True)
 class _Place(Generic[C]):
-    """Where a verb finds the crawl that it is about."""
+    """The place of the crawl that a verb works on."""
 
     crawler: Crawler[C]
     workspace: Workspace
@@ -119,7 +119,7 @@ def _status(place: _Place[C], as_json: bool) -> int:
         row = status_row(place.name, await ledger.counts())
         return row | {"cursor": await cursor_of(ledger), "running": None, "rate": None}
 
-    # Who stands by has the lock, and nothing to tell.
+    # A standby process holds the lock, and has no figures.
     is_remote = bool(place.crawler.remote(place.config))
     row = of_running(place.workspace, patiently=not is_remote) or _with_ledger(place, ask)
     row["workspace"] = str(place.workspace.path)
@@ -162,15 +162,15 @@ def _row(failure: Failure) -> dict[str, Any]:
 
 
 def _line(failure: Failure) -> str:
-    """Key, lane and detail come from strangers: they reach a terminal only when harmless."""
+    """Key, lane and detail come from servers: control characters must not reach a terminal."""
     words = (iso(failure.at) or "-", failure.reason, failure.lane, failure.key, failure.detail)
     return "  ".join(harmless(word, _WORD_MAX) for word in words).rstrip()
 
 
 @contextmanager
 def _changed(place: _Place[C]) -> Iterator[_Place[C]]:
-    """To change the state of a crawl: under the lock of its workspace. A crawl on a server may have
-    none here; a folder for the moment stands in for it."""
+    """Hold the lock of the workspace while the state changes. A crawl on a server may have no
+    workspace here; a temporary folder stands in for it."""
     if place.workspace.path.exists():
         with locked(place.workspace):
             yield place
@@ -204,7 +204,7 @@ def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
     config, crawler = place.config, place.crawler
     with _changed(place) as there:
         path = there.workspace.path
-        # State first: if this is cut short, what is left must not claim that output is there.
+        # State first: after a kill, the remaining state must not list deleted output.
         found = [one for pattern in crawler.outputs for one in sorted(path.glob(pattern))]
         doomed = [one for one in (*_state_files(there.workspace), *found) if one.exists()]
         words = [f"{shown(one)} ({size(size_of(one))})" for one in doomed]
@@ -224,12 +224,13 @@ def _reset(place: _Place[C], yes: bool, as_json: bool) -> int:
 
 
 def _state_files(workspace: Workspace) -> list[Path]:
-    """All but the locks: whoever waits for one must wait for this file, not for a new one."""
+    """All state files but the locks: a process that waits for a lock holds the old file open, and
+    would not notice a new one."""
     return sorted(one for one in workspace.state.iterdir() if one not in workspace.lock_files)
 
 
 def _confirm(question: str) -> None:
-    # A whole line: whoever reads stderr line by line finds the error that may follow.
+    # A whole line: a program that reads stderr by lines then finds the error that may follow.
     say(f"{question} [y/N]")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CliError("nothing was deleted", "answer y, or add --yes")

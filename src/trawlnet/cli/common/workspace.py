@@ -17,20 +17,20 @@ from trawlnet.cli.common.errors import CliError, InUse, NoWorkspace
 from trawlnet.engine.durable import make_directory
 from trawlnet.storage.files import replace_file
 
-_PROBES = 5  # `status` holds the lock for an instant to see whether it is free: look again.
+_PROBES = 5  # Tries: `status` holds the lock for an instant to see whether it is free.
 _PROBE_PAUSE = 0.1
 
 
-ROLES = {"web": ("crawl", "scrape")}  # Two processes, which may be at work at once.
-_LOCKS = {"scrape": "scrape.lock"}  # All others have the crawler's own.
+ROLES = {"web": ("crawl", "scrape")}  # Two processes that may run at the same time.
+_LOCKS = {"scrape": "scrape.lock"}  # All other roles use the crawler's own lock.
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
     path: Path
     crawler: str
-    also: tuple[str, ...] = ()  # Further names by which control files may call what runs here.
-    role: str = ""  # Of a crawler whose processes have roles: which one; empty for all of them.
+    also: tuple[str, ...] = ()  # Further names that control files may use for this crawl.
+    role: str = ""  # The role of this process, for a crawler with roles; empty for all of them.
 
     @property
     def config_file(self) -> Path:
@@ -46,7 +46,7 @@ class Workspace:
 
     @property
     def by_role(self) -> tuple[Workspace, ...]:
-        """The same for each role that a process may have here alone."""
+        """This workspace, once for each role that a process may have."""
         roles = () if self.role else ROLES.get(self.crawler, ())
         return tuple(replace(self, role=one) for one in roles) or (self,)
 
@@ -57,7 +57,7 @@ class Workspace:
 
     @property
     def figures(self) -> Path:
-        """The folder of what a process says of itself while it runs."""
+        """The folder of the figures that a running process writes."""
         return self.state / self.role if self.role in _LOCKS else self.state
 
     @property
@@ -75,7 +75,7 @@ class Workspace:
         return self.state / "store.json"
 
     def flag(self, word: str) -> Path | None:
-        """The control file that is there now: `pause.repos`, or `pause` for every crawler."""
+        """The control file that exists now: `pause.repos`, or `pause` for every crawler."""
         names = (f"{word}.{name}" for name in (self.crawler, *self.also))
         for name in (*names, word):
             if (self.path / name).exists():
@@ -84,7 +84,7 @@ class Workspace:
 
 
 def find(path: Path, crawler: str) -> Workspace:
-    """A workspace that must be there already."""
+    """A workspace that must exist."""
     if not path.exists():
         raise NoWorkspace(
             f"there is no workspace {shown(path)}",
@@ -110,7 +110,7 @@ def create(path: Path, crawler: str) -> Workspace:
 
 
 def shown(path: Path) -> str:
-    """A path as one would type it: `./net`, not `net`."""
+    """A path as a user types it: `./net`, not `net`."""
     if path.is_absolute() or path.parts[:1] in ((), ("..",)):
         return str(path)
     return f"./{path}"
@@ -118,8 +118,8 @@ def shown(path: Path) -> str:
 
 @contextmanager
 def locked(workspace: Workspace) -> Iterator[None]:
-    """Be the only process that changes this crawler's state, or the only one in its role; the
-    kernel lets go if we die."""
+    """Be the only process that changes this crawler's state, or the only one in its role. The
+    kernel releases the lock when the process dies."""
     make_directory(workspace.state)
     with ExitStack() as stack:
         for path in workspace.lock_files:
@@ -146,7 +146,7 @@ def _locked(path: Path, workspace: Workspace) -> Iterator[None]:
 
 
 def holder(workspace: Workspace) -> int | None:
-    """The pid of the process that works here now, in this role if there is one."""
+    """The pid of the process that holds the lock now; of this role, if the workspace has one."""
     return next((pid for path in workspace.lock_files if (pid := _holder(path))), None)
 
 
@@ -181,7 +181,7 @@ def _pid_in(fd: int) -> int | None:
 
 
 def write_snapshot(workspace: Workspace, snapshot: dict[str, Any]) -> None:
-    """For other processes to read; a torn or old one is worth nothing, so no fsync."""
+    """Save the figures for other processes; without fsync, because old figures have no value."""
     make_directory(workspace.figures)
     fresh = workspace.snapshot_file.with_suffix(".tmp")
     fresh.write_text(json.dumps(snapshot), "utf-8")
@@ -197,7 +197,7 @@ def read_snapshot(workspace: Workspace) -> dict[str, Any] | None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes on disk under a path; sparse files count for what they take."""
+    """Bytes on disk under a path; the holes of sparse files do not count."""
     if not path.is_dir() or path.is_symlink():
         return _blocks(path)
     return sum(_blocks(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
@@ -216,7 +216,7 @@ _FAMILY = "trawlnet workspace "
 
 
 def check_format(state: Path) -> None:
-    """Refuse what a newer version has written; what has no number is of the first."""
+    """Refuse state that a newer version wrote; state without a number is of version 1."""
     try:
         text = (state / _FILE).read_text("utf-8", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -236,6 +236,6 @@ def check_format(state: Path) -> None:
 
 
 def stamp_format(state: Path) -> None:
-    """Say for later versions which one has written here."""
+    """Record the format version for later versions of trawlnet."""
     if not (state / _FILE).exists():
         replace_file(state / _FILE, f"{_FAMILY}{VERSION}\n".encode())

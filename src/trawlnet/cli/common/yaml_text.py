@@ -1,4 +1,4 @@
-"""YAML, as files and flags have it and as examples are written in it."""
+"""Reads YAML from files and flags, and writes values as YAML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_value(text: str) -> Any:
-    """One value; ValueError if it is none."""
+    """Parse one value; raises ValueError."""
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -37,7 +37,7 @@ def written(value: Any) -> str:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Says so when a key is there twice, where YAML would quietly take the last one."""
+    """Refuses a key that occurs twice, where YAML would silently take the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

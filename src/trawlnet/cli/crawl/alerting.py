@@ -1,4 +1,4 @@
-"""Alerts of a crawl: where they go, and who looks for them."""
+"""Alerts of a crawl: checks the webhook, and sends alerts while the crawl runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trawlnet.observe.alerts.shapes import Alert, Level, Webhook
 
 
 def refuse_bad_webhook(webhook: Webhook) -> None:
-    """Without naming it: whoever reads our output may not post to it."""
+    """The message does not contain the URL, which is a secret."""
     try:
         check_webhook(webhook)
     except BadWebhook:
@@ -22,13 +22,13 @@ def refuse_bad_webhook(webhook: Webhook) -> None:
 
 
 @asynccontextmanager
-async def telling(crawler: str, webhook: Webhook, clock: Clock) -> AsyncIterator[Alerts]:
-    """Where alerts go while the crawl inside runs; its failure is one of them."""
+async def sending_alerts(crawler: str, webhook: Webhook, clock: Clock) -> AsyncIterator[Alerts]:
+    """Send alerts while the crawl inside runs; its failure is one of them."""
     alerts = open_alerts(webhook, clock)
     try:
         yield alerts
     except Exception as error:
-        # What an error says may name hosts and passwords; the log has it.
+        # The text of an error may contain hosts and passwords; it goes to the log only.
         text = f"{type(error).__name__}; the log says more, and a crawl can always go on"
         alerts.tell(Alert(crawler, FAILED, text, clock.now(), Level.ERROR))
         raise

@@ -1,4 +1,4 @@
-"""A crawler as the command line sees it: what each shared verb needs to know about one."""
+"""A crawler as the command line sees it: the data that the shared verbs need."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ C = TypeVar("C", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class CrawlPlan:
-    """What a crawl may use, read from its config."""
+    """The limits and addresses of a crawl, read from its config."""
 
     workers: int
     manners: Manners
     limits: Limits
     metrics_address: str
     webhook: Webhook
-    own_alerts: frozenset[str] = frozenset()  # Titles of alerts that the crawler tells by itself.
+    own_alerts: frozenset[str] = frozenset()  # Titles of alerts that the crawler sends itself.
 
 
 def _always_ready(config: Any, workspace: Path) -> None:
@@ -48,28 +48,28 @@ class Crawler(Generic[C]):
     name: str
     config: type[C]
     plan: Callable[[C], CrawlPlan]
-    # The parts of a crawl over a workspace; what they hold is let go of at the end.
+    # Opens the parts of a crawl over a workspace, and closes them at the end.
     open: Callable[[C, Path, Clock, CrawlMetrics], AbstractAsyncContextManager[Parts[Any]]]
-    # The store alone, in its state folder, to look back and to put work back.
+    # Opens the store alone, in its state folder, to list and reopen tasks.
     ledger: Callable[[C, Path], AbstractAsyncContextManager[Ledger]]
-    remote: Callable[[C], str]  # Where state is that is not in the workspace; empty if nowhere.
+    remote: Callable[[C], str]  # The place of state outside the workspace; empty if there is none.
     forget: Callable[[C], Coroutine[Any, Any, None]]  # Delete state that is not in the workspace.
-    outputs: tuple[str, ...]  # What only this crawler leaves in the workspace, as patterns.
+    outputs: tuple[str, ...]  # The output of this crawler in the workspace, as patterns.
     public_key: Callable[[str], str]  # A task's key as users know it.
     example: str  # Flags of an example of `crawl`.
     located_by: tuple[str, ...]  # Config keys that every verb needs, to find the state.
     live: frozenset[str]  # Config keys that can change while a crawl runs.
     spellings: Mapping[str, str] = field(default_factory=dict)  # Key -> another flag for it.
-    # Raises NotReady for what no crawl can begin with, before there is a workspace.
+    # Raises NotReady for a config that no crawl can start with, before a workspace is made.
     ready: Callable[[C, Path], None] = _always_ready
-    # More rows for `status`, about what the crawl has left.
+    # More rows for `status`.
     facts: Callable[[C, Path], Coroutine[Any, Any, Mapping[str, Any]]] = _no_facts
-    # What the crawl has met and not asked for, by why; and that for people, the most first.
+    # Keys that were left out, counted by reason; and the same as text, the most frequent first.
     left_out: Callable[[Path], Mapping[str, int]] = _nothing_left_out
     tell_left_out: Callable[[Mapping[str, int]], list[str]] = list
-    # Whether the ledger lists failures by key; one that does not is sorted by whoever shows it.
+    # Whether the ledger lists failures in the order of their keys; if not, `failures` sorts them.
     lists_by_key: bool = False
-    verb: str = "crawl"  # What to type to go on.
-    # The place of what crawls with many processes: Callable[[C, Workspace, bool], int]. Loaded
-    # when the config asks for a fleet: Redis and Ray are extras.
+    verb: str = "crawl"  # The verb that continues the crawl.
+    # The place of the function that runs a fleet: Callable[[C, Workspace, bool], int]. It is
+    # loaded when the config asks for a fleet, because Redis and Ray are extras.
     fleet: str = ""

@@ -1,4 +1,4 @@
-"""`--dashboard` on a crawl: the same dashboard, as a child that ends with it."""
+"""`--dashboard` on a crawl: runs the dashboard as a child process that ends with the crawl."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PATIENCE = 10.0  # Seconds that it has to end.
 def with_dashboard(
     address: str, workspace: Workspace, variables: Mapping[str, str]
 ) -> Iterator[None]:
-    """A process of its own: serving a page must not take a crawl's time. `variables` tell it what
-    the crawl was told on its command line."""
+    """Serve the page from a process of its own, so that it takes no time of the crawl. `variables`
+    pass the crawl's flags on to it."""
     if not address:
         yield
         return
     host, port = _parsed(address)
     command = [sys.executable, "-m", "trawlnet", "dashboard", "-w", str(workspace.path)]
     command += ["--host", host, "--port", str(port), "--while-pid", str(os.getpid())]
-    # stdout is the crawl's. A Ctrl-C is for the crawl, which ends the child in its turn.
+    # stdout belongs to the crawl. A Ctrl-C goes to the crawl, which then ends the child.
     child = subprocess.Popen(  # noqa: S603 - our own program.
         command,
         stdin=subprocess.DEVNULL,

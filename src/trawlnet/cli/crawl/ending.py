@@ -1,4 +1,4 @@
-"""How a crawl ended: its exit code, and the last words about it."""
+"""How a crawl ended: its exit code, and its last lines of output."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from trawlnet.observe.terminal.render import duration
 
 @dataclass(frozen=True, slots=True)
 class CrawlEnded:
-    """All that there is to say about a crawl on one machine."""
+    """The result of a crawl on one machine."""
 
     workspace: Workspace
     ending: Ending
     counts: Counts  # Over all runs.
     control: Control  # Of this run.
     seconds: float
-    left_out: Mapping[str, int] = field(default_factory=dict)  # Links by why, over all runs.
-    left_out_words: Sequence[str] = ()  # The same for people.
-    verb: str = "crawl"  # What goes on with it.
+    left_out: Mapping[str, int] = field(default_factory=dict)  # Keys by reason, over all runs.
+    left_out_words: Sequence[str] = ()  # The same as text.
+    verb: str = "crawl"  # The verb that continues the crawl.
 
     @property
     def code(self) -> Exit:
@@ -53,14 +53,14 @@ _ENDINGS = {
 
 
 def given_up_on(counts: Counts) -> int:
-    """Keys without an answer that nobody will ask for again until somebody says so."""
+    """The number of keys that were given up: only `retry` reopens them."""
     return counts.blocked + sum(
         count for reason, count in counts.settled.items() if not reason.answer
     )
 
 
 def sum_up(ended: CrawlEnded) -> None:
-    """For people: the story, and what to type next."""
+    """Print how the crawl ended, and what to type next."""
     say(ended.story)
     what, where = ended.workspace.crawler, shown(ended.workspace.path)
     left = ended.counts.open - ended.counts.blocked
@@ -75,7 +75,7 @@ def sum_up(ended: CrawlEnded) -> None:
 
 
 def emit_summary(ended: CrawlEnded) -> None:
-    """For programs: one object."""
+    """Print how the crawl ended as one JSON object."""
     control, crawler = ended.control, ended.workspace.crawler
     row = {"event": "summary", "ending": ended.ending, "exit_code": ended.code}
     row |= {"seconds": round(ended.seconds, 3), "given_up": given_up_on(ended.counts)}
@@ -87,4 +87,4 @@ def emit_summary(ended: CrawlEnded) -> None:
     try:
         emit(row | status_row(crawler, ended.counts))
     except BrokenPipeError:
-        mute_stdout()  # How the crawl went does not depend on who was listening.
+        mute_stdout()  # The exit code does not depend on the reader of the output.

@@ -21,7 +21,7 @@ from trawlnet.cli.common.errors import CliError, Exit, UsageTrouble, explain
 from trawlnet.cli.common.output import Lasting, say
 from trawlnet.cli.common.settings import Settings
 from trawlnet.cli.common.workspace import Workspace, locked, shown, write_snapshot
-from trawlnet.cli.crawl.alerting import begun, ended, refuse_bad_webhook, telling
+from trawlnet.cli.crawl.alerting import begun, ended, refuse_bad_webhook, sending_alerts
 from trawlnet.cli.crawl.crawler import C, Crawler, CrawlPlan
 from trawlnet.cli.crawl.dashboard_child import variables_for, with_dashboard
 from trawlnet.cli.crawl.ending import CrawlEnded, emit_summary, given_up_on, sum_up
@@ -79,12 +79,12 @@ def run_crawl(job: Job[C]) -> int:
     suffix = f".{job.workspace.role}" if job.workspace.figures != job.workspace.state else ""
     name = f"{job.crawler.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}{suffix}"
     with (
-        # Around the lock: what it cleans up after the crawl, it does when the lock is free.
+        # Around the lock: the dashboard cleans up after the crawl, when the lock is free.
         with_dashboard(job.dashboard, job.workspace, _dashboard_variables(job)),
         locked(job.workspace),
         logging_to(job.workspace.logs, name, say) as log_file,
     ):
-        # Of an earlier process, which in a container had the same pid.
+        # An earlier process left it, which in a container had the same pid.
         job.workspace.snapshot_file.unlink(missing_ok=True)
         try:
             with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -94,16 +94,16 @@ def run_crawl(job: Job[C]) -> int:
                 _tune_memory()
                 return runner.run(_CrawlRun(job, plan).whole())
         except asyncio.CancelledError:
-            return Exit.INTERRUPTED  # Told to stop before the crawl had begun.
+            return Exit.INTERRUPTED  # A signal came before the crawl began.
         except Exception as error:
-            # People are told by whoever called us; the log keeps where it came from.
+            # The caller prints the error; the log gets its traceback.
             event = "crawl failed" if explain(error) else "crawl failed: this is a bug"
             log.info(event, extra={"error": repr(error)}, exc_info=error)
             raise
 
 
 def run_fleet(job: Job[C]) -> int | None:
-    """The same with many processes, if the config says so; None where it does not."""
+    """Run the crawl as many processes if the config asks for a fleet, else return None."""
     config = job.settings.config
     if not getattr(config, "fleet", ""):
         return None
@@ -113,20 +113,20 @@ def run_fleet(job: Job[C]) -> int | None:
 
 
 def _dashboard_variables(job: Job[C]) -> Mapping[str, str]:
-    """What a dashboard must know to find the same state, and to ask on behalf of somebody."""
+    """The variables that a dashboard needs to find the same state, and to name the contact."""
     keys = (*job.crawler.located_by, "fleet", "contact", "allow_private_hosts")
     return variables_for(job.crawler.name, job.settings.config, keys)
 
 
 def _tune_memory() -> None:
-    """What start-up made stays until the end: looking through it again and again is a twentieth
-    of a crawl's time."""
+    """Exempt the objects of start-up, which live until the end, from garbage collection: to scan
+    them again and again takes a twentieth of a crawl's time."""
     gc.freeze()
     gc.set_threshold(_GARBAGE)
 
 
 class _CrawlRun(Generic[C]):
-    """What the coroutines around one crawl share."""
+    """The state that the coroutines around one crawl share."""
 
     def __init__(self, job: Job[C], plan: CrawlPlan) -> None:
         self.job = job
@@ -140,7 +140,7 @@ class _CrawlRun(Generic[C]):
         self.parts: Parts[Any] | None = None
 
     async def whole(self) -> int:
-        async with telling(self.job.crawler.name, self.plan.webhook, self.clock) as alerts:
+        async with sending_alerts(self.job.crawler.name, self.plan.webhook, self.clock) as alerts:
             self.metrics.alerts = alerts
             return await self.steered()
 
@@ -201,7 +201,7 @@ class _CrawlRun(Generic[C]):
                 await watcher.look()
                 return ending
         except asyncio.CancelledError:
-            # The second signal: the crawl has let go of everything, we only say how it ended.
+            # After the second signal the crawl has released everything; only the summary is left.
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             return Ending.DRAINED
@@ -233,7 +233,7 @@ class _CrawlRun(Generic[C]):
             await self.snapshot(parts)
 
     async def snapshot(self, parts: Parts[Any]) -> None:
-        """Leave the figures where `status` finds them; a full disk is the sink's to tell."""
+        """Save the figures where `status` finds them; the sink reports a full disk."""
         row = status_row(self.job.crawler.name, await shown_counts(parts))
         now = self.clock.now()
         row |= {
@@ -266,7 +266,7 @@ class _CrawlRun(Generic[C]):
 
 
 def _position(parts: Parts[Any]) -> object:
-    """Whoever knows how far the crawl has come."""
+    """The part that knows the crawl's position."""
     frontier = None if parts.feed is None else parts.feed.frontier
     return parts.ledger if frontier is None else frontier
 

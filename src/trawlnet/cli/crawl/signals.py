@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM, in three steps that are the same for every verb that runs for long.
+"""Ctrl-C and SIGTERM: three steps, the same for every long-running verb.
 
-The first one lets the verb finish what it is at, the second stops it now with its state saved, and
-the third kills the process: the system does that, whatever the process is busy with.
+The first signal lets the verb finish its tasks in flight, the second stops it immediately with its
+state saved, and the third kills the process: the system does that, even if the process hangs.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 def interruptible(
     on_first: Callable[[], str], on_second: Callable[[], object] | None = None
 ) -> Iterator[None]:
-    """Inside an event loop. `on_first` says what is being finished; without `on_second` the task
-    that is here is cancelled."""
+    """Handle signals inside an event loop. `on_first` returns the text of what is being finished;
+    without `on_second`, the second signal cancels the current task."""
     steps = _Steps(on_first, on_second or _cancelling())
     for number in _STOPPING:
         signal.signal(number, steps.count)
@@ -36,13 +36,13 @@ def interruptible(
     try:
         yield
     finally:
-        # How it ended is told whole, however late a signal comes; the third one still kills.
+        # A late signal must not cut off the summary; the third one still kills.
         steps.is_over = True
 
 
 @contextmanager
 def stop_event(finishing: str) -> Iterator[asyncio.Event]:
-    """For work that looks at an event between two steps: the first signal sets it."""
+    """Yield an event that the first signal sets, for work that checks it between two steps."""
     stop = asyncio.Event()
 
     def first() -> str:
@@ -54,7 +54,7 @@ def stop_event(finishing: str) -> Iterator[asyncio.Event]:
 
 
 async def serve_until_signal(server: Server, sockets: list[socket.socket]) -> None:
-    """The first signal lets it answer what is under way, the second closes what is open."""
+    """The first signal lets the server finish open requests, the second closes them."""
 
     def first() -> str:
         server.should_exit = True
@@ -68,7 +68,8 @@ async def serve_until_signal(server: Server, sockets: list[socket.socket]) -> No
 
 
 def until_signal(work: Coroutine[Any, Any, int]) -> int:
-    """The exit code of work that is given up at the first signal, and saves by itself."""
+    """Run work that the first signal cancels, and that saves its own state; returns its exit
+    code."""
     return asyncio.run(_watched(work))
 
 
@@ -91,7 +92,7 @@ async def _watched(work: Coroutine[Any, Any, int]) -> int:
 
 
 class _Steps:
-    """Counts in the signal handler itself: a loop that is busy must not keep the third one out."""
+    """Counts signals in the handler itself: a busy event loop must not delay the third one."""
 
     def __init__(self, on_first: Callable[[], str], on_second: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -118,8 +119,8 @@ class _Steps:
 
 
 def _ignore_late_ones() -> None:
-    """The interpreter gives handlers back while it ends, and a signal that comes then would change
-    the exit code of a verb that is done. By now no thread is waited for any more."""
+    """Ignore signals at exit: the interpreter restores the default handlers while it ends, and a
+    signal would then change the exit code of a finished verb. No thread is waited for any more."""
     for number in _STOPPING:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_IGN)
@@ -127,7 +128,7 @@ def _ignore_late_ones() -> None:
 
 def _cancelling() -> Callable[[], object]:
     running = asyncio.current_task()
-    assert running is not None, "it runs in an event loop"
+    assert running is not None, "called inside an event loop"
     return running.cancel
 
 

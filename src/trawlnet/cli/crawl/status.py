@@ -1,4 +1,4 @@
-"""How a crawl stands: from the running process if there is one, else from its store."""
+"""The state of a crawl: from the running process if there is one, else from its store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trawlnet.cli.common.workspace import ROLES, Workspace, holder, read_snapsho
 from trawlnet.engine.ports import Counts, Positioned
 
 _COUNTS = ("open", "leased", "waiting", "blocked", "scheduled", "known")
-_FIRST_SNAPSHOT = 3.0  # Seconds that a crawl which has just started gets to leave its figures.
+_FIRST_SNAPSHOT = 3.0  # Seconds to wait for the first figures of a crawl that has just started.
 
 
 def status_row(crawler: str, counts: Counts) -> dict[str, Any]:
@@ -24,13 +24,13 @@ def status_row(crawler: str, counts: Counts) -> dict[str, Any]:
 
 
 async def cursor_of(store: object) -> str | None:
-    """How far it has come, if it is of a kind that can say so."""
+    """The cursor of a store that has one."""
     return await store.cursor() if isinstance(store, Positioned) else None
 
 
 def of_running(workspace: Workspace, *, patiently: bool = True) -> dict[str, Any] | None:
-    """The figures that the process at work has left for us; None when nobody works here, or not
-    yet, unless they are to be waited for. Of two, those of the first role, and a word about the
+    """The figures of the running process; None if none runs, or if it has not written any yet and
+    the caller does not wait. Of two processes, the figures of the first role and a note about the
     other."""
     rows = [row for one in workspace.by_role if (row := _of_role(one, patiently))]
     if len(rows) > 1 and rows[0]["running"] != rows[1]["running"]:
@@ -77,7 +77,7 @@ def _running(row: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return f"running on {facts[_ELSEWHERE]}" if facts.get(_ELSEWHERE) else "not running"
 
 
-_ELSEWHERE = "running_on"  # Of the facts: a process at work on another machine, as a server knows.
+_ELSEWHERE = "running_on"  # The fact that names a process on another machine, from a server.
 
 
 def _fact(value: Any) -> str:

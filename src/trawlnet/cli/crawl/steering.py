@@ -20,7 +20,7 @@ _LOOK_EVERY = 1.0  # Seconds between two looks at the control files.
 def steered_by_signals(
     control: Control, reload: Callable[[], None], has_begun: Callable[[], bool]
 ) -> Iterator[asyncio.Event]:
-    """Inside, signals steer the crawl; gives the event that SIGUSR1 sets to ask for status."""
+    """Let signals steer the crawl inside; yields the event that SIGUSR1 sets to ask for status."""
     loop, running, asked = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
 
     def first() -> str:
@@ -38,7 +38,7 @@ def steered_by_signals(
     finally:
         for number in (signal.SIGUSR1, signal.SIGHUP):
             loop.remove_signal_handler(number)
-            # All that is left is to say how it ended: a late signal must not cut that short.
+            # Only the summary is left: a late signal must not cut it off.
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -70,7 +70,7 @@ class ControlFiles:
 
 
 async def answering(asked: asyncio.Event, answer: Callable[[], Awaitable[str]]) -> None:
-    """Say how the crawl is doing whenever somebody asks."""
+    """Print the state of the crawl each time the event is set."""
     while True:
         await asked.wait()
         asked.clear()
@@ -79,7 +79,7 @@ async def answering(asked: asyncio.Event, answer: Callable[[], Awaitable[str]]) 
 
 @asynccontextmanager
 async def beside(*companions: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Run these while the body runs, and end them with it."""
+    """Run these coroutines while the body runs, and cancel them after it."""
     tasks = [asyncio.create_task(companion) for companion in companions]
     try:
         yield

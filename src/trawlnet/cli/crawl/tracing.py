@@ -1,4 +1,4 @@
-"""Traces, when OTEL_EXPORTER_OTLP_ENDPOINT asks for them: off, and not even loaded, otherwise."""
+"""Traces: on when OTEL_EXPORTER_OTLP_ENDPOINT is set, else off and not even imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RATIO = "OTEL_TRACES_SAMPLER_ARG"
 
 @contextmanager
 def tracing(crawler: str, clock: Clock) -> Iterator[Ways | None]:
-    """None where nobody collects traces."""
+    """Yields None when no collector is configured."""
     environ = os.environ
     if not any(map(environ.get, _ENDPOINTS)) or environ.get("OTEL_SDK_DISABLED") == "true":
         yield None

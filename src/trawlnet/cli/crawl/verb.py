@@ -16,7 +16,7 @@ from trawlnet.cli.crawl.crawler import C, Crawler
 from trawlnet.cli.crawl.run import Job, check_ready, run_crawl, run_fleet
 from trawlnet.stores.errors import Fenced
 
-Flags = Mapping[str, Any]  # What was given on the command line, by config key.
+Flags = Mapping[str, Any]  # The flags of the command line, by config key.
 
 
 def crawl(crawler: Crawler[C]) -> Verb:
@@ -53,5 +53,5 @@ def _crawl(crawler: Crawler[C], path: Path, as_json: bool, flags: Flags, dashboa
     while True:
         try:
             return run_crawl(job)
-        except Fenced as replaced:  # It was cut off or frozen: from now on it stands by.
+        except Fenced as replaced:  # Another process took over: this one becomes the standby.
             say(f"{replaced.message}; {replaced.hint}")

@@ -1,4 +1,4 @@
-"""What only one crawler has to show: segments, the frontier, decisions and gaps, the registry."""
+"""Tables that only one crawler has: segments, the frontier, decisions and gaps, the registry."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _last_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    """None for a line that was cut, at either end."""
+    """Parse a line; None for one that is cut off."""
     try:
         found = json.loads(line)
     except ValueError:

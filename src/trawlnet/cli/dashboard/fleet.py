@@ -1,4 +1,4 @@
-"""A crawl by many processes, as the dashboard sees it: all of it is in Redis."""
+"""A fleet as the dashboard shows it; everything is read from Redis."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from trawlnet.stores.errors import StoreError
 from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Heard, Word
 from trawlnet.stores.redis.work.store import RedisStore
 
-_MARKS = 60  # Looks, about one a second: what the speed is taken over.
+_MARKS = 60  # Samples, about one a second, over which the speed is measured.
 _FEW = 20  # Lines of the manifest.
-_SILENT = 0.5  # Part of the time that a shard stands: it should have been heard of long before.
-_COMMANDED = 20.0  # Seconds after a sample within which somebody is taken to command the fleet.
-_REST = 5.0  # Seconds that a server which does not answer is not asked again.
-_LANES_EVERY = 2.0  # Seconds: shards tell no more often.
+_SILENT = 0.5  # Share of a shard's ttl after which a shard that has not reported is called silent.
+_COMMANDED = 20.0  # Seconds since the last sample in which the fleet's command counts as running.
+_REST = 5.0  # Seconds before a server that did not answer is asked again.
+_LANES_EVERY = 2.0  # Seconds; shards report no more often.
 
 
 async def fleet_at(url: str) -> str:
-    """Of which crawler a fleet has begun there; empty for none."""
+    """The crawler of the fleet in this Redis; empty if there is no fleet."""
     keys = await FleetKeys.open(url)
     try:
         plan = await keys.plan()
@@ -50,7 +50,7 @@ async def fleet_at(url: str) -> str:
 
 
 class FleetPlace:
-    """Connects when it is first looked at; a server that goes away is waited for."""
+    """Connects on first use, and waits for a server that goes away."""
 
     def __init__(self, url: str, crawler: str, clock: Clock) -> None:
         self.crawler = crawler
@@ -75,7 +75,7 @@ class FleetPlace:
                 self._lanes = await _lanes(keys, plan, heard)
                 self._lanes_until = now + _LANES_EVERY
             paused = (await keys.window.wishes()).paused
-        # Whoever commands the fleet takes samples: shards may only be about to begin.
+        # The fleet's command takes samples even before the first shard runs.
         commanded = sampled is not None and now - sampled < _COMMANDED
         standing = standing_of(plan, bool(at_work), commanded, paused)
         figures = figures_of(counts, at_work)
@@ -119,7 +119,7 @@ class FleetPlace:
             return f"Nothing was done: {error}."
 
     def sweep(self) -> None:
-        """Orders to a fleet leave nothing behind."""
+        """Do nothing: commands to a fleet leave no files."""
 
     async def close(self) -> None:
         for one in (self._keys, self._store):
@@ -128,7 +128,7 @@ class FleetPlace:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[tuple[FleetKeys, RedisStore]]:
-        """Raises Unreadable with what is the matter."""
+        """Raises Unreadable with the reason."""
         if self._clock.now() < self._silent_until:
             raise Unreadable(self._trouble)
         try:
@@ -138,7 +138,7 @@ class FleetPlace:
                 self._store = await RedisStore.open(self._url)
             yield self._keys, self._store
         except StoreError as error:
-            # Each question would wait for it anew, and whoever looks for all of them.
+            # Otherwise each of a page's questions would wait for the dead server again.
             self._trouble, self._silent_until = error.message, self._clock.now() + _REST
             raise Unreadable(error.message) from error
 
@@ -163,7 +163,7 @@ def standing_of(plan: FleetPlan, at_work: bool, commanded: bool, paused: bool) -
 
 
 def speed_and_eta(past: Sequence[tuple[float, int, int]]) -> tuple[float, float | None]:
-    """Keys a second, and seconds until none is open: None while there is no end in sight."""
+    """Keys a second, and seconds until none is open: None if it cannot be estimated."""
     (begun, done_then, open_then), (now, done, left) = past[0], past[-1]
     seconds = now - begun
     if seconds <= 0.0:
@@ -179,7 +179,7 @@ async def _last_sample(keys: FleetKeys) -> float | None:
 
 
 async def _lanes(keys: FleetKeys, plan: FleetPlan, heard: Mapping[int, Heard]) -> LaneTable:
-    """Of all shards that stand: what a dead one said of its lanes is another's now."""
+    """The lanes of all live shards: those of a dead shard belong to another one now."""
     packed = await keys.window.lanes()
     standing = [n for n in packed if n in heard and heard[n].stands > 0.0]
     tables = {shard: unpacked(packed[shard]) for shard in standing}
@@ -193,7 +193,7 @@ async def _lanes(keys: FleetKeys, plan: FleetPlan, heard: Mapping[int, Heard]) -
 def merged(
     tables: Mapping[int, Sequence[LaneRow]], shards: int, moved: Moves = ()
 ) -> list[LaneRow]:
-    """A lane that several know of, such as one that has moved, is as its owner says."""
+    """If several shards report a lane, such as one that has moved, its owner's report counts."""
     found: dict[str, LaneRow] = {}
     owner = owners(shards, moved)
     for shard, rows in tables.items():
@@ -217,14 +217,14 @@ async def _obey(keys: FleetKeys, store: RedisStore, order: DeedOrder) -> str:
         case Deed.DRAIN | Deed.STOP:
             if (await keys.plan()).word not in (Word.RUN, Word.DRAIN):
                 return "Nothing was done: the fleet is not at work."
-            # One that waits would never finish what it has begun.
+            # A paused fleet would never finish its tasks in flight.
             await keys.window.wish(paused=False)
             await keys.change(word=order.deed.value)
-            return f"The fleet is told to {order.deed}."
+            return f"Sent to the fleet: {order.deed}."
 
 
 def _shards(plan: FleetPlan, heard: Mapping[int, Heard]) -> Exhibit:
-    # After a change of plan one more may still be finishing.
+    # After the fleet was scaled down, a further shard may still be finishing.
     rows = [shard_row(n, heard.get(n)) for n in sorted({*range(plan.shards), *heard})]
     well = sum(row[1] in _WELL for row in rows)
     return Exhibit(
@@ -254,7 +254,7 @@ def _name(shard: int) -> str:
 
 
 def state_of(heard: Heard) -> str:
-    """In one word: whether it is heard of, else what it does."""
+    """The state of a shard in one word."""
     row = heard.row
     if heard.stands <= 0.0:
         return "gone"
@@ -267,7 +267,7 @@ def state_of(heard: Heard) -> str:
     return "working" if row["dry"] else "reading"
 
 
-_LONG_AGO = 86_400.0  # Seconds; a term that was given up stands no time at all.
+_LONG_AGO = 86_400.0  # Seconds; the age of a report is larger only if its shard released its term.
 
 
 def _ago(age: float) -> str:
@@ -284,7 +284,7 @@ def _composed(crawler: str, lines: Sequence[bytes]) -> Exhibit:
 
 def _line(line: Mapping[str, Any], file: str, what: str) -> Sequence[object]:
     parts = [str(part) for part in line.get("parts", ())]
-    # A part is named after the term of ownership in which it was put.
+    # The name of a part contains the epoch of the shard that uploaded it.
     makers = sorted({part.partition("-")[0].lstrip("s0") or "0" for part in parts})
     shards = f"shards {', '.join(makers)}" if len(makers) > 1 else f"shard {makers[0]}"
     name, results = shown(str(line.get(file, ""))), int(line.get(what, 0))

@@ -1,4 +1,4 @@
-"""What the dashboard may ask about each crawler of a workspace, and who answers."""
+"""The crawls that a dashboard shows, and where it reads each of them from."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _ALSO = {"web": ("crawler", "scraper")}
 
 
 def places_of(path: Path, clock: Clock, fleets: Sequence[CrawlPlace] = ()) -> list[CrawlPlace]:
-    """The fleets, then the other crawlers that have state here, the one that was busy last first.
-    Raises NoWorkspace."""
+    """The fleets, then the other crawlers with state here, the most recently active first. Raises
+    NoWorkspace."""
     known = {place.crawler for place in fleets}
     found = [
         (_busy_at(workspace), crawler, workspace)
@@ -53,12 +53,12 @@ def places_of(path: Path, clock: Clock, fleets: Sequence[CrawlPlace] = ()) -> li
 
 
 def fleets_of(path: Path, store: str) -> dict[str, str]:
-    """Crawlers that many processes share, with the address of their Redis: the one that is named,
-    or those that the config of the workspace says. Raises what a server that was named says."""
+    """The crawlers that run as a fleet, with the address of their Redis: from `--store`, else from
+    the config of the workspace. Raises the error of a server that `--store` names."""
     if store:
         flags = {"store": store}
         return _named(load_section(_workspace(path, "repos"), ReposConfig, flags).config)
-    # Of other crawlers each process is shown by itself.
+    # Of other crawlers, each process is shown on its own.
     return {
         crawler.name: config.redis_address
         for crawler in (REPOS, WEB)
@@ -78,7 +78,7 @@ def _is_fleet(config: Any, workspace: Workspace) -> bool:
     try:
         return _fleet_at(config.redis_address) == workspace.crawler
     except StoreError:
-        return False  # The page says that it does not answer.
+        return False  # The page shows that the server does not answer.
 
 
 def _named(config: ReposConfig) -> dict[str, str]:
@@ -93,7 +93,7 @@ def _named(config: ReposConfig) -> dict[str, str]:
 
 
 def _fleet_at(url: str) -> str:
-    """Of which crawler a fleet has begun there; empty for none."""
+    """The crawler of the fleet in this Redis; empty if there is no fleet."""
     fleet_at = load("trawlnet.cli.dashboard.fleet:fleet_at")  # Needs Redis, an extra.
     return str(asyncio.run(fleet_at(url)))
 
@@ -114,7 +114,7 @@ def _begun(workspace: Workspace) -> list[Workspace]:
 
 
 def _figures(workspace: Workspace) -> Path:
-    """Of the process at work, a crawl before a scrape; else of the one that was."""
+    """The figures of the running process, a crawl before a scrape; else of the last one."""
     at_work = (one for one in workspace.by_role if holder(one) is not None)
     latest = max(_begun(workspace), key=_busy_at, default=workspace)
     return next(at_work, latest).figures
@@ -154,7 +154,7 @@ def _asked(crawler: Crawler[Any], workspace: Workspace) -> WorkspaceSource:
 
 @contextmanager
 def _read() -> Iterator[None]:
-    """Trouble that has a name is a sentence on the page; anything else is a bug."""
+    """Turn a known error into a sentence on the page; any other is a bug."""
     try:
         yield
     except Exception as error:

@@ -60,7 +60,7 @@ Token = Annotated[
     str,
     flag(
         "--token TEXT",
-        "Token that opens the dashboard; better given as " + TOKEN + ".",
+        "Token that opens the dashboard; better set as " + TOKEN + ".",
         envvar=TOKEN,
         show_default=False,
     ),
@@ -106,14 +106,14 @@ def dashboard(
     keys = DoorKeys(host, token, secrets.token_bytes(32))
     fleets = fleets_of(workspace, store)
     if not fleets:
-        places_of(workspace, SystemClock())  # Where there is nothing to show, that is said now.
+        places_of(workspace, SystemClock())  # Raises now if there is nothing to show.
     subject = _Subject(workspace, fleets)
     return _run(subject, (host, port), keys, json, while_pid)
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What the page is about."""
+    """The crawls that the page shows."""
 
     path: Path
     fleets: Mapping[str, str]  # Crawler -> address of its Redis.
@@ -167,8 +167,8 @@ async def _serve(subject: _Subject, sock: socket.socket, keys: DoorKeys, parent:
 
 
 async def _sweep(board: Board, server: Any, parent: int) -> None:
-    """Whoever drained a crawl need not clean up after it; and a child ends with its parent, also
-    one that was killed."""
+    """Remove the control files of finished crawls; and end with the parent process, even if it was
+    killed."""
     while True:
         _sweep_once(board)
         if parent and os.getppid() != parent:
@@ -183,7 +183,7 @@ def _sweep_once(board: Board) -> None:
 
 @asynccontextmanager
 async def _inner(path: Path, places: Collection[str]) -> AsyncIterator[Mapping[str, Any]]:
-    """The page of the registry is a part of this one where there is a registry."""
+    """The apps inside this one: the registry's page, if there is a registry."""
     async with AsyncExitStack() as stack:
         inner: dict[str, Any] = {}
         if "pds" in places:
@@ -193,7 +193,7 @@ async def _inner(path: Path, places: Collection[str]) -> AsyncIterator[Mapping[s
 
 @asynccontextmanager
 async def _registry(path: Path) -> AsyncIterator[Any]:
-    """If it cannot be served, a page that says why: the crawl can be watched all the same."""
+    """The registry's app, or a page that says why it cannot be served."""
     async with AsyncExitStack() as stack:
         try:
             app = await stack.enter_async_context(registry_app(path))

@@ -1,4 +1,4 @@
-"""What commands that run a fleet share: its job, its log, signals, progress, how it ended."""
+"""The part of a fleet that all crawlers' commands share: job, log, signals, progress, ending."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trawlnet.cli.common.output import emit, listed, say
 from trawlnet.cli.common.workspace import Workspace, shown
 from trawlnet.cli.crawl.alerting import begun as alert_of_beginning
 from trawlnet.cli.crawl.alerting import ended as alert_of_end
-from trawlnet.cli.crawl.alerting import telling
+from trawlnet.cli.crawl.alerting import sending_alerts
 from trawlnet.cli.crawl.ending import given_up_on
 from trawlnet.cli.crawl.signals import interruptible, tasks
 from trawlnet.cli.crawl.status import status_row
@@ -79,11 +79,11 @@ class Start:
 
 
 def job_of(config: BaseModel, workspace: Workspace, stands: float, **more: Any) -> ShardJob:
-    """What each process is given; `more` are the fields that only some crawlers need."""
+    """The job of each process; `more` are the fields that only some crawlers need."""
     return ShardJob(
         shard=0,
         crawler=workspace.crawler,
-        # Only the command sends alerts: the processes need no secret for that.
+        # Only the command sends alerts, so that the processes need no secret.
         config=config.model_dump(mode="json", exclude={"webhook"}),
         stands=stands,
         scratch=str((workspace.state / "fleet").resolve()),
@@ -106,7 +106,7 @@ def run_with_ray(
 
 
 async def _giving_signs(workspace: Workspace, crawl: Coroutine[Any, Any, int]) -> int:
-    """For `trawlnet health`, while the command watches."""
+    """Touch the file that `trawlnet health` checks, while the crawl runs."""
 
     async def touch() -> None:
         while True:
@@ -177,7 +177,7 @@ class Show(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class FleetCrawl:
-    """What differs between the crawlers whose lanes are shared by shards."""
+    """The parts that differ between crawlers whose lanes are shared by shards."""
 
     composer: Composing
     reached: Callable[[Seen], Awaitable[bool]]  # Whether a limit of the whole crawl is reached.
@@ -196,7 +196,7 @@ class Shards:
     open: Callable[[FleetKeys, RedisStore, Clock], Awaitable[FleetCrawl]]
     counted: str  # What a line of the manifest counts: repos, captures.
     files: str  # What a line of the manifest stands for: segments, logs.
-    tell_left_out: Callable[[Mapping[str, int]], list[str]] = list  # For people.
+    tell_left_out: Callable[[Mapping[str, int]], list[str]] = list  # As text.
 
 
 async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> int:
@@ -204,7 +204,7 @@ async def crawl_with_shards(shards: Shards, runtime: Runtime, as_json: bool) -> 
     clock, show = SystemClock(), Show(as_json, fleet_row, fleet_line)
     begun, crawler = clock.now(), shards.crawler
     async with (
-        telling(crawler, shards.webhook, clock) as alerts,
+        sending_alerts(crawler, shards.webhook, clock) as alerts,
         servers(shards.redis) as (keys, store),
     ):
         alerts.tell(alert_of_beginning(crawler, await store.counts(), begun))

@@ -1,4 +1,4 @@
-"""The sizes of hosts for a plan, as the registry of PDSes knows them."""
+"""The sizes of hosts for a plan, from the registry of PDSes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINT = "ask a relay: trawlnet pds discover --relay https://relay.example"
 
 
 def registered_hosts(workspace: Path, flags: Mapping[str, Any]) -> list[HostSize]:
-    """Those whose number of accounts is known; how many are not is said."""
+    """The hosts whose number of accounts is known; prints how many were skipped."""
     config = load_section(Workspace(workspace, "pds"), PdsConfig, flags).config
     if not config.registry:
         find(workspace, "pds")

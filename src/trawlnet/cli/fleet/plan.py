@@ -1,4 +1,4 @@
-"""`trawlnet fleet plan`: how long, how many shards, which hosts are the floor."""
+"""`trawlnet fleet plan`: how long a crawl takes with N shards, and which hosts take longest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Plot = Annotated[Path | None, flag("--plot FILE", "Save a plot as .png or .svg."
 _USUAL = (1, 2, 4, 8, 16, 32)
 _FLOOR_HOSTS = 10
 _HINT = "write one host per line: pds.example,1200"
-_HELPS = 0.95  # A further step that leaves more than this part of the time is no help.
+_HELPS = 0.95  # More shards help little if this share of the time remains.
 
 
 def plan(
@@ -64,7 +64,7 @@ def plan(
             "name it: --hosts FILE or --from-registry",
         )
     found = _read(hosts) if hosts else registered_hosts(workspace, flags)
-    given = replace(
+    assumptions = replace(
         Assumptions(),
         large_rps=rps,
         workers=workers,
@@ -72,12 +72,12 @@ def plan(
         wire_bytes=wire_bytes,
         stored_bytes=stored_bytes,
     )
-    forecasts = [forecast(found, count, given) for count in shards or _USUAL]
-    floor = slowest(found, given, _FLOOR_HOSTS)
+    forecasts = [forecast(found, count, assumptions) for count in shards or _USUAL]
+    floor = slowest(found, assumptions, _FLOOR_HOSTS)
     if json:
-        emit(_row(found, forecasts, floor, given))
+        emit(_row(found, forecasts, floor, assumptions))
     else:
-        print(_text(found, forecasts, floor, given))
+        print(_text(found, forecasts, floor, assumptions))
     if plot is not None:
         _draw(forecasts, plot)
         say(f"saved {plot}")
@@ -99,14 +99,14 @@ def _row(
     hosts: Sequence[HostSize],
     forecasts: Sequence[Forecast],
     floor: Sequence[tuple[HostSize, float]],
-    given: Assumptions,
+    assumptions: Assumptions,
 ) -> dict[str, Any]:
     repos = sum(host.repos for host in hosts)
     return {
         "hosts": len(hosts),
         "repos": repos,
-        "storage_bytes": repos * given.stored_bytes,
-        "wire_bytes": repos * given.wire_bytes,
+        "storage_bytes": repos * assumptions.stored_bytes,
+        "wire_bytes": repos * assumptions.wire_bytes,
         "enough_shards": enough(forecasts),
         "floor": [
             {"host": host.name, "repos": host.repos, "seconds": round(seconds)}
@@ -116,7 +116,7 @@ def _row(
             {
                 "shards": one.shards,
                 "seconds": round(one.seconds),
-                "bytes_per_day": round(one.repos_per_day * given.wire_bytes),
+                "bytes_per_day": round(one.repos_per_day * assumptions.wire_bytes),
             }
             for one in forecasts
         ],
@@ -124,7 +124,7 @@ def _row(
 
 
 def enough(forecasts: Sequence[Forecast]) -> int:
-    """The number of shards after which more do not help, as far as was looked."""
+    """The smallest of the tried numbers of shards after which more shards help little."""
     best = min(one.seconds for one in forecasts)
     return next(one.shards for one in forecasts if one.seconds * _HELPS <= best)
 
@@ -133,19 +133,20 @@ def _text(
     hosts: Sequence[HostSize],
     forecasts: Sequence[Forecast],
     floor: Sequence[tuple[HostSize, float]],
-    given: Assumptions,
+    assumptions: Assumptions,
 ) -> str:
     repos = sum(host.repos for host in hosts)
     lines = [
-        f"{repos:,} repos on {len(hosts):,} hosts: {size(repos * given.wire_bytes)} to fetch, "
-        f"{size(repos * given.stored_bytes)} to keep",
+        f"{repos:,} repos on {len(hosts):,} hosts: "
+        f"{size(repos * assumptions.wire_bytes)} to fetch, "
+        f"{size(repos * assumptions.stored_bytes)} to keep",
         "",
         f"{'shards':>6}  {'takes':>10}  {'repos/s':>8}  {'fetched a day':>13}",
     ]
     for one in forecasts:
         lines.append(
             f"{one.shards:>6}  {_span(one.seconds):>10}  {one.repos_per_day / 86_400:>8,.0f}  "
-            f"{size(int(one.repos_per_day * given.wire_bytes)):>13}"
+            f"{size(int(one.repos_per_day * assumptions.wire_bytes)):>13}"
         )
     lines += ["", f"more than {enough(forecasts)} shards help little; these hosts take longest:"]
     for host, seconds in floor:

@@ -1,1 +1,1 @@
-"""`trawlnet ids`: an API of sequential ids, kept up with."""
+"""`trawlnet ids`: keeps up with an API of sequential ids."""

@@ -1,4 +1,4 @@
-"""`trawlnet ids`: an API of sequential ids, kept up with."""
+"""`trawlnet ids`: keeps up with an API of sequential ids."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _open(
 
 @asynccontextmanager
 async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
-    # Looking at a crawl that never began must not begin one; who has no lock only looks.
+    # `status` must not create a ledger, and a process without the lock only reads.
     begun = is_begun(config, state)
     if begun and holder(Workspace(state.parents[1], state.name)) == os.getpid():
         async with _alone(config) as token:
@@ -77,7 +77,7 @@ async def _ledger(config: IdsConfig, state: Path) -> AsyncIterator[Ledger]:
 
 @asynccontextmanager
 async def _alone(config: IdsConfig) -> AsyncIterator[str]:
-    """The token under which the ledger may be written to; none is needed in a workspace."""
+    """Yield the token that allows writes to the ledger; a ledger in a workspace needs none."""
     if not config.redis_address:
         yield ""
         return
@@ -92,7 +92,7 @@ def _ready(config: IdsConfig, workspace: Path) -> None:
 
 
 async def _forget(config: IdsConfig) -> None:
-    """What was published to a server is its consumers'."""
+    """Delete the ledger in Redis; published messages belong to their consumers."""
     if not config.redis_address:
         return
 
@@ -106,12 +106,12 @@ def _remote(config: IdsConfig) -> str:
     return f"the keys ids:* in {redact(config.redis_address)}"
 
 
-_OF_NOW = {"lag_p20_s": None, "newest_id_age_s": None, "workers": 0}  # Unknown when it has ended.
+_OF_NOW = {"lag_p20_s": None, "newest_id_age_s": None, "workers": 0}  # After the crawl has ended.
 
 
 async def _backlog(config: IdsConfig, workspace: Path, depth: int | None) -> Mapping[str, Any]:
-    """What is published and not stored yet. A queue on a server is looked at by the crawl, which
-    has found this `depth`, and by `ids store`."""
+    """The messages that are published and not stored yet. The crawl and `ids store` measure the
+    `depth` of a queue on a server."""
     if not (config.queue or config.redis_address):
         queue = await open_queue(queue_place(config, workspace), api_of(config).queue)
         try:
@@ -137,8 +137,8 @@ async def _own_facts(config: IdsConfig, place: Workspace) -> Mapping[str, Any]:
     row = read_now(place.state)
     if holder(place) is not None:
         return row
-    # The figures of a crawl that has ended are old: what stands is in the ledger. That the key was
-    # refused, though, is the reason why many end.
+    # After the end of a crawl only the ledger counts, not its last figures. A refused API key is
+    # the exception: many crawls end because of it.
     row |= {**_OF_NOW, "queue_depth": None}
     row.pop("decision", None)
     async with looked_at(config, place.state) as ledger:

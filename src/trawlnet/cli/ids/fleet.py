@@ -1,4 +1,4 @@
-"""`ids crawl --fleet`: one active process and one on standby, kept alive wherever Ray runs."""
+"""`ids crawl --fleet`: one active process and one standby; Ray restarts them on any node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trawlnet.stores.redis.fleet.shards import FleetKeys, Word
 def run_pair(config: IdsConfig, workspace: Workspace, as_json: bool) -> int:
     """Start or continue the crawl on a fleet; returns the exit code."""
     check_shareable(config)
-    base_of(config)  # What is wrong with the config is said here, not by every member.
+    base_of(config)  # Report a wrong config once, here, instead of in every process.
     api = api_of(config)
     api_headers(api, os.environ, required=needs_key(config))
     secrets = {name: os.environ[name] for name in [api.key_variable] if name in os.environ}

@@ -1,4 +1,4 @@
-"""`trawlnet ids gaps` and `missed`: what the ledger says about ids that were not fetched."""
+"""`trawlnet ids gaps` and `missed`: lists the ids that were not fetched, from the ledger."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from trawlnet.crawlers.ids.model import LedgerMark
 
 Flags = Mapping[str, Any]
 
-# What lies behind the newest settled id and is not settled is listed, too: nothing is left
-# without a reason.
+# Ids below the newest settled one that are not settled are listed, too, so that every id has a
+# reason.
 _SKIPPED = (
     LedgerMark.GAP,
     LedgerMark.UNSURVEYED,
@@ -42,7 +42,7 @@ def missed(*, workspace: Folder, limit: Most = None, json: Json = False, flags: 
 
 
 def _place(path: Path, flags: Flags) -> tuple[IdsConfig, Path]:
-    """The config, and the state folder; a ledger on a server can be looked at from anywhere."""
+    """The config, and the state folder; a ledger on a server can be read from any machine."""
     here = Workspace(path, "ids")
     config = load_section(here, IdsConfig, flags).config
     return config, (here if config.redis_address else find(path, "ids")).state

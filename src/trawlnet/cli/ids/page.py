@@ -1,4 +1,4 @@
-"""A simulation as one page, like the reports: what was measured, and how it went over time."""
+"""A simulation as an HTML page: its measures, and charts over time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MEASURES = (
 
 
 def simulation_report(results: Sequence[Result]) -> Report:
-    """Of at least one run; the lines are those of the first world."""
+    """A page about at least one run; the charts show the first world."""
     plan = results[0].plan
     seeds = sorted({one.plan.seed for one in results})
     worlds = f"{len(seeds)} worlds" if len(seeds) > 1 else "one world"

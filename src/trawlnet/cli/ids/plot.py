@@ -21,7 +21,7 @@ _MINUTE = 60.0
 
 
 def check_plotting(file: Path) -> None:
-    """Before anything runs for minutes."""
+    """Refuse a plot that cannot be drawn, before the simulation starts."""
     if find_spec("matplotlib") is None:
         raise CliError("a plot needs matplotlib", "pip install 'trawlnet[plot]'")
     if file.suffix.lower() not in (".png", ".svg", ".pdf"):

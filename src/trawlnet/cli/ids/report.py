@@ -1,4 +1,4 @@
-"""`trawlnet ids report`: how an ids crawl has kept up, as a page."""
+"""`trawlnet ids report`: writes an HTML page about an ids crawl."""
 
 from __future__ import annotations
 

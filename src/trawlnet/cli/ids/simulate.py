@@ -75,7 +75,7 @@ def simulate(
 ) -> int:
     """Run the scaling laws against a model of an API, in virtual time, and measure them."""
     events = events_of(gap, pause, outage)
-    # A wrong name, and a time that is too short, is told before anything runs.
+    # Report a wrong name, or a time that is too short, before anything runs.
     one = trial(scenario, first_seed, rate, hours, events)
     for line in one.too_short_for():
         say(f"{(one.end - one.start) / 3600:.2g} hours are too short for all measures: {line}")
@@ -147,17 +147,17 @@ def law(json: Json = False) -> int:
 
 def _apply(line: str) -> dict[str, Any]:
     try:
-        given = jsonlib.loads(line)
-        fraction, lag, rate = (_number(given, name) for name in _READING)
-        crew = [int(_number(given, name)) for name in _CREW]
+        reading = jsonlib.loads(line)
+        fraction, lag, rate = (_number(reading, name) for name in _READING)
+        crew = [int(_number(reading, name)) for name in _CREW]
     except (ValueError, TypeError) as error:
         raise UsageTrouble(f"not a reading: {error}", _LAW_HINT) from None
     setting = classic_law(PeriodReading(fraction, lag, rate), *crew)
     return {"strategy": setting.strategy, "workers": setting.workers, "period": setting.period}
 
 
-def _number(given: Any, name: str) -> float:
-    value = given.get(name, _OTHERWISE.get(name)) if isinstance(given, dict) else None
+def _number(reading: Any, name: str) -> float:
+    value = reading.get(name, _OTHERWISE.get(name)) if isinstance(reading, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
         raise ValueError(f"{name}: expected a number, got {jsonlib.dumps(value)}")
     return value

@@ -1,4 +1,4 @@
-"""A ledger in Redis: who is active, who stands by, and taking turns."""
+"""A ledger in Redis: one process is active, the others wait as standbys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHOWN = ("node", "pid", "token", "rate", "in_flight")
 async def open_in_turn(
     config: IdsConfig, workspace: Path, clock: Clock, metrics: CrawlMetrics
 ) -> AsyncIterator[Parts[Any]]:
-    """The parts of a crawl, as soon as nobody else is at it."""
+    """Yield the parts of a crawl as soon as no other process is active."""
     check_shareable(config)
     try:
         async with in_office(office_of(config), clock, _say_waiting) as term:
@@ -45,7 +45,7 @@ async def open_in_turn(
 
 @contextmanager
 def _said_where(parts: Parts[Any]) -> Iterator[None]:
-    """A ledger that was lost begins anew; only this process still knows how far it had come."""
+    """Name the watermark if Redis lost the ledger: only this process still knows it."""
     try:
         yield
     except StateLost as lost:
@@ -64,7 +64,7 @@ def _say_waiting(active: Mapping[str, Any]) -> None:
 
 @asynccontextmanager
 async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
-    """To change what only the active process may, if there is none. Raises InUse."""
+    """Act as the active process while no crawl runs. Raises InUse if one does."""
     found = await holders(config.redis_address, KEYS)
     for one in (found.active, *found.standbys):
         if one is not None:
@@ -78,7 +78,7 @@ async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
 
 
 async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:
-    """For `status`: what the ledger has, who is active and who would be next."""
+    """The rows of `status`: the ledger's figures, the active process and the standbys."""
     found = await holders(config.redis_address, KEYS)
     row: dict[str, Any] = {}
     async with looked_at(config, state) as ledger:
@@ -91,8 +91,8 @@ async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:
 
 
 def _figures(noted: Any, *, active: bool) -> dict[str, Any]:
-    """What the active process has left; of one that has ended nothing counts but its ledger, and
-    whether the key was refused."""
+    """The last figures of the active process; after it has ended, only whether the API key was
+    refused still counts."""
     if not isinstance(noted, dict):
         return {}
     if not active:

@@ -16,7 +16,7 @@ from trawlnet.cli.common.output import emit, now_and_then, say
 from trawlnet.cli.common.sections import load_section
 from trawlnet.cli.common.verb import RUNS, Verb
 from trawlnet.cli.common.workspace import Workspace, create, shown
-from trawlnet.cli.crawl.alerting import refuse_bad_webhook, telling
+from trawlnet.cli.crawl.alerting import refuse_bad_webhook, sending_alerts
 from trawlnet.cli.crawl.run import check_address, exporting
 from trawlnet.cli.crawl.signals import stop_event
 from trawlnet.cli.crawl.steering import beside
@@ -48,11 +48,11 @@ _KEYS = (
     "webhook_shape",
     "metrics_address",
 )
-_MOST_UNKNOWN = 20  # Hashes that are named at the end.
-_LOOKED_AT = 10_000  # Of them all, to tell which are new.
+_MOST_UNKNOWN = 20  # Hashes that are listed at the end.
+_LOOKED_AT = 10_000  # Hashes that are read at the start, to tell which are new.
 
 Drain = Annotated[bool, flag("--drain", "End when the queue is empty.")]
-# The variable is the crawl's crew.
+# TRAWLNET_IDS_WORKERS sets the workers of the crawl.
 Workers = Annotated[
     int,
     flag(
@@ -116,9 +116,9 @@ async def _store(config: IdsConfig, path: Path, drain: bool, workers: int, as_js
 async def _watched(
     config: IdsConfig, path: Path, queue: Queue, tally: StoringCounts, clock: Clock
 ) -> AsyncIterator[None]:
-    """Figures and alerts of the storing inside."""
+    """Export figures and send alerts of the storing inside."""
     webhook = Webhook(config.webhook, config.webhook_shape)
-    async with telling("ids", webhook, clock) as alerts:
+    async with sending_alerts("ids", webhook, clock) as alerts:
         place = Workspace(path, "ids").store_figures
         backlog = Backlog(queue, tally, alerts, clock, place)
         meter = StoreMeter(backlog.figures)
@@ -132,9 +132,9 @@ class _Ended:
     what: str
     tally: StoringCounts
     put_aside: int
-    poison: str  # Where the messages are that were put aside.
+    poison: str  # The place of messages that could not be parsed.
     unknown: list[int]
-    known_before: set[int]  # Of the unknown ones: known to be so when this run began.
+    known_before: set[int]  # Unknown hashes that were stored before this run.
     seconds: float
     code: Exit
 

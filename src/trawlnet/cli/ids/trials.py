@@ -1,4 +1,4 @@
-"""One run of `ids simulate`: a law in a world, and what came of it."""
+"""One run of `ids simulate`: a law in a world, and its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trawlnet.sim.ids.events import WorldEvents
 from trawlnet.sim.ids.model import Traffic
 
 _DOWN = 60.0  # Seconds from a crash to the next start.
-_SEEN_LONG_AGO = 120.0  # Ids that came later than this before the end may still be on their way.
+_SEEN_LONG_AGO = 120.0  # Seconds; an id that appeared later may still be in flight at the end.
 _PROCESSES = 2
 
 
@@ -77,7 +77,7 @@ def _run(one: Trial, scaling: str, controls: Controls, rehearsal: Rehearsal) -> 
 
 
 def lost(one: Trial, journal: Journal) -> list[int]:
-    """Ids that were there for a while, were passed, and are neither fetched nor remembered.
+    """Ids that existed for a while, were passed, and are neither fetched nor remembered.
 
     To be remembered as a hole or as part of a gap is to be lost; to be in the missed log, under
     an embargo or in the delay queue is not.
@@ -109,7 +109,7 @@ def run_all(plans: list[TrialPlan]) -> Iterator[Result]:
     if len(plans) == 1:
         yield run_plan(plans[0])
         return
-    # A run makes millions of objects and no cycles: collecting them would be in vain.
+    # A run makes millions of objects and no cycles: garbage collection would find nothing.
     pool = ProcessPoolExecutor(_PROCESSES, get_context("spawn"), initializer=gc.disable)
     with pool:
         yield from pool.map(run_plan, plans)

@@ -1,4 +1,4 @@
-"""The worlds of `ids simulate`: traffic of a scenario, and what it answers."""
+"""The worlds of `ids simulate`: the traffic of a scenario, and a model of the API over it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from trawlnet.sim.ids.model import CounterLeap, IdState, Traffic
 from trawlnet.sim.ids.scenarios import scenario
 
 _HOUR = 3600.0
-_SETTLED = 1800.0  # When trouble begins, in every scenario that has some ...
-_EARLIER = 900.0  # ... and when the crawl does: a quarter of an hour is enough to find its pace.
+_SETTLED = 1800.0  # Seconds from the start of a scenario to its first event.
+_EARLIER = 900.0  # Seconds to the start of the crawl, which finds its pace in fifteen minutes.
 _LEAP = re.compile(r"(gap|pause|maintenance):(\d+)([kKmM]?)")
 _MANY = {"": 1, "k": 1000, "m": 1_000_000}
 _BURST = 1.5  # Seconds' worth of requests that a throttling server lets through at once.
 _SERVICE_DRAWS = 4096
-_TO_CATCH_UP = 360.0  # Seconds that a lag must stay low, and the first minute of it.
-_AFTER = 1800.0  # Seconds that a world goes on when the last event is over.
+_TO_CATCH_UP = 360.0  # Seconds that a lag must stay low, and its first minute.
+_AFTER = 1800.0  # Seconds from the end of the last event to the end of the world.
 NO_EVENTS = WorldEvents()
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One scenario: its traffic, when the crawl begins, ends and dies, and since when it counts."""
+    """One scenario: its traffic, and when the crawl starts, crashes, ends and is measured."""
 
     name: str
     traffic: Traffic
@@ -37,11 +37,11 @@ class Trial:
 
     @property
     def over(self) -> float:
-        """When the last trouble is over, and what is measured after it begins."""
+        """The end of the last event, where measuring starts."""
         return max([self.since, *(embargo.opens for embargo in self.traffic.embargoes)])
 
     def too_short_for(self) -> list[str]:
-        """What a run of this length cannot measure, and how long it would take to."""
+        """The measures for which this run is too short, with the time that they need."""
         lines = []
         if self.end <= self.start + WARM_UP:
             lines.append(f"m2, m3 and m4 count from {WARM_UP / _HOUR:g} hours on")
@@ -148,7 +148,7 @@ def _named(name: str, seed: int, rate: float, hours: float | None) -> Trial:
 
 
 def opened_at(traffic: Traffic) -> float:
-    """When the first id behind the last gap is there to be fetched."""
+    """When the first id behind the last gap appears."""
     _, behind = traffic.gap_ranges()[-1]
     shown = (traffic.visible_at(i) for i in range(behind, behind + 100))
     return min(at for at in shown if at is not None)
@@ -162,7 +162,7 @@ class SimulatedApi:
         self._tokens = 0.0
         self._filled_at = 0.0
         self._blemished: set[int] = set()
-        # Times are drawn once, and then dealt out: they are most of the cost of an answer.
+        # Latencies are drawn once and used in turn: drawing is most of the cost of an answer.
         self._times = [traffic.service_time(k, 0) for k in range(_SERVICE_DRAWS)]
         self._dealt = 0
 
@@ -204,7 +204,7 @@ class SimulatedApi:
 
 
 _TIMED = (AnswerVerdict.STORED, AnswerVerdict.FILTERED)
-# What is wrong with the first answer for a blemished id, in the shares of the simulated server.
+# The defects of the first answer for a blemished id, in the shares of the simulated server.
 _BLEMISHES = (
     *(AnswerVerdict.MALFORMED,) * 5,
     *(AnswerVerdict.THROTTLED,) * 2,

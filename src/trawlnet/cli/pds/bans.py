@@ -1,4 +1,4 @@
-"""`trawlnet pds remove`, `ban`, `unban`, `bans`: leaving servers alone that want to be."""
+"""`trawlnet pds remove`, `ban`, `unban`, `bans`: servers that must not be contacted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trawlnet.webpage.domain import is_address
 from trawlnet.webpage.origin import canonical_host
 
 _KEYS = ("registry",)
-_CHARS = 200  # Of a name, or of a reason, that are shown.
+_CHARS = 200  # Characters of a name or reason that are shown.
 
 Url = Annotated[str, argument("URL", "URL of the PDS.")]
 Name = Annotated[str, argument("URL|DOMAIN", "URL of a PDS, or a domain with its subdomains.")]
@@ -138,7 +138,7 @@ def _tell(urls: Sequence[str], as_json: bool, banned: str = "") -> None:
 async def _opened(path: Path, flags: Mapping[str, Any]) -> AsyncIterator[tuple[Registry, Scanned]]:
     config = load_section(Workspace(path, "pds"), PdsConfig, flags).config
     create(path, "pds")
-    # A PDS that is in the registry is found by its spelling, wherever it is.
+    # The registry finds a PDS by its URL, also one with a private address.
     anywhere = config.model_copy(update={"allow_private_hosts": True})
     async with opened_registry(anywhere, path) as registry:
         scanned = Scanned(registry.db)

@@ -49,7 +49,7 @@ async def _open(
 
 
 async def _unmatched(config: PdsConfig, workspace: Path, clock: Clock) -> Sequence[str]:
-    """Globs that no record fits; none before a scan has come to its end."""
+    """Globs that no record matches; none before a scan has ended."""
     async with opened_registry(config, workspace) as registry:
         if not (await registry.stats(clock.now())).attempts.get(Reason.OK):
             return ()
@@ -59,7 +59,7 @@ async def _unmatched(config: PdsConfig, workspace: Path, clock: Clock) -> Sequen
 @asynccontextmanager
 async def _ledger(config: PdsConfig, state: Path) -> AsyncIterator[Ledger]:
     workspace = state.parents[1]
-    # Looking at a registry that never was must not make one.
+    # `status` must not create a registry.
     place = registry_place(config, workspace)
     if isinstance(place, Path) and not place.exists():
         yield MemoryStore()
@@ -96,7 +96,7 @@ async def _facts(config: PdsConfig, workspace: Path) -> Mapping[str, Any]:
     clock = SystemClock()
     async with opened_registry(config, workspace) as registry:
         now = clock.now()
-        # Who was killed here scans nothing, whatever the row still says.
+        # A killed process scans nothing, although its rows still have its name.
         await release_dead(registry, state_folder(workspace), now)
         await registry.tidy(now)
         stats, claims = await registry.stats(now), await registry.claims(now)

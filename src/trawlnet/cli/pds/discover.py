@@ -1,4 +1,4 @@
-"""`trawlnet pds discover` and `register`: how PDSes come into the registry."""
+"""`trawlnet pds discover` and `register`: add PDSes to the registry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DISCOVER = (
     *_CLICKHOUSE,
     *("allow_private_hosts", "contact"),
 )
-# What only a network of one's own would have.
+# Keys that only private networks need.
 _PRIVATE = (OriginRefusal.ADDRESS, OriginRefusal.PRIVATE, OriginRefusal.EXAMPLE)
 _REGISTER = ("registry", "domain_budget", "allow_private_hosts", "contact")
 
@@ -130,7 +130,7 @@ async def _register(config: PdsConfig, path: Path, url: str, *, ask: bool) -> Re
 
 
 async def _finding(config: PdsConfig, path: Path, url: str) -> str:
-    """Why a host is not taken for a PDS; empty if it is one."""
+    """Why a host is not a PDS; empty if it is one."""
     clock = SystemClock()
     async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         finding = await examine(kit.http, kit.gate, clock, url)
@@ -138,7 +138,7 @@ async def _finding(config: PdsConfig, path: Path, url: str) -> str:
 
 
 _SPELLINGS = {
-    "empty": "no URL is given",
+    "empty": "the URL is empty",
     "too_long": "no URL is that long",
     "not_a_url": "it is not the URL of a server",
     "scheme": "a PDS is asked by https",

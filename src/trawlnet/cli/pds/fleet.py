@@ -1,4 +1,4 @@
-"""`pds crawl --fleet`: the same schedule in many processes, kept alive wherever Ray runs."""
+"""`pds crawl --fleet`: one schedule in many processes; Ray restarts them on any node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODES = {Word.DONE: Exit.DONE, Word.LIMIT: Exit.LIMIT}
 def run_nodes(config: PdsConfig, workspace: Workspace, as_json: bool) -> int:
     """Start or continue the crawl on a fleet; returns the exit code."""
     check_shareable(config)
-    wanted(config, workspace.path)  # What is wrong with the config is said here.
+    wanted(config, workspace.path)  # Report a wrong config once, here.
     if config.fleet != LOCAL and (workspace.path / LEXICONS).exists():
         raise NotReady(
             "lexicons of your own stay in this workspace: other machines do not see them",
@@ -44,7 +44,7 @@ def run_nodes(config: PdsConfig, workspace: Workspace, as_json: bool) -> int:
 
 
 def _job(config: PdsConfig, workspace: Workspace) -> ShardJob:
-    # All of them together ask the directory no faster than one alone would.
+    # All processes together send the directory no more requests than one alone would.
     changed = {"plc_rps": config.plc_rps / config.shards, "metrics_address": ""}
     if config.dids:
         changed["dids"] = str(Path(config.dids).resolve())

@@ -56,14 +56,14 @@ def list_rows(
     return 0
 
 
-def _word(words: type[E], given: str | None, what: str) -> E | None:
-    if given is None:
+def _word(words: type[E], text: str | None, what: str) -> E | None:
+    if text is None:
         return None
-    if given not in set(words):
+    if text not in set(words):
         raise UsageTrouble(
-            f"{given!r} is not one of the {what}", suggestion(given, list(words), what)
+            f"{text!r} is not one of the {what}", suggestion(text, list(words), what)
         )
-    return words(given)
+    return words(text)
 
 
 async def _show(

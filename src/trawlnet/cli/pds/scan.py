@@ -84,7 +84,7 @@ def scan(
 
 def _check_account(did: str, urls: Sequence[str]) -> None:
     form = "scan URL --did did:plc:..., with all 24 characters, or did:web:..."
-    # The syntax of DIDs lets a mistyped one of a PLC directory through.
+    # The general syntax of DIDs accepts a did:plc that is too short.
     if not is_did(did) or (did.startswith("did:plc:") and not _PLC.fullmatch(did)):
         raise UsageTrouble(f"--did takes a DID: {did[:_DETAIL_CHARS]!r} is not a DID", form)
     if len(urls) != 1:
@@ -106,7 +106,7 @@ async def _scan_all(config: PdsConfig, path: Path, wish: _ScanRequest, as_json: 
         reported += 1
         row = {"pds_url": url} | ({"did": wish.did} if wish.did else {}) | _row(result)
         held.update(row.get("held", ()))
-        # What was refused, or not read to its end, may well have what is wanted.
+        # A PDS that refused, or was not read to its end, may have matching records.
         looked += row["result"] == "complete" and row["reason"] != "refused"
         bad += row["result"] not in (("complete", "partial") if wish.one_slice else ("complete",))
         emit(row) if as_json else say(_line(row))
@@ -128,7 +128,7 @@ async def _scan(
 ) -> None:
     parts, config, clock = await scan_parts(kit), kit.config, kit.clock
     urls = wish.urls
-    # Each PDS is claimed and finished in turn, so that one name serves for all of them.
+    # The PDSes are claimed and finished one after the other, so one claim name is enough.
     name, held = owner(clock), lease(config)
     bench = Bench(kit.registry, clock, name, held, gap(config), _tell_wait)
     scans = NamedScans(

@@ -138,7 +138,7 @@ async def _serve(
 
 @asynccontextmanager
 async def registry_app(path: Path) -> AsyncIterator[ASGIApp]:
-    """The same site as a part of another one."""
+    """The site as an app inside another one."""
     config, clock = load_section(Workspace(path, "pds"), PdsConfig).config, SystemClock()
     async with open_kit(config, path, clock, CrawlMetrics("pds", clock)) as kit:
         yield make_app(open_site(kit, await scan_parts(kit), Door()))

@@ -1,1 +1,1 @@
-"""What a shell is told about the commands: completions, and man pages."""
+"""Completions for shells, and man pages."""

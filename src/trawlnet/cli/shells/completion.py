@@ -26,14 +26,14 @@ Name = Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.
 def completion(shell: Name) -> int:
     """Print a script that completes commands and flags in a shell.
 
-    It says where to keep it.
+    The script's first lines say where to save it.
     """
     print(script(shell, usages()), end="")
     return 0
 
 
 def script(shell: Shell, known: Mapping[str, Usage]) -> str:
-    """The shell's own part, behind a function that says what can follow the words typed so far."""
+    """The shell's own part, after a function that lists what can follow the words so far."""
     head = Path(__file__).with_name(f"{shell}.sh").read_text("utf-8")
     table = _fish_table(known) if shell is Shell.FISH else _posix_table(known)
     # Behind the first comment: zsh looks for a mark in the first line.
@@ -69,7 +69,7 @@ def _words(usage: Usage) -> dict[str, str]:
 
 
 def _shown(usage: Usage, flags: Sequence[str]) -> list[str]:
-    """Those that the help lists; others are accepted and not spoken of."""
+    """The flags that the help lists; hidden ones are left out."""
     listed = {word.rstrip(",") for line in usage["help"] for word in line.split()}
     return [flag for flag in flags if flag in listed]
 

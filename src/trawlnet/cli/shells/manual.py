@@ -68,7 +68,7 @@ def _page(path: str, usage: Usage, known: Mapping[str, Usage]) -> str:
 
 
 def _parted(lines: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]], list[str]]:
-    """The words before the lists, the lists by their heads, and what follows them."""
+    """The text before the lists, the lists by their headings, and the text after them."""
     about: list[str] = []
     parts: list[tuple[str, list[str]]] = []
     end: list[str] = []
@@ -86,7 +86,7 @@ def _parted(lines: Sequence[str]) -> tuple[list[str], list[tuple[str, list[str]]
 
 
 def _paragraph(lines: Sequence[str]) -> Iterator[str]:
-    """The first one."""
+    """The first paragraph."""
     for line in lines:
         if line.strip():
             yield line.strip()
@@ -140,7 +140,7 @@ def _others(path: str, known: Mapping[str, Usage]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """As roff wants it: backslashes, hyphens that are to be typed, and no dot at the beginning."""
+    """Escape a text for roff: backslashes, hyphens that are to be typed, a leading dot."""
     plain = "".join(_ROFF.get(one) or _ascii(one) for one in text)
     return f"\\&{plain}" if plain.startswith(".") else plain
 

@@ -1,1 +1,1 @@
-"""`trawlnet web`: sites, page by page, as politely as they ask for."""
+"""`trawlnet web`: crawls web sites, as politely as they ask for."""

@@ -1,4 +1,4 @@
-"""`trawlnet web configure`: a workspace to begin with, every key in its config explained."""
+"""`trawlnet web configure`: creates a workspace, with every key of its config explained."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def configure(workspace: Folder, seeds: Seeds = None, json: Json = False) -> int
 
 
 def _write_new(path: Path, text: str) -> list[Path]:
-    """What is there already stays as it is."""
+    """Write a file unless it exists."""
     if path.exists():
         return []
     path.write_text(text, "utf-8")

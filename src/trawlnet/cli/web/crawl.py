@@ -37,7 +37,7 @@ Seeds = Annotated[list[str] | None, argument("SEED", "URLs to start from.")]
 
 
 class _WebRole(NamedTuple):
-    """What was asked for, and which role it has in the workspace; empty for both."""
+    """The verb, and its role in the workspace; empty for both roles."""
 
     verb: str
     role: str
@@ -160,7 +160,7 @@ def _run(
     flags: Mapping[str, Any],
     names: tuple[str, str],
 ) -> int:
-    """`names`: what control files call it, and its role in the workspace."""
+    """`names`: the name for control files, and the role in the workspace."""
     # The config is read first: a mistake in it creates no workspace.
     settings = load_web(path, flags)
     check_ready(crawler, settings.config, path)
@@ -175,7 +175,7 @@ def _run(
 
 
 def _manners(config: WebConfig) -> str:
-    """Whoever crawls in somebody's name sees in whose."""
+    """Show the user agent that the crawl sends."""
     obeyed = "is obeyed" if config.robots.obey else "is NOT obeyed"
     return f"User-Agent: {agent_of(config)}; robots.txt {obeyed}"
 

@@ -1,4 +1,4 @@
-"""`trawlnet web`: sites, page by page, as politely as they ask for."""
+"""`trawlnet web`: crawls web sites, as politely as they ask for."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def _facts(config: WebConfig, workspace: Path) -> Mapping[str, Any]:
 
 
 def _is_elsewhere(config: WebConfig, workspace: Path) -> bool:
-    """Whether Redis has what there is to tell: of a fleet, or of a crawl with no workspace here."""
+    """Whether the state is in Redis: of a fleet, or of a crawl without a workspace here."""
     return bool(config.redis_address) and (bool(config.archive) or not workspace.exists())
 
 

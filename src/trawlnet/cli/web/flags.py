@@ -32,12 +32,12 @@ from trawlnet.loading import load
 def load_web(path: Path, flags: Mapping[str, Any]) -> Settings[WebConfig]:
     """The effective config: the file, then variables, then flags; sections are merged."""
     settings = load_section(Workspace(path, "web"), WebConfig)
-    given = _nested({**_from_variables(), **_present(flags)})
-    if not given:
+    values = _nested({**_from_variables(), **_present(flags)})
+    if not values:
         return settings
     below = settings.config.model_dump(exclude_unset=True)
     try:
-        return Settings(WebConfig.model_validate(beneath(below, given)), settings.sources)
+        return Settings(WebConfig.model_validate(beneath(below, values)), settings.sources)
     except ValidationError as error:
         raise _wrong(error) from None
 
@@ -55,12 +55,12 @@ def _present(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flags.items() if value is not None}
 
 
-def _nested(given: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in flags.items():
         if key != "set":
             found = beneath(found, _at(PLACES[key], value))
-    for pair in given.get("set", ()):
+    for pair in flags.get("set", ()):
         place, equals, text = pair.partition("=")
         if not equals or not place.strip():
             raise UsageTrouble(f"--set {pair}: expected KEY=VALUE", "--set limits.max_retries=5")

@@ -51,16 +51,16 @@ def _run(config: WebConfig, workspace: Workspace, seeds: tuple[str, ...], as_jso
     remember_seeds(workspace.path, seeds)
     s3 = s3_options(os.environ)
     check_archive(config.archive, s3)
-    # No gap between owners of a lane: turns are written down in Redis, gaps and all.
+    # A new owner of a lane needs no pause first: Redis has every turn and its gap.
     job = job_of(config, workspace, config.shard_timeout, store=redis_url(config), s3=s3)
     start = Start(workspace, config.fleet, f"a fleet crawls into {config.archive}", job)
     shards = shards_of(config, s3)
     return run_with_ray(start, config, lambda runtime: crawl_with_shards(shards, runtime, as_json))
 
 
-def _for_shards(config: WebConfig, workspace: Path, given: tuple[str, ...]) -> WebConfig:
-    """Nothing in it is relative to where it was typed."""
-    seeds = tuple(read_seeds(workspace, (*given, *config.seeds)))
+def _for_shards(config: WebConfig, workspace: Path, more_seeds: tuple[str, ...]) -> WebConfig:
+    """The config with absolute paths, for processes on other machines."""
+    seeds = tuple(read_seeds(workspace, (*more_seeds, *config.seeds)))
     archive = config.archive
     if not archive.startswith(SCHEME):
         archive = str(Path(archive).resolve())
@@ -72,7 +72,7 @@ def shards_of(config: WebConfig, s3: Mapping[str, str]) -> Shards:
         begun = clock.now()
         composer = CaptureComposer(keys, open_objects(config.archive, s3))
         await composer.check_place()
-        # A limit is one of each run: the next command has a budget of its own.
+        # A limit counts for one run: the next command has its own.
         over = (Word.DONE, Word.LIMIT)
         reached = limits_of(config, keys, lambda: clock.now() - begun)
         return FleetCrawl(composer, reached, {"over": over})
@@ -93,7 +93,7 @@ def shards_of(config: WebConfig, s3: Mapping[str, str]) -> Shards:
 def limits_of(
     config: WebConfig, keys: FleetKeys, elapsed: Callable[[], float]
 ) -> Callable[[Seen], Awaitable[bool]]:
-    """Limits of the whole crawl, which no shard can see."""
+    """Limits of the whole crawl, which no shard can check."""
 
     async def reached(seen: Seen) -> bool:
         if config.caps.max_seconds is not None and elapsed() >= config.caps.max_seconds:

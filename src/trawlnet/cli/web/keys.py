@@ -1,4 +1,4 @@
-"""Flags of `trawlnet web` for what is asked for often, and the keys that they stand for."""
+"""The flags of `trawlnet web` for common settings, and the config keys that they set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trawlnet.cli.common.settings import variable_of
 class WebFlags(BaseModel):
     """Each stands for the key of trawlnet.yaml in `PLACES`."""
 
-    # Nobody validates it: the keys behind the flags are validated.
+    # Not validated here: the keys that the flags set are validated.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     user_agent: str = Field("", description="User-Agent with a contact: 'Bot/1.0 (+https://...)'.")

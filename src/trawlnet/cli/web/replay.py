@@ -1,4 +1,4 @@
-"""`trawlnet web replay`: what follows from captures, made again from them."""
+"""`trawlnet web replay`: rebuilds the page index and the tables from captures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trawlnet.storage.objects import Objects, open_objects
 from trawlnet.storage.s3 import SCHEME, s3_options
 
 Unchecked = Annotated[bool, flag("--no-check", "Do not read the stored bodies.")]
-# What a crawl writes to need not be what is read.
+# The archive to read may differ from the one that a crawl writes.
 Archive = Annotated[
     str,
     flag(
@@ -95,7 +95,7 @@ def _remedy(workspace: Path, result: CaptureReplay) -> str:
 
 
 def _pages_of(result: CaptureReplay) -> list[CaptureLine]:
-    """What is lost twice is one page; of each the last line counts."""
+    """The pages of damaged bodies, each once; the last capture of a page counts."""
     return list({line.url: line for line in result.lost}.values())
 
 
@@ -108,7 +108,7 @@ def _replay_workspace(workspace: Path, check_bodies: bool, spreadsheet_safe: boo
         result = replay_captures(
             workspace, run, check_bodies=check_bodies, spreadsheet_safe=is_safe
         )
-        # Still locked: a crawl that begins meanwhile would write to the spool as well.
+        # Still locked: a crawl that starts now would write to the spool, too.
         if result.lost:
             asyncio.run(ask_again(config, workspace, _pages_of(result)))
     return result
@@ -124,14 +124,14 @@ def _replay_archive(
 
 
 def archived_at(place: str) -> Objects:
-    """An archive that is there; looking for one makes none."""
+    """An existing archive; does not create one."""
     if place.startswith(SCHEME) or Path(place).is_dir():
         objects = open_objects(place, s3_options(os.environ))
         if objects.sizes(MANIFEST):
             return objects
     raise CliError(
         f"no captures of a fleet are listed in {place}",
-        "name what the crawl was given as --archive; the manifest begins when it ends, or before",
+        "use the --archive of the crawl; the manifest is written at the end of a crawl, or earlier",
     )
 
 

@@ -1,4 +1,4 @@
-"""The verbs that show what the web crawler's rules make of a URL, and fetch nothing."""
+"""The verbs that apply the web crawler's rules to URLs without fetching anything."""
 
 from __future__ import annotations
 
