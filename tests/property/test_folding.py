@@ -4,94 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.repos.made_repos import DID, ODD_RECORDS, make_record
-from tests.support.repos.made_segments import NOW, PDS, make_block, write
-from tests.support.repos.provable import KEY, provable_block
-from tests.support.repository.reading import parse_commit
+from tests.support.repos.living import LivingRepo, cids, pack
+from tests.support.repos.made_repos import DID
+from tests.support.repos.made_segments import make_block, write
 from trawlnet.archive.census import take_census
+from trawlnet.archive.changes.states import ORPHAN, folded_repos
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.content import ExtractOptions
-from trawlnet.archive.format.folding import (
-    ArchivedState,
-    encode_state,
-    fold,
-    make_delta,
-    parse_state,
-)
-from trawlnet.archive.format.proof import key_bytes
+from trawlnet.archive.format.folding import fold, parse_state
 from trawlnet.archive.lookup import FoundRecord, look_up, records
+from trawlnet.archive.proving.proofs import PRUNED
 from trawlnet.archive.reader import Damage, find_segments
-from trawlnet.archive.states import ORPHAN, folded_repos
 from trawlnet.archive.tally import inspect, open_all, tally
-from trawlnet.archive.verify import PRUNED, Proven, prove_folded, verify_segment
-from trawlnet.atproto.cid import cid_of
-from trawlnet.atproto.tid import tid
-from trawlnet.native.zstd import FrameWriter
-from trawlnet.sim.repository.repo import build_repo_of_blocks
-
-KEY_BYTES = key_bytes(KEY.public)
-RECORDS = list(ODD_RECORDS.values())
-
-
-def pack(state: ArchivedState) -> bytes:
-    return encode_state(state, FrameWriter(1, False).frame)
-
-
-class Life:
-    """A repository that changes, and the block that each change would leave in an archive."""
-
-    def __init__(self, seed: int, size: int = 12) -> None:
-        self.rng = Random(seed)
-        self.truth = {self.path(): self.record() for _ in range(size)}
-        self.now_us = int(NOW * 1e6)
-        self.rev = tid(self.now_us)
-        self.full = self.signed_block()
-
-    def path(self) -> str:
-        return f"{self.rng.choice(['a.b.c', 'a.b.c.e', 'x.y.z'])}/{self.rng.randrange(60)}"
-
-    def record(self) -> bytes:
-        return self.rng.choice(RECORDS) if self.rng.random() < 0.3 else make_record(self.rng)
-
-    def signed_block(self, options: ExtractOptions | None = None) -> bytes:
-        car = build_repo_of_blocks(DID, self.truth, KEY, self.rev).car()
-        return provable_block(car, options or ExtractOptions(proof=True), at_us=self.now_us)
-
-    def change(self) -> ArchivedState:
-        changed = {self.path(): self.record() for _ in range(self.rng.randrange(1, 5))}
-        known = sorted(self.truth.keys() - changed.keys())
-        deleted = self.rng.sample(known, min(len(known), self.rng.randrange(3)))
-        self.truth = {k: v for k, v in (self.truth | changed).items() if k not in deleted}
-        since, self.now_us = self.rev, self.now_us + 1_000_000
-        self.rev = tid(self.now_us)
-        repo = build_repo_of_blocks(DID, self.truth, KEY, self.rev)
-        commit = parse_commit(dict(repo.blocks)[repo.head])
-        return make_delta(
-            (DID, PDS),
-            (self.rev, self.now_us),
-            (KEY_BYTES, commit.sig),
-            since=since,
-            changed=changed,
-            deleted=deleted,
-        )
-
-    def cids(self) -> dict[bytes, bytes]:
-        return {path.encode(): cid_of(data).raw for path, data in self.truth.items()}
-
-
-def cids(state: ArchivedState) -> dict[bytes, bytes]:
-    return {path: record.cid for path, record in state.records.items()} | dict(state.left_out)
+from trawlnet.archive.verify import Proven, prove_folded, verify_segment
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(0, 6))
 def test_deltas_fold_to_the_truth_in_any_order_and_twice(seed: int, steps: int) -> None:
-    life = Life(seed)
+    life = LivingRepo(seed)
     deltas = [parse_state(pack(life.change())) for _ in range(steps)]
     life.rng.shuffle(deltas)
     deltas += deltas[: steps // 2]
@@ -108,7 +43,7 @@ def test_deltas_fold_to_the_truth_in_any_order_and_twice(seed: int, steps: int) 
 def test_a_missing_link_leaves_what_was_before_it(
     seed: int, steps: int, data: st.DataObject
 ) -> None:
-    life = Life(seed)
+    life = LivingRepo(seed)
     states = [fold(parse_state(life.full), [])]
     deltas = []
     for _ in range(steps):
@@ -124,14 +59,14 @@ def test_a_missing_link_leaves_what_was_before_it(
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_a_delta_reads_back(seed: int) -> None:
-    delta = Life(seed).change()
+    delta = LivingRepo(seed).change()
     assert parse_state(pack(delta)) == delta
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 1 << 32), st.data())
 def test_a_damaged_delta_is_damage(seed: int, data: st.DataObject) -> None:
-    bad = bytearray(pack(Life(seed).change()))
+    bad = bytearray(pack(LivingRepo(seed).change()))
     bad[data.draw(st.integers(0, len(bad) - 1))] ^= data.draw(st.integers(1, 255))
     try:
         parse_state(bytes(bad))
@@ -143,7 +78,7 @@ def test_a_damaged_delta_is_damage(seed: int, data: st.DataObject) -> None:
 # Readers of an archive that has some.
 
 
-def archive(folder: Path, life: Life, steps: int) -> None:
+def archive(folder: Path, life: LivingRepo, steps: int) -> None:
     """The full block, then deltas over several segments, the last of them twice."""
     write(folder, [life.full])
     blocks = [pack(life.change()) for _ in range(steps)]
@@ -153,7 +88,7 @@ def archive(folder: Path, life: Life, steps: int) -> None:
 
 def test_readers_see_the_repository_as_it_is_now(tmp_path: Path) -> None:
     for seed in range(4):
-        folder, life = tmp_path / str(seed), Life(seed)
+        folder, life = tmp_path / str(seed), LivingRepo(seed)
         archive(folder, life, 5)
         found = look_up(folder, DID)
         assert found.block and found.segment
@@ -175,7 +110,7 @@ def test_readers_see_the_repository_as_it_is_now(tmp_path: Path) -> None:
 
 
 def test_a_later_full_block_replaces_the_deltas_before_it(tmp_path: Path) -> None:
-    life = Life(1)
+    life = LivingRepo(1)
     archive(tmp_path, life, 3)
     write(tmp_path, [life.signed_block()])
     census = take_census(open_all(find_segments(tmp_path), []), {})
@@ -185,7 +120,7 @@ def test_a_later_full_block_replaces_the_deltas_before_it(tmp_path: Path) -> Non
 
 
 def test_a_delta_without_its_repository_counts_as_nothing(tmp_path: Path) -> None:
-    life = Life(2)
+    life = LivingRepo(2)
     delta = pack(life.change())
     write(tmp_path, [delta])
     assert tally(tmp_path).repos == 0
@@ -198,7 +133,7 @@ def test_a_delta_without_its_repository_counts_as_nothing(tmp_path: Path) -> Non
 
 
 def test_a_chain_that_is_broken_is_named(tmp_path: Path) -> None:
-    life = Life(3)
+    life = LivingRepo(3)
     write(tmp_path, [life.full])
     life.change()
     write(tmp_path, [pack(life.change())])
@@ -212,7 +147,7 @@ def test_a_chain_that_is_broken_is_named(tmp_path: Path) -> None:
 
 
 def test_what_was_left_out_by_a_filter_cannot_be_followed_by_proof(tmp_path: Path) -> None:
-    life = Life(4, 60)
+    life = LivingRepo(4, 60)
     life.full = life.signed_block(ExtractOptions(proof=True, collections=("x.y.z",)))
     delta = life.change()
     write(tmp_path, [life.full, pack(delta)])
@@ -224,7 +159,7 @@ def test_what_was_left_out_by_a_filter_cannot_be_followed_by_proof(tmp_path: Pat
 
 
 def test_a_delta_changes_no_block_of_version_1(tmp_path: Path) -> None:
-    life = Life(5)
+    life = LivingRepo(5)
     delta = replace(life.change(), since="3lscuqc52or2x")
 
     write(tmp_path, [make_block(DID)])

@@ -23,11 +23,11 @@ from tests.support.repos.provable import (
 )
 from tests.support.repository.reading import read_header
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.car import NotWhole, repo_car
 from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.proof import key_bytes, parse_key, with_key
-from trawlnet.archive.proofs import NO_KEY, VERSION_1, asked_elsewhere
+from trawlnet.archive.proving.car import NotWhole, repo_car
+from trawlnet.archive.proving.proofs import NO_KEY, VERSION_1, asked_elsewhere
 from trawlnet.archive.reader import open_segment
 from trawlnet.archive.verify import Proven, SegmentVerdict, verify_segment
 from trawlnet.atproto.cid import Cid, cid_of

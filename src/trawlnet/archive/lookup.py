@@ -10,6 +10,7 @@ import msgspec
 
 from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.census import BlockPlace, Version
+from trawlnet.archive.changes.states import FoldedRepo, folded
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import (
     Damage,
@@ -19,7 +20,6 @@ from trawlnet.archive.reader import (
     read_collection,
     read_entry,
 )
-from trawlnet.archive.states import FoldedRepo, folded
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
 

@@ -42,7 +42,10 @@ class SegmentSink:
         return cls(thread, writer)
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        blocks = [item for _, items in batch for item in items]
+        await self.append([item for _, items in batch for item in items])
+
+    async def append(self, blocks: Sequence[bytes]) -> None:
+        """All durable when this returns."""
         if blocks:
             await _in(self._thread, self._write, blocks)
 

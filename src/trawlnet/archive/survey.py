@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from trawlnet.archive.blocks import File, FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.changes.states import FoldedRepo, folded_repos
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.record_counts import RecordCounts, new_counts
 from trawlnet.archive.reader import Damage, Place, Segment, find_segments, read_collection
-from trawlnet.archive.states import FoldedRepo, folded_repos
 from trawlnet.archive.tally import Progress, Tally, open_checked, sound_blocks
 
 OTHERS = "(others)"

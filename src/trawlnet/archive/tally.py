@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.changes.states import folded_repos
 from trawlnet.archive.ends import REPOS_IN_FOOTER, check_contents, check_ends
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import (
@@ -17,7 +18,6 @@ from trawlnet.archive.reader import (
     open_segment,
     read_collection,
 )
-from trawlnet.archive.states import folded_repos
 
 Progress = Callable[[int], None]  # Told so many bytes of segments are dealt with.
 

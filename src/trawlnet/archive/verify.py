@@ -11,17 +11,16 @@ from typing import NamedTuple
 
 from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock, read_block
 from trawlnet.archive.census import Census
+from trawlnet.archive.changes.states import folded_repos
 from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
 from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import is_json
-from trawlnet.archive.proofs import Misfit, ProofVerdict, prove_block
+from trawlnet.archive.proving.proofs import Misfit, ProofVerdict, prove_block
 from trawlnet.archive.reader import Damage, Place, Segment, entry_of, open_segment, read_collection
-from trawlnet.archive.states import folded_repos
 from trawlnet.archive.tally import Progress
 from trawlnet.atproto.syntax import is_did
 
-PRUNED = "collections of it were filtered out, and may have changed since"
 _TOLD = 1000  # Damages of one segment that are told one by one.
 
 
@@ -222,8 +221,6 @@ def prove_folded(census: Census, tell: Tell) -> Iterator[Damage]:
             continue
         with repo.open() as fd:
             verdict = prove_block(fd, repo.block)
-        if repo.is_pruned:
-            verdict = replace(verdict, misfits=[Misfit("", PRUNED)])
         if repo.incomplete:
             misfits = (*verdict.misfits, Misfit("", repo.incomplete))
             verdict = replace(verdict, misfits=misfits)

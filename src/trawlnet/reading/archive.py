@@ -15,12 +15,12 @@ import orjson
 
 from trawlnet.archive.blocks import DamagedBytes, FoundBlock
 from trawlnet.archive.census import load_tombstones, take_census
+from trawlnet.archive.changes.states import FoldedRepo, folded_repos
 from trawlnet.archive.format.rca import Form
 from trawlnet.archive.lookup import look_up
 from trawlnet.archive.lookup import records as records_of
 from trawlnet.archive.reader import Damage, Place, Segment, find_segments
 from trawlnet.archive.remote import remote
-from trawlnet.archive.states import FoldedRepo, folded_repos
 from trawlnet.archive.tally import open_all
 from trawlnet.reading.arrow import pyarrow, reader_of
 from trawlnet.storage.s3 import SCHEME, s3_options

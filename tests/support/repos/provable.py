@@ -12,7 +12,7 @@ from trawlnet.archive.blocks import FoundBlock
 from trawlnet.archive.format import rca, repoblock
 from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.proof import key_bytes
-from trawlnet.archive.proofs import ProofVerdict, prove_block
+from trawlnet.archive.proving.proofs import ProofVerdict, prove_block
 from trawlnet.archive.reader import open_segment
 from trawlnet.atproto.identity.keys import Curve
 from trawlnet.native.zstd import FrameWriter

@@ -5,15 +5,15 @@ Pure: blocks in, state out. Deltas may come in any order, twice, or with one mis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import groupby
 from typing import NamedTuple
 
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.json_cbor_plain import gives_back, record_cbor
-from trawlnet.archive.format.json_plain import RecordDropped, record_json
 from trawlnet.archive.format.proof import (
     ExceptionKind,
     Proof,
@@ -25,7 +25,11 @@ from trawlnet.archive.format.proof import (
     parse_proof,
     tree_name,
 )
-from trawlnet.malformed import Malformed
+from trawlnet.archive.format.proving import recompute
+from trawlnet.archive.format.proving_plain import CollectionEntries, Unprovable
+from trawlnet.archive.format.record_text import record_text
+
+_DIGEST = 32
 
 Compress = Callable[[bytes], bytes]
 
@@ -51,7 +55,7 @@ class ArchivedState:
     signature: bytes
     records: Mapping[bytes, StateRecord]  # By path, in the order of the tree.
     left_out: Mapping[bytes, bytes] = field(default_factory=dict)  # CIDs, by path.
-    is_pruned: bool = False  # Of parts of the tree only digests were kept.
+    is_pruned: bool = False  # Of parts of the tree no more is known than a digest, or nothing.
     commit: bytes = b""  # If it is not of the usual form.
     nodes: Sequence[bytes] = ()  # If the tree is not.
     since: str = ""  # Of a delta, whose records are those that it changes.
@@ -68,44 +72,82 @@ def make_delta(
     changed: Mapping[str, bytes],
     deleted: Collection[str] = (),
     commit: bytes = b"",
+    is_partial: bool = False,
 ) -> ArchivedState:
     """What one or more commits have changed: `before` is DID and PDS, `revision` the new rev and
-    when it came, `signed` key and signature of the newest commit, `changed` DAG-CBOR by path."""
-    records: dict[bytes, StateRecord] = {}
+    when it came, `signed` key and signature of the newest commit, `changed` DAG-CBOR by path. It
+    is partial if any commit since that rev has changed a record that is in none of these."""
+    texts: dict[bytes, tuple[bytes, bytes]] = {}
     left_out: dict[bytes, bytes] = {}
-    for path, data in sorted(changed.items(), key=lambda item: item[0].encode()):
-        cid = SHA256_LINK + sha256(data).digest()
-        try:
-            json = record_json(data, keep_cids=True)
-        except RecordDropped:
-            left_out[path.encode()] = cid
-            continue
-        own = None if gives_back(json, data) else data
-        records[path.encode()] = StateRecord(cid, json, own)
+    for path, data in sorted((path.encode(), data) for path, data in changed.items()):
+        json = record_text(data)
+        if isinstance(json, bytes):
+            texts[path] = json, data
+        else:
+            left_out[path] = SHA256_LINK + sha256(data).digest()
     gone = tuple(sorted(path.encode() for path in deleted))
     return ArchivedState(
-        *before, *revision, *signed, records, left_out, commit=commit, since=since, deleted=gone
+        *before,
+        *revision,
+        *signed,
+        _with_own_bytes(texts),
+        left_out,
+        is_partial,
+        commit=commit,
+        since=since,
+        deleted=gone,
     )
+
+
+def _with_own_bytes(texts: Mapping[bytes, tuple[bytes, bytes]]) -> dict[bytes, StateRecord]:
+    """From JSON and DAG-CBOR, in the order of the tree."""
+    made: list[bytes] = []
+    try:
+        found = recompute(
+            _entries((path, json) for path, (json, _) in texts.items()), b"", digests=True
+        )
+        made = _cids(found.digests)
+    except Unprovable:
+        pass  # One of them gives no record by itself; then each is looked at.
+    records = {}
+    for number, (path, (json, data)) in enumerate(texts.items()):
+        cid = SHA256_LINK + sha256(data).digest()
+        same = made[number] == cid if made else gives_back(json, data)
+        records[path] = StateRecord(cid, json, None if same else data)
+    return records
+
+
+def _entries(records: Iterable[tuple[bytes, bytes]]) -> list[CollectionEntries]:
+    """Paths and JSON in the order of the tree, as an archive has them before they are packed."""
+    found = []
+    for name, group in groupby(records, key=lambda one: one[0].partition(b"/")[0]):
+        entries, count = bytearray(), 0
+        for path, json in group:
+            rkey = path[len(name) + 1 :]
+            entries += len(rkey).to_bytes(2, "little") + rkey
+            entries += len(json).to_bytes(4, "little") + json
+            count += 1
+        found.append(CollectionEntries(name, count, bytes(entries)))
+    return found
+
+
+def _cids(digests: bytes) -> list[bytes]:
+    return [SHA256_LINK + digests[at : at + _DIGEST] for at in range(0, len(digests), _DIGEST)]
 
 
 def encode_state(state: ArchivedState, compress: Compress) -> bytes:
     """The block of a repository, or of a delta if there is a `since`. One that was pruned cannot be
     proven any more: what stood where is not known."""
-    collections: dict[str, bytearray] = {}
-    counts: dict[str, int] = {}
     sums = SumsMaker()
-    for path, record in state.records.items():
-        name, _, rkey = path.decode().partition("/")
-        entries = collections.setdefault(name, bytearray())
-        counts[name] = counts.get(name, 0) + 1
-        entries += len(rkey).to_bytes(2, "little") + rkey.encode()
-        entries += len(record.json).to_bytes(4, "little") + record.json
-        sums.add(record.cid[-32:])
+    for record in state.records.values():
+        sums.add(record.cid[-_DIGEST:])
     exceptions = encode_exceptions(list(_exceptions(state)))
     proof = Proof(state.key, state.signature, sums.finish(), exceptions)
     packed = [
-        rca.PackedCollection(name, counts[name], compress(bytes(entries)))
-        for name, entries in collections.items()
+        rca.PackedCollection(name.decode(), count, compress(entries))
+        for name, count, entries in _entries(
+            (path, record.json) for path, record in state.records.items()
+        )
     ]
     return rca.encode_block(
         state.did,
@@ -121,6 +163,8 @@ def encode_state(state: ArchivedState, compress: Compress) -> bytes:
 def _exceptions(state: ArchivedState) -> list[ProofException]:
     """In the order of the tree; those that stand at no place of it come first and last."""
     found = []
+    if state.is_pruned:
+        found.append(ProofException(ExceptionKind.UNSEEN, 0, b""))
     if state.commit:
         found.append(ProofException(ExceptionKind.COMMIT, 0, state.commit))
     places = {path: place for place, path in enumerate(state.records)}
@@ -162,18 +206,12 @@ def parse_state(block: bytes) -> ArchivedState:
     total = sum(one.records for one in head.collections)
     proof = parse_proof(block[head.proof_start :], total)
     exceptions = list(iter_exceptions(proof.exceptions))
-    own = {one.place: one.data for one in exceptions if one.kind is ExceptionKind.RECORD}
-    records: dict[bytes, StateRecord] = {}
-    for collection in sorted(head.collections, key=lambda one: tree_name(one.name)):
-        for rkey, json in rca.iter_records(rca.decompress(block, collection), collection.records):
-            bytes_of_it = own.get(len(records))
-            try:
-                data = record_cbor(json) if bytes_of_it is None else bytes_of_it
-            except Malformed as error:
-                raise rca.RcaError(collection.start, f"{collection.name}/{rkey}: {error}") from None
-            cid = SHA256_LINK + sha256(data).digest()
-            path = tree_name(collection.name) + rkey.encode()
-            records[path] = StateRecord(cid, json, bytes_of_it)
+    collections = [
+        CollectionEntries(one.name.encode(), one.records, rca.decompress(block, one))
+        for one in sorted(head.collections, key=lambda one: tree_name(one.name))
+    ]
+    own = [one for one in exceptions if one.kind is ExceptionKind.RECORD]
+    records = dict(_records(collections, own))
     return ArchivedState(
         head.did,
         head.pds,
@@ -183,7 +221,7 @@ def parse_state(block: bytes) -> ArchivedState:
         proof.signature,
         records,
         {one.path: one.data for one in exceptions if one.kind is ExceptionKind.LEFT_OUT},
-        any(one.kind is ExceptionKind.SUBTREE for one in exceptions),
+        any(one.kind in _UNKNOWN for one in exceptions),
         b"".join(one.data for one in exceptions if one.kind is ExceptionKind.COMMIT),
         tuple(one.data for one in exceptions if one.kind is ExceptionKind.NODE),
         head.since,
@@ -191,11 +229,31 @@ def parse_state(block: bytes) -> ArchivedState:
     )
 
 
+_UNKNOWN = (ExceptionKind.SUBTREE, ExceptionKind.UNSEEN)
+
+
+def _records(
+    collections: Sequence[CollectionEntries], own: Sequence[ProofException]
+) -> Iterator[tuple[bytes, StateRecord]]:
+    try:
+        found = recompute(collections, encode_exceptions(list(own)), digests=True)
+    except Unprovable as error:
+        raise rca.RcaError(0, f"record {error.record} gives none: {error}") from None
+    kept = {one.place: one.data for one in own}
+    cids = _cids(found.digests)
+    number = 0
+    for name, count, entries in collections:
+        for rkey, json in rca.iter_records(entries, count):
+            path = name + b"/" + rkey.encode()
+            yield path, StateRecord(cids[number], json, kept.get(number))
+            number += 1
+
+
 def fold(full: ArchivedState, deltas: Sequence[ArchivedState]) -> ArchivedState:
     """The state behind the last delta that fits. One that is not newer was folded in before; one
     that changes another revision leaves the state incomplete, and so do all behind it."""
     records, left_out = dict(full.records), dict(full.left_out)
-    newest, incomplete = full, ""
+    newest, incomplete, is_pruned = full, "", full.is_pruned
     for delta in sorted(deltas, key=lambda one: one.rev):
         if delta.rev <= newest.rev:
             continue
@@ -211,7 +269,7 @@ def fold(full: ArchivedState, deltas: Sequence[ArchivedState]) -> ArchivedState:
         for path, cid in delta.left_out.items():
             left_out[path] = cid
             records.pop(path, None)
-        newest = delta
+        newest, is_pruned = delta, is_pruned or delta.is_pruned
     if newest is full:
         return replace(full, incomplete=incomplete)
     return ArchivedState(
@@ -224,6 +282,6 @@ def fold(full: ArchivedState, deltas: Sequence[ArchivedState]) -> ArchivedState:
         dict(sorted(records.items())),
         dict(sorted(left_out.items())),
         commit=newest.commit,
-        is_pruned=full.is_pruned,
+        is_pruned=is_pruned,
         incomplete=incomplete,
     )

@@ -40,6 +40,7 @@ class ExceptionKind(IntEnum):
     COMMIT = 4  # The bytes of a commit that is not of the usual form.
     NODE = 5  # The bytes of a node, the root first; all of them, where one is odd.
     DELETED = 6  # The path of a record that a delta takes away.
+    UNSEEN = 7  # Records of collections that are not archived have changed, and nobody noted how.
 
 
 class ProofException(NamedTuple):
@@ -125,6 +126,8 @@ def _read_exception(
     kind: ExceptionKind, place: int, data: bytes, at: int
 ) -> tuple[ProofException, int]:
     path, layer = b"", 0
+    if kind is ExceptionKind.UNSEEN:
+        return ProofException(kind, place, b""), at
     if kind in (ExceptionKind.LEFT_OUT, ExceptionKind.DELETED):
         path, at = _read_bytes(data, at + _U16.size, _U16.unpack_from(data, at)[0])
     if kind is ExceptionKind.DELETED:
@@ -163,6 +166,8 @@ def encode_exception(one: ProofException, since: int) -> bytes:
             return start + path + bytes((len(one.data),)) + one.data
         case ExceptionKind.DELETED:
             return start + _U16.pack(len(one.path)) + one.path
+        case ExceptionKind.UNSEEN:
+            return start
         case ExceptionKind.SUBTREE:
             return start + bytes((one.layer,)) + one.data
         case _:

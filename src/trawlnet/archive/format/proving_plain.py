@@ -100,7 +100,7 @@ class _Making:
                 self._tree.add(path, data)
             elif kind is ExceptionKind.SUBTREE:
                 self._tree.add_subtree(layer, data)
-            elif kind is ExceptionKind.DELETED:
+            elif kind >= ExceptionKind.DELETED:
                 raise Malformed("an exception of a kind that is not known")
         return None
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from trawlnet.archive.car import NotWhole, repo_car
 from trawlnet.archive.lookup import look_up
-from trawlnet.archive.proofs import Disproof
+from trawlnet.archive.proving.car import NotWhole, repo_car
+from trawlnet.archive.proving.proofs import Disproof
 from trawlnet.cli.common.archive_location import place_shown, reading
 from trawlnet.cli.common.errors import CliError, Exit
 from trawlnet.cli.common.output import say

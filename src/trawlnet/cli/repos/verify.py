@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from trawlnet.archive.census import Census, load_tombstones, take_census
-from trawlnet.archive.proofs import ProofVerdict, asked_elsewhere
+from trawlnet.archive.proving.proofs import ProofVerdict, asked_elsewhere
 from trawlnet.archive.reader import Damage, Place, find_segments
 from trawlnet.archive.tally import open_all
 from trawlnet.archive.verify import Proven, prove_folded, verify_segment

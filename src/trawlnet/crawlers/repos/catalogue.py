@@ -126,7 +126,9 @@ class ArchiveCatalogue:
             ends[NAME] = stones.stat().st_size
         with self._notes.writing(self._revs) as txn:
             self._apply(txn, self._writing)
-            for did in filter(_fits, self._writing):
+            # Of one that was changed by a delta, what was left out of it before still is.
+            anew = {did for did, rev in self._writing.items() if not rev} | left_out.keys()
+            for did in filter(_fits, anew):
                 txn.delete(did.encode(), db=self._drops)
             for did, reasons in left_out.items():
                 if reasons and _fits(did):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ class ArchiveSink:
         self._archived = archived
         self._meter = meter
         self.told: list[Told] = []
+        # A block is noted before the next is written: notes say how far they know the segments.
+        self._turn = asyncio.Lock()
 
     @property
     def segment_number(self) -> int:
@@ -42,18 +44,30 @@ class ArchiveSink:
         items = [item for _, items in batch for item in items]
         fetched = [item for item in items if isinstance(item, PackedRepo)]
         stones = [item for item in items if isinstance(item, Tombstone)]
-        await self._segments.write(
-            [(task, [one.made.block for one in of]) for task, of in _blocks(batch)]
-        )
-        if stones:
-            await asyncio.to_thread(self._bury, stones)
-        revs = await self._archived.revs(one.made.did for one in fetched)
-        changes = {stone.did: "" for stone in stones}
-        changes |= {one.made.did: one.made.rev for one in fetched}
-        await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
+        async with self._turn:
+            await self._segments.append([one.made.block for one in fetched])
+            if stones:
+                await asyncio.to_thread(self._bury, stones)
+            revs = await self._archived.revs(one.made.did for one in fetched)
+            changes = {stone.did: "" for stone in stones}
+            changes |= {one.made.did: one.made.rev for one in fetched}
+            await self._archived.note(changes, {one.made.did: one.made.dropped for one in fetched})
         for one in fetched:
             one.ticket.close()
         await self._tell(fetched, len({one.made.did for one in fetched} - revs.keys()))
+
+    async def append(self, blocks: Sequence[bytes], revs: Mapping[str, str]) -> None:
+        """Deltas, and the revs that they lead to: durable when this returns, and noted after."""
+        if not blocks:
+            return
+        async with self._turn:
+            await self._segments.append(blocks)
+            await self._archived.note(revs)
+        size = sum(map(len, blocks))
+        self._meter.changed(len(blocks), size)
+        self._meter.segments(self._segments.segments_finalised, self._segments.segment_number)
+        for tell in self.told:
+            await tell(0, size)
 
     def _bury(self, stones: Sequence[Tombstone]) -> None:
         with disk_errors(f"writing tombstones to {self._folder}"):
@@ -66,8 +80,3 @@ class ArchiveSink:
         if fetched:
             for tell in self.told:
                 await tell(new, sum(len(one.made.block) for one in fetched))
-
-
-def _blocks(batch: Sequence[tuple[Task, Sequence[Any]]]) -> list[tuple[Task, list[PackedRepo]]]:
-    pairs = ((task, [one for one in items if isinstance(one, PackedRepo)]) for task, items in batch)
-    return [(task, fetched) for task, fetched in pairs if fetched]

@@ -82,6 +82,12 @@ class RepoMeter(Collector):
         self.yields["bytes"] += size
         self._metrics.sink_bytes += size
 
+    def changed(self, deltas: int, size: int) -> None:
+        """So many changes of repositories are durable now. Those count no repository anew."""
+        self.yields["deltas"] = self.yields.get("deltas", 0) + deltas
+        self.yields["bytes"] += size
+        self._metrics.sink_bytes += size
+
     def segments(self, finalised: int, current: int) -> None:
         self._finalised = finalised
         self.yields["segments"] = current

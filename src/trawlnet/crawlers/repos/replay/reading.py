@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from trawlnet.archive.blocks import DamagedBytes, File, FoundBlock
 from trawlnet.archive.census import Census
+from trawlnet.archive.changes.states import folded_repos
 from trawlnet.archive.format.rca import CollectionEntry, Form, RcaError
 from trawlnet.archive.reader import Damage, Segment, read_collection
-from trawlnet.archive.states import folded_repos
 from trawlnet.crawlers.repos.replay.unpack import unpack
 from trawlnet.tables.clickhouse.native import TextPairs
 from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow

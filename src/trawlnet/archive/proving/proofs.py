@@ -36,6 +36,7 @@ _NAMED = 20  # Records of one repository that are named one by one.
 
 VERSION_1 = "a block of version 1 holds no proof"
 NO_KEY = "no key was kept with it: its signature was not verified when it was archived"
+PRUNED = "collections of it were filtered out, and may have changed since"
 NOT_SIGNED = "the commit that its records give was not signed by its key"
 
 
@@ -179,6 +180,8 @@ def _kept_whole(exceptions: bytes) -> tuple[list[bytes], list[bytes]]:
     if not exceptions:
         return [], []
     found = [one for one in iter_exceptions(exceptions) if one.kind >= ExceptionKind.COMMIT]
+    if any(one.kind is ExceptionKind.UNSEEN for one in found):
+        raise Disproof([Misfit("", PRUNED)])
     commits = [one.data for one in found if one.kind is ExceptionKind.COMMIT]
     return commits, [one.data for one in found if one.kind is ExceptionKind.NODE]
 

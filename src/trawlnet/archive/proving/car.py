@@ -8,12 +8,12 @@ from hashlib import sha256
 from trawlnet.archive.blocks import File, FoundBlock
 from trawlnet.archive.format.proof import ExceptionKind, iter_exceptions
 from trawlnet.archive.format.proving_plain import car_frame
-from trawlnet.archive.proofs import read_parts, rebuild
+from trawlnet.archive.proving.proofs import read_parts, rebuild
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.dagcbor import encode
 from trawlnet.atproto.varint import encode_varint, read_varint
 
-_LEFT_OUT = (ExceptionKind.LEFT_OUT, ExceptionKind.SUBTREE)
+_LEFT_OUT = (ExceptionKind.LEFT_OUT, ExceptionKind.SUBTREE, ExceptionKind.UNSEEN)
 
 
 class NotWhole(Exception):

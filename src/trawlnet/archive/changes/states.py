@@ -15,7 +15,7 @@ from trawlnet.archive.reader import Damage, Place, read_entry
 from trawlnet.native.zstd import FrameWriter
 
 ORPHAN = "a delta of a repository that is not there"
-_QUICK = 1  # Level of zstd: what is packed here is unpacked at once.
+QUICK = 1  # Level of zstd: what is packed here is unpacked at once.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,6 @@ class FoldedRepo:
     offset: int  # and where that is.
     block: FoundBlock
     incomplete: str  # Why later deltas were left aside.
-    is_pruned: bool  # Parts of it, of which only digests were kept, may have changed since.
     data: bytes
 
     @contextmanager
@@ -53,9 +52,9 @@ def folded(places: Sequence[BlockPlace]) -> FoldedRepo | Damage:
     if full.since:
         return Damage(segment.path, entry.offset, ORPHAN)
     state = fold(full, deltas)
-    data = encode_state(state, FrameWriter(_QUICK, False).frame)
+    data = encode_state(state, FrameWriter(QUICK, False).frame)
     block = FoundBlock(0, rca.parse_block(data), 0)
-    return FoldedRepo(segment.path, entry.offset, block, state.incomplete, state.is_pruned, data)
+    return FoldedRepo(segment.path, entry.offset, block, state.incomplete, data)
 
 
 def _state(place: BlockPlace) -> ArchivedState:

@@ -1,0 +1,1 @@
+"""Repositories that deltas have changed: which blocks count, and what they come to."""

@@ -1,0 +1,50 @@
+"""What has become of a repository between two states of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trawlnet.archive.format.folding import ArchivedState, StateRecord
+
+
+class ChangedRecord(NamedTuple):
+    path: str  # `collection/rkey`.
+    cid: bytes
+    json: bytes
+
+    @property
+    def collection(self) -> str:
+        return self.path.partition("/")[0]
+
+    @property
+    def rkey(self) -> str:
+        return self.path.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class StateDifference:
+    """Each in the order of the tree."""
+
+    creates: Sequence[ChangedRecord]
+    updates: Sequence[ChangedRecord]
+    deletes: Sequence[str]  # Paths.
+
+
+def difference(before: ArchivedState | None, after: ArchivedState) -> StateDifference:
+    """Of the records that are in the archive: one that is left out of it from now on is gone, and
+    one that was left out before is new."""
+    past: Mapping[bytes, StateRecord] = {} if before is None else before.records
+    now = after.records
+    return StateDifference(
+        _changed((path, one) for path, one in now.items() if path not in past),
+        _changed(
+            (path, one) for path, one in now.items() if path in past and past[path].cid != one.cid
+        ),
+        [path.decode() for path in past if path not in now],
+    )
+
+
+def _changed(records: Iterable[tuple[bytes, StateRecord]]) -> list[ChangedRecord]:
+    return [ChangedRecord(path.decode(), one.cid, one.json) for path, one in records]
