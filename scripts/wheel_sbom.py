@@ -16,8 +16,10 @@ class Component(Protocol):
 
     name: str
     version: str
-    url: str
     sha256: str
+
+    @property
+    def purl(self) -> str: ...  # Of the package whose source distribution holds it.
 
 
 def write_sbom(folder: Path, inside: Component, made: Sequence[Path]) -> Path:
@@ -87,7 +89,7 @@ def _linked(one: Component) -> dict[str, Any]:
         "externalReferences": [
             {
                 "type": "source-distribution",
-                "url": one.url,
+                "url": one.purl,
                 "hashes": [{"alg": "SHA-256", "content": one.sha256}],
             }
         ],

@@ -9,14 +9,12 @@ tree gives the same bytes. What is written lies in dist/.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,19 +28,28 @@ EPOCH = 1_704_067_200  # 2024: the time that every file in an archive is given.
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Of Debian's source package, as its signed index names it."""
+    """Code of others, in the source distribution of a package on the index."""
 
     name: str
     version: str
-    url: str
+    package: str
+    package_version: str
     sha256: str
+    folder: str  # In the distribution.
+
+    @property
+    def purl(self) -> str:
+        return f"pkg:pypi/{self.package}@{self.package_version}"
 
 
+# backports.zstd is the twin's zstd where Python has none of its own: both are the same release.
 ZSTD = Source(
     "zstd",
     "1.5.7",
-    "http://deb.debian.org/debian/pool/main/libz/libzstd/libzstd_1.5.7+dfsg.orig.tar.xz",
-    "0c092ef267edce57ba7f3f2645c861f72eaf5e76273c6c3632869423464b90a5",
+    "backports.zstd",
+    "1.8.0",
+    "9dae4f4c481716e3db473d667457b4f508ff7459c0931b567a5c9677fb3db316",
+    "src/c/zstd/lib",
 )
 # Its names stay inside: another package may bring a zstd of its own.
 HIDDEN = '__attribute__((visibility("hidden")))'
@@ -86,17 +93,18 @@ def main() -> int:
 
 
 def fetched(source: Source, scratch: Path) -> Path:
-    """The folder with its sources. Nothing is unpacked that is not what we know."""
-    with urllib.request.urlopen(source.url, timeout=60) as answer:  # noqa: S310 - a constant.
-        data = answer.read()
-    found = hashlib.sha256(data).hexdigest()
-    if found != source.sha256:
-        raise SystemExit(f"error: {source.url}: SHA-256 {found}, expected {source.sha256}")
-    packed = scratch / "zstd.tar.xz"
-    packed.write_bytes(data)
+    """The folder with its sources. A file with another hash is not unpacked."""
+    package, folder = source.package, scratch / "sources"
+    # A hash is read from a file of requirements only.
+    wanted = scratch / "sources.txt"
+    version, digest = source.package_version, source.sha256
+    wanted.write_text(f"{package}=={version} --hash=sha256:{digest}\n")
+    download = ["-m", "pip", "download", "-q", "--no-deps", "--no-binary", package]
+    run(*download, "-r", str(wanted), "-d", str(folder), cwd=scratch, env=dict(os.environ))
+    (packed,) = folder.glob("*.tar.gz")
     with tarfile.open(packed) as archive:
-        archive.extractall(scratch / "zstd", filter="data")
-    return next((scratch / "zstd").glob("*/lib"))
+        archive.extractall(folder, filter="data")
+    return next(folder.glob(f"*/{source.folder}"))
 
 
 def built(target: Target, zstd: Path, scratch: Path) -> Path:
