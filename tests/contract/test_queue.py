@@ -154,6 +154,15 @@ def test_a_bare_number_is_a_message_too(world: World) -> None:
     asyncio.run(scenario())
 
 
+def test_what_is_json_already_is_not_written_anew(world: World) -> None:
+    async def scenario() -> None:
+        async with opened(world) as queue:
+            await queue.publish([orjson.Fragment(b'{"key":1, "b":[1.10]}'), {"key": 2}])
+            assert await drained(queue) == [{"key": 1, "b": [1.1]}, {"key": 2}]
+
+    asyncio.run(scenario())
+
+
 def test_what_was_published_is_there_for_another_process(world: World) -> None:
     async def publish() -> None:
         async with opened(world) as queue:

@@ -13,7 +13,17 @@ import orjson
 from trawlnet.engine.task import Task
 from trawlnet.storage.errors import SinkError
 
-Message = Mapping[str, Any] | int  # One JSON object, or a bare number: an id and no more.
+# One JSON object, as JSON already if it is a fragment, or a bare number: an id and no more.
+Message = Mapping[str, Any] | int | orjson.Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What stays of a log that several read, each at its own pace: the newest segments, as many as
+    both limits allow. A reader that falls behind them has to begin elsewhere."""
+
+    bytes: int  # Of closed segments.
+    seconds: float  # Between the last write to a segment and the newest write.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,7 @@ class QueueOptions:
     segment_bytes: int = 64 * 1024 * 1024  # A segment this long gets a successor.
     keep: bool = False  # Leave acked segments for other readers.
     bookmark: Path | None = None  # Default: beside the segments.
+    retention: Retention | None = None  # With `keep`: what the publisher deletes all the same.
     # For RabbitMQ only.
     patience: float = 60.0  # How long a lost connection is tried again before giving up.
 

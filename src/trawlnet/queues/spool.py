@@ -1,4 +1,4 @@
-"""A queue in a directory: JSONL segments, one writer process, one reader process, a bookmark."""
+"""A queue in a directory: JSONL segments, one writer process, one reader process per bookmark."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class Spool:
         self._progress = Wakeup()  # Acks in this process.
         self._backlog_at_most: int | None = None  # Unknown before the first look.
         self._poisoned = 0
+        self._pruned_at = 0  # Number of the newest segment then.
         # Whether a publisher that is to stop goes over the bound instead of waiting.
         self.closing: Callable[[], bool] = lambda: False
 
@@ -115,12 +116,19 @@ class Spool:
             if self._writer is None:
                 self._writer = SpoolWriter(self._files, self._bookmark, self._options.segment_bytes)
             self._writer.append(fitting)
+            self._prune(self._writer)
             for line in lines:
                 if len(line) > longest:
                     Poison(self._files).keep("publish", f"too large: {len(line)} bytes", line)
                     self._poisoned += 1
         # Told from here, because the publisher may have been cancelled while we wrote.
         loop.call_soon_threadsafe(self._written, sum(len(line) + 1 for line in fitting))
+
+    def _prune(self, writer: SpoolWriter) -> None:
+        """Whenever a segment was begun, and has a line in it: its number must not be lost."""
+        if self._options.retention is not None and writer.number != self._pruned_at:
+            self._files.prune(self._options.retention)
+            self._pruned_at = writer.number
 
     def _written(self, count: int) -> None:
         if self._backlog_at_most is not None:
@@ -154,7 +162,7 @@ class SpoolWriter:
         self._segment: Appender | None = None
         self._lock = FileLock(files.path / f"{files.name}.writer.lock", f"spool {files.path}")
         try:
-            self._number = _last_number(files, bookmark)
+            self.number = _last_number(files, bookmark)
         except BaseException:
             self._lock.release()
             raise
@@ -177,8 +185,8 @@ class SpoolWriter:
         if self._segment and self._segment.size >= self._segment_bytes:
             self._leave()
         if self._segment is None:
-            self._number += 1
-            self._segment = Appender(self._files.segment(self._number), new=True)
+            self.number += 1
+            self._segment = Appender(self._files.segment(self.number), new=True)
         return self._segment
 
     def _leave(self) -> None:

@@ -14,6 +14,7 @@ import orjson
 
 from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.queues.acks import SpoolPosition
+from trawlnet.queues.queue import Retention
 from trawlnet.storage.errors import SinkError
 from trawlnet.storage.files import append_line, replace_file
 
@@ -88,6 +89,19 @@ class SpoolDirectory:
             self.segment(n).unlink(missing_ok=True)
         if stale:
             fsync_path(self.path)
+
+    def prune(self, retention: Retention) -> None:
+        """Delete what is beyond both limits, but neither the newest segment nor the one before it:
+        there may be readers at its end."""
+        *older, newest = ((n, self.segment(n).stat()) for n in self.numbers())
+        kept, first = 0, newest[0]
+        for place, (n, stat) in enumerate(reversed(older)):
+            kept += stat.st_size
+            age = newest[1].st_mtime - stat.st_mtime
+            if place and (kept > retention.bytes or age > retention.seconds):
+                break
+            first = n
+        self.delete_before(first)
 
 
 def _size(path: Path) -> int:

@@ -82,14 +82,15 @@ def truncate_torn_line(path: Path) -> int:
     """Cut what follows the last newline: a line that a crash left unfinished. Returns its size."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
-        whole = _end_of_last_line(file.fileno(), size)
+        whole = end_of_last_line(file.fileno(), size)
         if whole < size:
             file.truncate(whole)
             os.fsync(file.fileno())
         return size - whole
 
 
-def _end_of_last_line(fd: int, size: int) -> int:
+def end_of_last_line(fd: int, size: int) -> int:
+    """Behind the last newline in the first `size` bytes; 0 where there is none."""
     end = size
     while end > 0:
         start = max(0, end - _TAIL_CHUNK)

@@ -163,6 +163,17 @@ class ReposConfig(BaseModel):
     clickhouse_username: ClickhouseUser = "default"
     clickhouse_password: ClickhousePassword = ""
     clickhouse_database: ClickhouseDatabase = "default"
+    event_log_size: Size = Field(
+        20 << 30,
+        ge=1 << 20,
+        description="Keep about this many bytes of events; older ones are deleted.",
+    )
+    event_log_age: Seconds = Field(
+        3 * 86_400.0, gt=0, description="Delete events that are older than this."
+    )
+    event_queue: str = Field(
+        "", description="Publish events to this RabbitMQ server as well (amqp://…)."
+    )
     allow_private_hosts: AllowPrivate = False
     contact: Contact = ""
     metrics_address: MetricsAddress = ""

@@ -1,0 +1,150 @@
+"""The log of events: appended by a follower, durable at once, read by others as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from trawlnet.crawlers.repos.events.event import (
+    RepoEvent,
+    StampedEvent,
+    decode_event,
+    encode_event,
+    time_of,
+)
+from trawlnet.malformed import Malformed
+from trawlnet.queues.acks import SpoolPosition
+from trawlnet.queues.open import open_queue
+from trawlnet.queues.queue import Queue, QueueOptions, Retention
+from trawlnet.queues.spool_files import SpoolDirectory, SpoolLine
+from trawlnet.queues.spool_log import SpoolLog
+from trawlnet.storage.files import disk_errors
+
+log = logging.getLogger(__name__)
+
+NAME = "repo_events"  # Of the spool, and of the queue on a server.
+SPOOL = "spool"  # Folder of a workspace.
+RETENTION = Retention(20 << 30, 3 * 86_400.0)
+_SEGMENT_BYTES = 64 << 20
+_SEGMENTS = 8  # At least so many share what is retained, so that it shrinks in small steps.
+_POLL = 0.2  # Seconds between two looks for what another process has appended.
+_LONGEST = QueueOptions().message_bytes
+
+
+class EventLog:
+    """The writing side; one process at a time. Events are in the spool of the workspace, and, with
+    the address of a server, in a queue there as well."""
+
+    def __init__(self, queues: Sequence[Queue], now: Callable[[], float], last_us: int) -> None:
+        self._queues = queues
+        self._now = now
+        self._last_us = last_us
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls,
+        workspace: Path,
+        now: Callable[[], float],
+        retention: Retention = RETENTION,
+        server: str = "",
+    ) -> EventLog:
+        """`now` tells Unix seconds; `server` is an amqp:// address."""
+        options = QueueOptions(
+            segment_bytes=min(_SEGMENT_BYTES, max(1, retention.bytes // _SEGMENTS)),
+            keep=True,
+            retention=retention,
+        )
+        queues = [await open_queue(workspace / SPOOL, NAME, options)]
+        if server:
+            queues.append(await open_queue(server, NAME))
+        last_us = await asyncio.to_thread(_last_time, workspace)
+        return cls(queues, now, last_us)
+
+    async def append(self, events: Sequence[RepoEvent]) -> None:
+        """Durable on return: in the spool, and confirmed by the server. After a failure some may
+        be in either; appended again they have the same ids."""
+        if not events:
+            return
+        async with self._lock:
+            lines = [orjson.Fragment(line) for line in self._stamped(events)]
+            for queue in self._queues:
+                await queue.publish(lines)
+
+    async def close(self) -> None:
+        for queue in self._queues:
+            await queue.close()
+
+    def _stamped(self, events: Sequence[RepoEvent]) -> Iterator[bytes]:
+        now_us = int(self._now() * 1e6)
+        for event in events:
+            # A clock that was set back must not make the log go back.
+            self._last_us = max(now_us, self._last_us + 1)
+            yield encode_event(self._last_us, event)
+
+
+def _last_time(workspace: Path) -> int:
+    with disk_errors(f"reading {workspace / SPOOL / NAME}"):
+        return spool_log(workspace).last_key() or 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    events: Sequence[StampedEvent]
+    end: SpoolPosition  # Where to read on; a bookmark, once the events are dealt with.
+
+
+class EventReader:
+    """The reading side, of any process. Positions stay good until their segment is deleted; then
+    every method that reads there raises SegmentsPruned, and the reader begins with the archive."""
+
+    def __init__(self, workspace: Path, poll: float = _POLL) -> None:
+        self._log = spool_log(workspace)
+        self._poll = poll
+
+    async def start(self) -> SpoolPosition:
+        return await asyncio.to_thread(self._log.start)
+
+    async def end(self) -> SpoolPosition:
+        return await asyncio.to_thread(self._log.end)
+
+    async def find(self, time_us: int) -> SpoolPosition:
+        """Before the first event of that time or later."""
+        return await asyncio.to_thread(self._log.find, time_us)
+
+    async def read(self, at: SpoolPosition) -> EventBatch:
+        """What comes next, about a megabyte; no events at the end of the log."""
+        return await asyncio.to_thread(self._read, at)
+
+    async def follow(self, at: SpoolPosition) -> AsyncGenerator[EventBatch]:
+        """Batch after batch, and then whatever is appended, without end."""
+        while True:
+            batch = await self.read(at)
+            if batch.end != at:
+                yield batch
+                at = batch.end
+            else:
+                await asyncio.sleep(self._poll)
+
+    def _read(self, at: SpoolPosition) -> EventBatch:
+        with disk_errors(f"reading {self._log.files.path}"):
+            lines, end = self._log.read(at)
+        return EventBatch([*self._decoded(lines)], end)
+
+    def _decoded(self, lines: Sequence[SpoolLine]) -> Iterator[StampedEvent]:
+        for line in lines:
+            try:
+                yield decode_event(line.raw or b"")
+            except Malformed as error:
+                where = f"{self._log.files.segment(line.start.segment).name}@{line.start.offset}"
+                log.warning("line passed over", extra={"place": where, "error": str(error)})
+
+
+def spool_log(workspace: Path) -> SpoolLog:
+    files = SpoolDirectory(workspace / SPOOL / NAME, NAME)
+    return SpoolLog(files, time_of, _LONGEST)
