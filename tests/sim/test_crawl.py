@@ -600,7 +600,11 @@ def test_a_host_is_not_blamed_for_where_it_redirects_to():
                 return Outcome(Reason.CONNECTION_ERROR, lane="elsewhere")
 
         crawling = Setup([Page([Task(f"k{n}", "honest") for n in range(5)], "1")], handler=handler)
-        await crawling.run()
+        running = asyncio.create_task(crawling.run())
+        while not (crawling.gate.blocked("elsewhere") or crawling.gate.blocked("honest")):
+            await asyncio.sleep(0.05)
+        assert not crawling.gate.blocked("honest")
+        await running
         assert crawling.gate.blocked("elsewhere") and not crawling.gate.blocked("honest")
 
     run_sim(main())
