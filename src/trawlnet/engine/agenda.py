@@ -1,4 +1,4 @@
-"""What is to be done: which lanes have work, about how much, and when each may be asked."""
+"""The agenda: which lanes have work, about how much, and when each may send its next request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from trawlnet.engine.gate import Gate
 from trawlnet.engine.schedule import Schedule
 
-_LONGEST = 100  # Lanes with most tasks: one of them takes longest.
+_LONGEST = 100  # Lanes with the most tasks; one of them takes longest.
 
 
 class Agenda:
@@ -21,14 +21,14 @@ class Agenda:
         owns: Callable[[str], bool],
         busy: Mapping[str, int],
     ) -> None:
-        """At most `capacity` lanes, each looked at so long before the gate lets it pass; `busy`
-        is how many tasks are being worked on, by lane."""
+        """At most `capacity` lanes; each is looked at `ahead` seconds before the gate lets it
+        pass. `busy` is the number of running tasks, by lane."""
         self._gate = gate
         self._capacity = capacity
         self._ahead = ahead
         self._owns = owns
         self._busy = busy
-        self._queued: Counter[str] = Counter()  # About so many tasks wait on each lane.
+        self._queued: Counter[str] = Counter()  # Tasks that wait on each lane, an estimate.
         self._full: set[str] = set()  # Lanes with work but no room for another task.
         self.schedule = Schedule(capacity, self.work_left)
 
@@ -38,7 +38,7 @@ class Agenda:
             self.schedule.add(lane, max(due, self._gate.ready_at(lane) - self._ahead))
 
     def hasten(self, lane: str) -> None:
-        """The gate lets it pass sooner than it said when the lane was noted."""
+        """The gate lets the lane pass sooner than when the lane was noted."""
         if lane in self.schedule:
             self.note(lane, 0.0)
 
@@ -46,23 +46,23 @@ class Agenda:
         return self._queued[lane]
 
     def count(self, lane: str, tasks: int) -> None:
-        """So many more tasks wait there. Known ones may be among them: who finds the lane empty
-        puts that right."""
+        """Add `tasks` waiting tasks. Known ones may be among them; `took` corrects the number when
+        the lane is empty."""
         if lane in self._queued or len(self._queued) < self._capacity:
             self._queued[lane] += tasks
 
     def took(self, lane: str, *, emptied: bool) -> None:
-        """One of them began; `emptied`: it was the last."""
+        """A task of the lane was started; `emptied`: it was the last."""
         self._queued[lane] -= 1
         if emptied or self._queued[lane] <= 0:
             del self._queued[lane]
 
     def wait_for_room(self, lane: str) -> None:
-        """It has work, and is looked at again when a task of its own ends."""
+        """The lane has work, and is looked at again when one of its tasks ends."""
         self._full.add(lane)
 
     def made_room(self, lane: str) -> bool:
-        """A task of the lane ended: whether it had work and no room for it."""
+        """A task of the lane ended; returns whether the lane was waiting for room."""
         if lane not in self._full:
             return False
         self._full.discard(lane)
@@ -70,7 +70,7 @@ class Agenda:
         return True
 
     def work_left(self, lane: str) -> float:
-        """Seconds that the lane needs at least for what waits on it."""
+        """The least time, in seconds, that the lane needs for its waiting tasks."""
         return self._queued[lane] * self._gate.interval(lane)
 
     def with_work(self) -> int:

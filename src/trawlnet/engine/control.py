@@ -10,9 +10,9 @@ from trawlnet.engine.figures import Figures
 
 
 class Ending(StrEnum):
-    DONE = "done"  # The source is dry and nothing is left that can be done now.
+    DONE = "done"  # The source is exhausted, and no open task can be done now.
     LIMIT = "limit"  # A limit that the user set was reached.
-    DRAINED = "drained"  # Somebody asked it to stop; what was in flight was finished.
+    DRAINED = "drained"  # A command stopped the crawl; tasks in flight were finished.
 
 
 class Control:
@@ -25,7 +25,7 @@ class Control:
         self.ending: Ending | None = None
         self.changed = asyncio.Event()  # Something happened that the dispatcher should look at.
         self.relist = False  # The store's lanes should be read again.
-        self.figures = Figures()  # What the crawl writes, of this run.
+        self.figures = Figures()  # The counters of this run; the crawl writes them.
 
     @property
     def workers(self) -> int:
@@ -34,7 +34,7 @@ class Control:
     @workers.setter
     def workers(self, size: int) -> None:
         if size < 0:
-            raise ValueError("a crew cannot be smaller than nobody")
+            raise ValueError("the number of workers cannot be negative")
         self._workers = size
         self.changed.set()
 
@@ -51,21 +51,21 @@ class Control:
         self.changed.set()
 
     def look_again(self) -> None:
-        """Somebody else has put work back into the store."""
+        """Another process has reopened tasks in the store."""
         self.relist = True
         self.changed.set()
 
     def drain(self, ending: Ending = Ending.DRAINED) -> None:
-        """Start nothing more; finish and settle what is in flight. The first word stands."""
+        """Start no more tasks; finish and settle those in flight. The first ending counts."""
         self.ending = self.ending or ending
         self.changed.set()
 
     def wake(self, lane: str) -> None:
-        """A lane may have work now that its last lease did not tell of."""
+        """A lane may have work that its last lease did not report."""
         self._woken.add(lane)
         self.changed.set()
 
     def woken(self) -> Collection[str]:
-        """Lanes to look at; each is told once."""
+        """Lanes to look at; each is returned once."""
         woken, self._woken = self._woken, set()
         return woken

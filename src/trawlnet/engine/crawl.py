@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 async def crawl(parts: Parts[N], limits: Limits, control: Control) -> Ending:
-    """Run until the source is dry and every task is settled, or until told to stop."""
+    """Run until the source is exhausted and every task is settled, or until drained."""
     parts.gate.closing = lambda: control.ending is Ending.DRAINED
     try:
         async with asyncio.TaskGroup() as group:
@@ -66,7 +66,7 @@ async def _feed_from(floor: Floor, source: Source, frontier: Frontier | None) ->
 
 
 async def _relieved(floor: Floor) -> None:
-    """Something was settled here; or perhaps elsewhere, where others share the store."""
+    """Wait until a task was settled here, or may have been by a process that shares the store."""
     floor.relief.clear()
     try:
         async with asyncio.timeout(floor.limits.lease / 4):
@@ -76,8 +76,8 @@ async def _relieved(floor: Floor) -> None:
 
 
 def _is_enough(floor: Floor, counts: Counts) -> bool:
-    """Whether the source should wait. What blocked lanes hold is not worked off, however long it
-    waits; and a few lanes alone cannot use all workers, so that others are looked for."""
+    """Whether the source should wait. Tasks on blocked lanes do not count, because waiting does
+    not reduce them; and a few lanes cannot use all workers, so the source looks for others."""
     limits, left = floor.limits, counts.open - counts.blocked
     if floor.agenda.with_work() < limits.few_lanes:
         return left > limits.highest_water
@@ -99,7 +99,7 @@ async def _work(floor: Floor, task: Task) -> None:
     made_room = floor.agenda.made_room(task.lane)
     # The worker stays taken until the sink has room: this is the back-pressure.
     await floor.done.put(Done(task, outcome, hold))
-    # The dispatcher need not look if neither this lane nor a free worker was waited for.
+    # The dispatcher need not run if it waits neither for this lane nor for a free worker.
     if made_room or not floor.free:
         floor.control.changed.set()
     floor.crew.free_worker()
@@ -110,7 +110,7 @@ async def _try(floor: Floor, task: Task) -> Outcome[Any]:
         return await floor.parts.handler(task)
     except LaneParked as parked:
         if parked.until == math.inf and parked.lane != task.lane:
-            # On the way to another host, which this run has given up on: waiting is no use.
+            # The task was redirected to a host that is blocked in this run: do not wait.
             why = f"lane {parked.lane} is blocked"
             return Outcome(Reason.BLOCKED, lane=parked.lane, detail=why)
         wait = parked.until - floor.parts.clock.now()
@@ -129,7 +129,7 @@ async def _renew(floor: Floor) -> None:
 
 
 def _first(troubles: BaseExceptionGroup[Any]) -> BaseException:
-    """The trouble that stopped the crawl: the group around it says nothing more."""
+    """The error that stopped the crawl, without the group around it."""
     trouble: BaseException = troubles
     while isinstance(trouble, BaseExceptionGroup):
         trouble = trouble.exceptions[0]

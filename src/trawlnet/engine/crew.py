@@ -1,4 +1,4 @@
-"""The crew: tasks from lease to settlement. What starts here ends here, and nowhere else."""
+"""The crew: tracks each task from its lease until it is settled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from trawlnet.engine.task import Task
 
 
 class Crew:
-    """A task is started, leaves its lane, gives its worker back, and is settled, in this order. It
-    has to be renewed until the last of these, however long it waits for the sink."""
+    """A task is started, leaves its lane, frees its worker, and is settled, in this order. Its
+    lease is renewed until the last of these, even while it waits for the sink."""
 
     def __init__(self, gate: Gate, figures: Figures) -> None:
         self._gate = gate
         self._figures = figures
-        self._held: dict[str, Task] = {}  # Until they are settled, as they were leased.
+        self._held: dict[str, Task] = {}  # Leased tasks that are not settled yet, by key.
         self._busy: Counter[str] = Counter()
         self.held: Collection[str] = self._held.keys()
         self.busy: Mapping[str, int] = self._busy  # Tasks being worked on, by lane.
@@ -39,7 +39,7 @@ class Crew:
         self._figures.in_flight -= 1
 
     def settle(self, task: Task) -> None:
-        """A store that is slow to say so may have leased the key again by now: that lease is
-        still to be renewed."""
+        """Stop renewing the task's lease. A slow store may have leased the key again meanwhile;
+        that newer lease is still renewed."""
         if self._held.get(task.key) is task:
             del self._held[task.key]

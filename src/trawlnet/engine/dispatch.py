@@ -1,4 +1,4 @@
-"""The dispatcher: which lanes may go now, how much of each, and whether anything is left."""
+"""The dispatcher: chooses which lanes start tasks now and how many, and when the crawl is done."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Try = Callable[[Floor, Task], Coroutine[None, None, None]]
 
 @dataclass(slots=True)
 class _Listing:
-    """How far the store's lanes have been read, and when they are to be read once more."""
+    """How far the store's lanes have been listed, and when to list them again."""
 
-    orphans_at: float  # When leases that a dead process has left behind are over.
+    orphans_at: float  # When the leases of a dead process have ended.
     after: str | None = None
 
 
 async def dispatch(floor: Floor, work: Try) -> None:
-    """Start what may run; sleep until a lane is due or something happens."""
+    """Start tasks that may run; sleep until a lane is due or something changes."""
     listing = _Listing(orphans_at=floor.born + floor.limits.lease)
     await _forgive_blocked_lanes(floor, listing)
     while True:
-        # Cleared before looking: whatever happens from here on is not missed by the wait below.
+        # Cleared before looking, so that the wait below notices every later change.
         floor.control.changed.clear()
         for lane in floor.control.woken():
             floor.agenda.note(lane, 0.0)
@@ -46,7 +46,7 @@ async def dispatch(floor: Floor, work: Try) -> None:
 
 
 def _pick(floor: Floor) -> dict[str, int]:
-    """How many tasks to lease from which lanes: those due, fairly, as far as workers are free."""
+    """How many tasks to lease from each lane that is due, shared fairly among free workers."""
     free, gate, agenda, busy = floor.free, floor.parts.gate, floor.agenda, floor.crew.busy
     now = floor.parts.clock.now()
     horizon = now + floor.limits.ahead
@@ -65,15 +65,15 @@ def _pick(floor: Floor) -> dict[str, int]:
 
 
 def _leaving_some(floor: Floor, wants: dict[str, int], free: int, now: float) -> dict[str, int]:
-    """A lane gets its second and further workers only while some are left for lanes that have
-    work and none: those of slow servers would otherwise take all, and hold them for long."""
+    """Give a lane its second and further workers only while some are left for lanes that have work
+    and no worker: otherwise lanes of slow servers would occupy all workers for long."""
     workers, busy = floor.control.workers, floor.crew.busy
-    most = max(1, workers // _KEPT_SHARE) if workers > 1 else 0
+    most = max(1, workers // _RESERVED_SHARE) if workers > 1 else 0
     if not wants or free - sum(wants.values()) >= most:
-        return wants  # Enough are left, however many lanes there are.
-    kept = floor.agenda.schedule.soon(now + _SOON, most, (busy, wants))
+        return wants  # Enough workers are left for any number of lanes.
+    reserved = floor.agenda.schedule.soon(now + _SOON, most, (busy, wants))
     firsts = {lane: int(lane not in busy) for lane in wants}
-    further = max(0, free - sum(firsts.values()) - kept)
+    further = max(0, free - sum(firsts.values()) - reserved)
     granted: dict[str, int] = {}
     for lane, want in wants.items():
         more = min(want - firsts[lane], further)
@@ -85,8 +85,8 @@ def _leaving_some(floor: Floor, wants: dict[str, int], free: int, now: float) ->
     return granted
 
 
-_KEPT_SHARE = 4  # One worker in so many is for lanes that have none,
-_SOON = 2.0  # and have work within so many seconds.
+_RESERVED_SHARE = 4  # One worker in this many is reserved for lanes without a worker
+_SOON = 2.0  # that have work within this many seconds.
 
 
 async def _start(floor: Floor, wants: Mapping[str, int], work: Try) -> None:
@@ -96,7 +96,7 @@ async def _start(floor: Floor, wants: Mapping[str, int], work: Try) -> None:
         floor.crew.start(task)
         floor.group.create_task(work(floor, task))
     for lane in wants:
-        # A lane that had less than asked for says when it has more; any other has more now.
+        # The lease says when a lane that had too few tasks has more; any other lane has more now.
         floor.agenda.note(lane, lease.dues.get(lane, 0.0))
 
 
@@ -104,7 +104,7 @@ async def _finished(floor: Floor, listing: _Listing) -> bool:
     control, limits = floor.control, floor.limits
     if not control.ending and _limit_reached(floor):
         control.drain(Ending.LIMIT)
-    # Even while others are at work: a task that hangs would keep the rest waiting.
+    # Even while other tasks run: a task that hangs must not delay the rest.
     if floor.agenda.schedule.overflowed and not control.ending and _has_room(floor):
         await _list_lanes(floor, listing)
         return False
@@ -121,8 +121,8 @@ async def _finished(floor: Floor, listing: _Listing) -> bool:
 
 
 async def _has_due(floor: Floor) -> bool:
-    """Whether a lane has a revisit that was due when the crawl began: it counts as open only once
-    it is leased. What has come due since is left to the next run, or this one might never end."""
+    """Whether a lane has a revisit that was due when the crawl began; a revisit counts as open only
+    once it is leased. Later ones are left to the next run, or this one might never end."""
     after: str | None = None
     while lanes := await floor.parts.store.lanes(after, _LANES_AT_ONCE):
         for work in lanes:
@@ -144,12 +144,12 @@ def _limit_reached(floor: Floor) -> bool:
 
 
 def _next_look(floor: Floor, listing: _Listing) -> float:
-    """When to look again if nothing happens before."""
+    """When to look again if nothing changes before."""
     if floor.control.ending:
         return math.inf
     if floor.free == 0:
         return floor.deadline
-    # An empty schedule with open tasks: another process has them leased, and may have died.
+    # An empty schedule with open tasks: another process has leased them, and may have died.
     alone = floor.crew.held or len(floor.agenda.schedule)
     idle = math.inf if alone else floor.parts.clock.now() + floor.limits.lease / 4
     return min(floor.agenda.schedule.next(), idle, floor.deadline, listing.orphans_at)
@@ -169,7 +169,7 @@ _TICK = 1e-4  # Seconds; a shorter wait than this may round to no wait at all, f
 
 
 async def _forgive_blocked_lanes(floor: Floor, listing: _Listing) -> None:
-    """A new run gives every blocked lane another chance, and reads what the last one left."""
+    """Unblock all lanes at the start of a run, and list the lanes that the last run left."""
     store, gate = floor.parts.store, floor.parts.gate
     for lane, until in (await store.holds(floor.parts.clock.now())).items():
         if until == math.inf:
@@ -180,15 +180,15 @@ async def _forgive_blocked_lanes(floor: Floor, listing: _Listing) -> None:
 
 
 async def _list_orphans(floor: Floor, listing: _Listing) -> None:
-    """What a dead process had leased when this one began is free by now, and no lease tells of
-    it; a listing that is still under way comes to it by itself."""
+    """List lanes whose tasks a dead process had leased when this run began: the leases have ended
+    by now, and no lease reports that. A listing in progress reaches those lanes anyway."""
     listing.orphans_at = math.inf
     if listing.after is None:
         await _list_lanes(floor, listing)
 
 
 async def _list_again(floor: Floor, listing: _Listing) -> None:
-    """What was put back may be on lanes that this run has given up on."""
+    """List all lanes again: reopened tasks may be on lanes that are blocked in this run."""
     floor.control.relist = False
     gate, after = floor.parts.gate, None
     while lanes := await floor.parts.store.lanes(after, _LANES_AT_ONCE):
@@ -207,7 +207,7 @@ async def _list_lanes(floor: Floor, listing: _Listing) -> None:
     while not schedule.overflowed:
         lanes = await floor.parts.store.lanes(listing.after, _LANES_AT_ONCE)
         for work in lanes:
-            # The gate may know of a longer wait that is being written down just now.
+            # The gate may know a later hold that is just being written to the store.
             if work.held > max(floor.parts.clock.now(), floor.parts.gate.ready_at(work.lane)):
                 floor.parts.gate.park(work.lane, work.held)
             agenda.count(work.lane, max(0, work.open - agenda.queued(work.lane)))

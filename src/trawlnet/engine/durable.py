@@ -1,4 +1,4 @@
-"""Directories that are still there after a power cut: what is in one is lost with its name."""
+"""Durable directories: a file survives a power cut only if its directory's name does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def fsync_path(path: Path | str) -> None:
-    """Make a file's content durable; of a directory, the names that were made or unmade in it."""
+    """Make a file's content durable; of a directory, the names created or removed in it."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -16,7 +16,7 @@ def fsync_path(path: Path | str) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create a directory and its parents, each one's name durable in the one above."""
+    """Create a directory and its parents, and make each name durable in its parent."""
     if path.is_dir():
         return
     make_directory(path.parent)

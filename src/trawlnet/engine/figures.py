@@ -1,4 +1,4 @@
-"""How one run of a crawl is doing: written by the crawl, read by whoever shows it."""
+"""The counters of one run: the crawl writes them, displays and metrics read them."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Window:
 
 class Lanes(Protocol):
     def with_work(self) -> int:
-        """Lanes that have something to do, now or later; blocked ones have not."""
+        """The number of lanes with tasks that are due now or later, without blocked lanes."""
 
     def longest(self) -> float:
-        """Seconds that the lane with the most work needs at least: the crawl does, too."""
+        """The least time, in seconds, that the lane with the most work needs, and so the crawl."""
 
 
 class NoLanes:
-    """Before the crawl begins nobody has work."""
+    """Stands in before the crawl begins: no lane has work."""
 
     def with_work(self) -> int:
         return 0
@@ -73,9 +73,9 @@ class Figures:
     def __init__(self) -> None:
         self.started = 0  # Tasks, however they ended.
         self.in_flight = 0
-        self.tally: Counter[Reason] = Counter()  # Every try by its reason, steps too.
-        self.steps = 0  # Tries after which their tasks go on.
-        self.settled: Counter[Reason] = Counter()  # Keys by their last word.
+        self.tally: Counter[Reason] = Counter()  # Every attempt by its reason, steps too.
+        self.steps = 0  # Attempts after which their tasks continue.
+        self.settled: Counter[Reason] = Counter()  # Keys by their final reason.
         self.window = Window()
         self.fed = 0  # Tasks that the source added.
         self.source_dry = False

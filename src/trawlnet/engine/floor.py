@@ -1,4 +1,4 @@
-"""What a crawl is made of, what it may use, and what its coroutines share while it runs."""
+"""The parts of a crawl, its limits, and the state that its coroutines share."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ from trawlnet.engine.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Where tasks come from, and what takes them in."""
+    """The source of tasks, and the frontier that stores them."""
 
     source: Source
-    # None: what the source names is in the store already, and the source knows where to go on.
+    # None: the tasks of the source are in the store already, and the source has its own cursor.
     frontier: Frontier | None
 
 
 @dataclass(frozen=True, slots=True)
 class Parts(Generic[N]):
-    """What a crawl is made of; its handler and its store agree on what news is."""
+    """The parts of a crawl; its handler and its store agree on the type of news."""
 
-    feed: Feed | None  # None: the store alone knows what there is to do.
+    feed: Feed | None  # None: the store has all tasks.
     store: Work[N]
     handler: Handler[N]
     sink: Sink | None  # None: no outcome of this handler has items.
     gate: Gate
     clock: Clock
-    # Whether a limit of the crawler's own was reached, such as so many pages.
+    # Whether a limit of the crawler was reached, such as a number of pages.
     enough: Callable[[], bool] = lambda: False
-    # Which share of all its keys the source has named, from 0 to 1; None if it cannot tell.
+    # The share of all its keys that the source has listed, from 0 to 1; None if it is unknown.
     share_named: Callable[[], float | None] = lambda: None
-    # Which lanes are ours, where others work on the same store.
+    # Which lanes belong to this process, if several processes share the store.
     owns: Callable[[str], bool] = lambda lane: True
-    # Run beside the crawl, for as long as it lasts, to steer it.
+    # Coroutines that run beside the crawl and steer it.
     companions: Sequence[Callable[[Control], Coroutine[Any, Any, None]]] = ()
-    # What people are shown, where the store counts only what this process has taken on.
+    # The counts to display, if the store counts only the tasks that this process has taken.
     outlook: Callable[[], Awaitable[Counts]] | None = None
-    # What commands look back at, and put work back into, while the crawl runs.
+    # The ledger that commands use while the crawl runs.
     ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a crawl may use; every queue and every wait is bounded by something here."""
+    """The limits of a crawl; each queue and each wait is bounded by one of them."""
 
-    batch: int = 256  # Outcomes written and settled in one go.
-    linger: float = 0.0  # Wait so long for more of them: fewer commits, and news a little later.
+    batch: int = 256  # Outcomes that are written and settled in one transaction.
+    linger: float = 0.0  # Seconds to wait for more outcomes: fewer commits, later results.
     backlog: int = 256  # Outcomes that wait for the sink before workers wait, too.
-    # Outcomes with results that may wait for a slow sink while others are settled.
+    # Outcomes with items that may wait for a slow sink while others are settled.
     unsettled: int = 0
-    lease: float = 120.0  # Renewed while a task runs; after a crash others wait this long.
-    ahead: float = 0.05  # Start a task this long before its lane is free, not to miss the instant,
-    gather: float = 0.0  # or up to so much later, with those of other lanes: fewer leases.
-    high_water: int = 100_000  # Open tasks at which the source waits,
-    few_lanes: int = 0  # unless fewer lanes than this have work;
-    highest_water: int = 1_000_000  # then it waits at this many.
-    lanes: int = 50_000  # Lanes kept in memory; others wait in the store.
+    lease: float = 120.0  # Seconds; renewed while a task runs, and waited out after a crash.
+    ahead: float = 0.05  # Seconds that a task starts before its lane is free.
+    gather: float = 0.0  # Seconds to wait for tasks of other lanes: fewer leases.
+    high_water: int = 100_000  # Open tasks at which the source waits.
+    few_lanes: int = 0  # If fewer lanes than this have work, the source waits later:
+    highest_water: int = 1_000_000  # at this many open tasks.
+    lanes: int = 50_000  # Lanes in memory; others wait in the store.
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    follow: bool = False  # Stay for tasks that are scheduled to be visited again.
+    follow: bool = False  # Wait for tasks that are scheduled for a later visit.
     most_tasks: int | None = None  # Start no more than this many tasks.
     most_seconds: float | None = None
 
@@ -84,7 +84,7 @@ class Done(NamedTuple):
 
 
 class Floor:
-    """What the coroutines of one crawl share; whatever changes belongs to one of its objects."""
+    """The objects that the coroutines of one crawl share; each owns its own changing state."""
 
     def __init__(
         self, parts: Parts[Any], limits: Limits, control: Control, group: asyncio.TaskGroup
@@ -98,7 +98,7 @@ class Floor:
         ahead = limits.ahead - limits.gather
         self.agenda = Agenda(parts.gate, limits.lanes, ahead, parts.owns, self.crew.busy)
         self.done: asyncio.Queue[Done | None] = asyncio.Queue(limits.backlog)
-        self.relief = asyncio.Event()  # Something was settled: the source may look again.
+        self.relief = asyncio.Event()  # Set when a task was settled: the source may continue.
         self.born = parts.clock.now()
         self.deadline = math.inf
         if limits.most_seconds is not None:

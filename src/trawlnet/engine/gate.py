@@ -1,4 +1,4 @@
-"""The gate: no request leaves without a turn, and a turn says when its lane may go."""
+"""The gate: no request leaves without a turn, and a turn waits until its lane may send."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Gate:
         self._manners = manners
         self._patience = patience  # A worker waits this long at most for a parked lane.
         self._barred_until = barred_until  # No request at all leaves before this instant.
-        # Whether whoever would have to wait is to give up instead. Set by the crawl.
+        # Whether a request that would have to wait is refused instead. The crawl sets it.
         self.closing: Callable[[], bool] = lambda: False
         self._lanes: dict[str, Lane] = {}
-        self._commons: dict[str, Lane] = {}  # What several lanes share.
-        self._faster: set[str] = set()  # Lanes that may be asked sooner than was known.
+        self._commons: dict[str, Lane] = {}  # Lanes that several others share.
+        self._faster: set[str] = set()  # Lanes that may send sooner than the agenda knows.
         self._sweep_at = _SWEEP_FLOOR
 
     def turn(self, lane: str) -> Turn:
@@ -52,34 +52,34 @@ class Gate:
         return min(max(one.interval for one in self._lane(lane).with_common), _LONGEST_INTERVAL)
 
     def allowance(self, lane: str, now: float) -> int:
-        """How many requests may start by `now`, as far as rate and parking are concerned."""
+        """How many requests the rate and the parking allow to start by `now`."""
         return min(one.allowance(now) for one in self._lane(lane).with_common)
 
     def promise(self, lane: str, count: int) -> None:
-        """So many tasks have been started and will ask for a turn: count them in already, or the
-        same free instant would be given to each of them."""
+        """`count` tasks have been started and will ask for a turn. They are counted now, or each of
+        them would get the same free instant."""
         for one in self._lane(lane).with_common:
             one.promised += count
 
     def promised_at_most(self, lane: str, count: int) -> None:
-        """A task ended: no more promises stand than tasks are left."""
+        """A task ended: drop the promises that exceed the remaining tasks."""
         state = self._lane(lane)
         if (broken := state.promised - count) > 0:
             for one in state.with_common:
                 one.promised = max(0, one.promised - broken)
 
     def room(self, lane: str) -> int:
-        """How many requests the lane may have in flight, as it is doing now."""
+        """How many requests the lane may have in flight at its present pace."""
         return min(one.concurrency for one in self._lane(lane).with_common)
 
     def observe(self, lane: str, outcome: Outcome) -> float:
-        """Learn from one outcome. Returns until when the lane is parked, 0 if it is not."""
+        """Update the lane with one outcome. Returns when its parking ends, 0 if not parked."""
         state, now = self._lane(lane), self._clock.now()
         blames_lane = outcome.reason.blame is Blame.LANE
         if blames_lane and state.awaits_probe(now):
-            return 0.0  # It left before the lane was suspended, and is no probe.
+            return 0.0  # The request left before the lane was suspended, and is no probe.
         before = pace = state.pace
-        # What failed while its lane was parked had left before, and tells nothing new of it.
+        # A request that failed while its lane was parked had left before: it shows nothing new.
         if not blames_lane or throttled(outcome) or not state.parked > now:
             pace = before.after(outcome.reason, lane_is_well=outcome.lane_is_well)
             if outcome.lane_is_down:
@@ -98,14 +98,14 @@ class Gate:
         return until
 
     def park(self, lane: str, until: float) -> None:
-        """Hold a lane until an instant; infinity blocks it, 0 lets it go with a clean slate."""
+        """Hold a lane until an instant; infinity blocks it, 0 releases it and forgets failures."""
         state = self._lane(lane)
         state.parked = until
         if until <= 0.0:
             state.fare(state.manners, WELL, self._clock.now())
 
     def treat(self, lane: str, manners: Manners) -> None:
-        """Give one lane manners of its own (its size, its Crawl-delay)."""
+        """Set the manners of one lane (from its size, or its Crawl-delay)."""
         state = self._lane(lane)
         interval = state.interval
         state.treat(manners, self._clock.now())
@@ -113,14 +113,14 @@ class Gate:
             self._faster.add(lane)
 
     def take_faster(self) -> set[str]:
-        """The lanes that have become faster since the last call: each may be ready sooner."""
+        """The lanes that may be ready sooner than at the last call."""
         faster, self._faster = self._faster, set()
         return faster
 
     def share(self, lane: str, common: str) -> None:
-        """From now on a request on this lane takes its turn on the common one as well, after its
-        own: many hosts may live at one address, which is treated like one of them. Failures stay
-        with the lane."""
+        """From now on a request on this lane also takes a turn on the common lane, after its own:
+        many hosts may share one address, which is treated like one host. Failures count only for
+        the lane itself."""
         state, shared = self._lane(lane), self._commons.get(common)
         if shared is None:
             shared = self._commons[common] = Lane(self._manners)
@@ -128,7 +128,7 @@ class Gate:
             state.join(shared)
 
     def retune(self, manners: Manners) -> None:
-        """New manners for all lanes, except those that have been given their own."""
+        """Set the manners of all lanes that have none of their own."""
         for state in (*self._lanes.values(), *self._commons.values()):
             if state.manners == self._manners:
                 state.fare(manners, state.pace, self._clock.now())
@@ -138,12 +138,12 @@ class Gate:
         return self._lane(lane).manners
 
     def failures(self, lane: str) -> int:
-        """How often in a row it has failed."""
+        """The number of failures in a row."""
         state = self._lanes.get(lane)
         return state.pace.failures if state is not None else 0
 
     def parked(self, lane: str) -> float:
-        """Until when; 0 if it is not."""
+        """The end of the parking; 0 if the lane is not parked."""
         state = self._lanes.get(lane)
         return state.parked if state is not None else 0.0
 
@@ -157,11 +157,11 @@ class Gate:
         return state is not None and state.pace.failures > 0
 
     def states(self) -> list[LaneState]:
-        """A snapshot of every lane that is remembered, for people to look at."""
+        """A snapshot of every lane in memory, for display."""
         return [state.snapshot(name) for name, state in self._lanes.items()]
 
     def columns(self, most: int) -> LaneColumns:
-        """The same of so many lanes, at a fifth of the cost: for whoever looks every second."""
+        """The same for at most `most` lanes, at a fifth of the cost, for displays that refresh."""
         lanes = list(islice(self._lanes.values(), most))
         paces = [lane.pace for lane in lanes]
         return LaneColumns(
@@ -179,7 +179,7 @@ class Gate:
 
     @property
     def remembered(self) -> int:
-        """Lanes that there is a state of."""
+        """The number of lanes in memory."""
         return len(self._lanes)
 
     def _lane(self, lane: str) -> Lane:
@@ -191,8 +191,8 @@ class Gate:
         return state
 
     def _sweep(self) -> None:
-        """Forget lanes about which there is nothing to remember, so that memory is bounded by
-        the lanes in use and not by all that were ever seen."""
+        """Drop lanes without any state worth keeping, so that the lanes in use bound the memory,
+        and not all lanes ever seen."""
         now = self._clock.now()
         idle = [name for name, state in self._lanes.items() if state.idle(self._manners, now)]
         for name in idle:

@@ -1,4 +1,4 @@
-"""One lane's book-keeping: when the next request may start and leave, and how many are inside."""
+"""The state of one lane: when the next request may start and leave, and how many are in flight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trawlnet.engine.rules import WELL, LanePace, Manners
 
 
 class LaneState:
-    """One lane as people see it."""
+    """One lane, for display."""
 
     __slots__ = ("failures", "in_flight", "lane", "last_failure", "parked", "rate", "why")
 
@@ -35,7 +35,7 @@ class LaneState:
 
 
 class LaneColumns(NamedTuple):
-    """Lanes as people see them, a list for each figure: thousands cost no object each."""
+    """Lanes for display, one list for each figure, which avoids an object for each lane."""
 
     lane: list[str]
     rate: list[float]
@@ -47,7 +47,7 @@ class LaneColumns(NamedTuple):
 
 
 class Lane:
-    """The book-keeping of one lane: a token bucket kept as one instant, and who is inside."""
+    """The state of one lane: a token bucket stored as one instant, and its requests in flight."""
 
     __slots__ = (
         "book",
@@ -71,20 +71,20 @@ class Lane:
     )
 
     def __init__(self, manners: Manners) -> None:
-        self.book = -math.inf  # When the bucket would be full again, were nothing more to start.
-        self.gone = -math.inf  # The same for what has left, which is later than its start.
+        self.book = -math.inf  # When the bucket is full again if nothing more starts.
+        self.gone = -math.inf  # The same, counted by requests that left, which is later.
         self.last_start = self.last_left = -math.inf
         self.interval = 0.0
         self.fare(manners, WELL, 0.0)
-        self.leaving = asyncio.Lock()  # Whoever waits to leave does so in order, and alone.
+        self.leaving = asyncio.Lock()  # Requests leave one at a time, in order.
         self.in_flight = 0
-        self.promised = 0  # Turns that started tasks will ask for, not yet asked for.
+        self.promised = 0  # Turns that started tasks have not asked for yet.
         self.parked = 0.0
         self.why = ""
         self.last_failure = ""
         self.waiters: deque[asyncio.Future[None]] = deque()
         self.common: Lane | None = None
-        self.members = 0  # Lanes that have this one in common.
+        self.members = 0  # Lanes that share this one.
 
     @property
     def with_common(self) -> tuple[Lane, ...]:
@@ -100,8 +100,8 @@ class Lane:
             common.promised += self.promised
 
     def fare(self, manners: Manners, pace: LanePace, now: float) -> None:
-        """From now on it is treated like this, and has been doing so. What that comes to is asked
-        for several times in each request, and seldom changes."""
+        """Set manners and pace, and compute the interval: each request reads it several times, and
+        it seldom changes."""
         before = self.interval
         self.manners = manners
         self.pace = pace
@@ -111,8 +111,8 @@ class Lane:
         self.burst_seconds = (manners.burst - 1) * self.interval if manners.burst > 1 else 0.0
         self.concurrency = pace.concurrency(manners)
         if self.interval != before and 0.0 < before < math.inf > self.interval:
-            # What is missing in the bucket stays missing, and is filled at the new rate: a lane
-            # that gets slower must not start more at once, one that is well again not wait long.
+            # Missing tokens stay missing, and refill at the new rate: a slower lane must not
+            # start more at once, and a recovered lane must not wait long.
             share = self.interval / before
             self.book = now + (self.book - now) * share if self.book > now else self.book
             self.gone = now + (self.gone - now) * share if self.gone > now else self.gone
@@ -121,7 +121,7 @@ class Lane:
         before = self.interval
         self.fare(manners, self.pace, now)
         if self.interval > before:
-            # The next gap is a long one already: what was asked last counts, too.
+            # The longer gap already counts from the last request.
             empty = manners.burst * self.interval
             self.book = max(self.book, self.last_start + empty)
             self.gone = max(self.gone, self.last_left + empty)
@@ -129,7 +129,7 @@ class Lane:
     def ready_at(self, now: float) -> float:
         start = self.next_start()
         if self.promised and (interval := self.interval) > 0.0:
-            # Promises not yet redeemed will start from now on, not in the past.
+            # Promised requests start from now on, not in the past.
             start = max(start, now - (self.manners.burst - 1) * interval)
             start += self.promised * interval
         return max(start, self.parked)
@@ -150,20 +150,20 @@ class Lane:
         return max(0, math.floor((now - start) / interval + _ROUNDING) + 1)
 
     def enters(self, now: float) -> bool:
-        """Take a place and start, if neither has to be waited for."""
+        """Start at once if there is room and the instant has come; returns whether it did."""
         if self.in_flight >= self.concurrency or self.start(now):
             return False
         self.in_flight += 1
         return True
 
     def start(self, now: float) -> float:
-        """Start now if that is allowed; returns the instant to come back at, 0 for gone."""
+        """Start now if that is allowed; returns the instant to try again at, 0 if it started."""
         when = max(self.next_start(), self.parked)
         if when > now + INSTANT:
             return when
         if self.promised:
             self.promised -= 1
-        # From the actual start, not the planned one: a late riser pushes the next one back.
+        # From the actual start, not the planned one: a late start delays the next one.
         self.book = max(self.book, now) + self.interval
         self.last_start = now
         return 0.0
@@ -172,7 +172,7 @@ class Lane:
         return self.gone - self.burst_seconds
 
     def may_leave(self, now: float) -> bool:
-        """Whether nobody waits to leave, and this one need not, either."""
+        """Whether a request may leave now, and none waits to leave before it."""
         return not self.leaving.locked() and self.leaves_at() <= now + INSTANT
 
     def left(self, now: float) -> None:
@@ -188,7 +188,7 @@ class Lane:
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Let the next one who waits for room look again."""
+        """Wake the next request that waits for room."""
         while self.waiters:
             waiter = self.waiters.popleft()
             if not waiter.done():
@@ -223,5 +223,5 @@ class Lane:
 
 
 _UNBOUNDED = 1 << 30
-_ROUNDING = 1e-9  # A start that is due to within rounding is due.
+_ROUNDING = 1e-9  # Seconds; a start within this of its instant is due.
 INSTANT = 1e-6  # Seconds; Unix time as a float does not tell shorter ones apart.

@@ -1,4 +1,4 @@
-"""What happened: the closed table of reasons, the outcome of one try, and its receipt."""
+"""The closed table of reasons, the outcome of one attempt, and its receipt."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Blame(StrEnum):
 
 
 class Again(StrEnum):
-    NEVER = "never"  # The answer stands until somebody asks for a retry.
-    COUNTED = "counted"  # Try again; each try uses up one attempt.
-    PATIENT = "patient"  # We were told to wait: no attempt is used, but patience is bounded too.
-    AT_ONCE = "at_once"  # One step of several: the task goes on, and has no last word yet.
+    NEVER = "never"  # Final, until `retry` reopens the key.
+    COUNTED = "counted"  # Try again; each try uses one attempt.
+    PATIENT = "patient"  # The server asked to wait: no attempt is used; waits are bounded, too.
+    AT_ONCE = "at_once"  # One step of several: the task continues without a final result.
 
 
 class Reason(StrEnum):
@@ -139,39 +139,39 @@ MEANING: dict[Reason, Meaning] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[N_co]):
-    """What one try at one task came to: the handler's whole answer. `Outcome[Tally]` may have a
-    tally as news for its store; an `Outcome` has none."""
+    """The result of one attempt at one task, as the handler returns it. `Outcome[Tally]` may carry
+    a tally as news for its store; a plain `Outcome` carries none."""
 
     reason: Reason
     items: Sequence[Any] = ()  # For the sink.
     found: Sequence[Task] = ()  # For the store: new work that this task uncovered.
-    wait: float | None = None  # The server's own word (Retry-After), in seconds.
+    wait: float | None = None  # The wait that the server asked for (Retry-After), in seconds.
     again_in: float | None = None  # Visit again after this many seconds.
-    again: Again | None = None  # How it is taken, if not as its reason says.
+    again: Again | None = None  # Overrides the retry rule of the reason.
     detail: str = ""  # One line for a human.
-    lane: str = ""  # Whom it tells something about, if not the task's own: after a redirect.
-    lane_is_well: bool = False  # Seen since: the failure is this key's own, whatever the reason.
-    lane_is_down: bool = False  # No key of it can be asked for: the lane need not fail ten times.
-    news: N_co | None = None  # For a store that knows more than tasks; the engine never looks.
+    lane: str = ""  # The lane that the outcome counts for, if not the task's: after a redirect.
+    lane_is_well: bool = False  # The lane has answered since: the failure is this key's own.
+    lane_is_down: bool = False  # No key of the lane can be fetched: suspend it at once.
+    news: N_co | None = None  # For a store that knows more than tasks; the engine ignores it.
 
     def as_given_up(self, what: str) -> Outcome[N_co]:
-        """The same, of a key that a crawl cannot be complete without: a "no" is not the end of it.
-        `what` is told in the detail."""
+        """The same outcome for a key that a crawl must have: it fails even if the answer is "no".
+        `what` goes into the detail."""
         if not self.reason.answer or self.reason.success:
             return self
-        told = f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
-        return replace(self, reason=Reason.HTTP_ERROR, detail=f"{what}: {told}")
+        reason = f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+        return replace(self, reason=Reason.HTTP_ERROR, detail=f"{what}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt(Generic[N_co]):
-    """What the store writes down, in one transaction, about one try."""
+    """What the store records, in one transaction, about one attempt."""
 
     task: Task
     reason: Reason
     found: Sequence[Task] = ()
-    next: Task | None = None  # None: this key is settled for good.
+    next: Task | None = None  # None: this key is settled.
     detail: str = ""
     at: float = 0.0
     news: N_co | None = None
-    is_step: bool = False  # The task goes on: this is no word about its key.
+    is_step: bool = False  # The task continues: this is no result of its key.

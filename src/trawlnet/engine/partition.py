@@ -1,11 +1,11 @@
-"""Who owns a lane when many processes share a crawl: lane to bucket, bucket to shard."""
+"""Maps lanes to shards when many processes share a crawl: lane to bucket, bucket to shard."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from hashlib import blake2b, sha1
 
-BUCKETS = 1024  # Fixed for good: it is written down with every cursor and every fence.
+BUCKETS = 1024  # Must never change: every saved cursor and every fence depends on it.
 
 
 def bucket_of(lane: str) -> int:
@@ -15,18 +15,18 @@ def bucket_of(lane: str) -> int:
 
 
 def owner_of(bucket: int, shards: int) -> int:
-    """Rendezvous: every shard draws a number for the bucket, the highest has it. A further shard
-    takes the buckets for which it draws the highest, and no other bucket moves."""
+    """Rendezvous hashing: each shard has a hash for the bucket, and the highest wins. An added
+    shard takes the buckets for which its hash is the highest, and no other bucket moves."""
     return max(range(shards), key=lambda shard: _drawn(bucket, shard))
 
 
-# Buckets that a shard has by another rule, with that shard; in order.
+# Buckets that were moved to another shard, with that shard; in order.
 Moves = tuple[tuple[int, int], ...]
 
 
 @lru_cache(maxsize=64)
 def owners(shards: int, moved: Moves = ()) -> tuple[int, ...]:
-    """The shard of every bucket. What was moved to a shard that is no more goes by the draw."""
+    """The shard of every bucket. A bucket that was moved to a removed shard is hashed again."""
     drawn = [owner_of(bucket, shards) for bucket in range(BUCKETS)]
     for bucket, shard in moved:
         if shard < shards:

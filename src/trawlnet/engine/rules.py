@@ -13,16 +13,16 @@ from trawlnet.engine.task import Task
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    attempts: int = 5  # Tries in all, the first one included.
-    patience: int = 50  # How often a task may be told to come back later.
+    attempts: int = 5  # Attempts in all, the first one included.
+    patience: int = 50  # How often a server may postpone a task.
     base: float = 2.0  # The first delay; each further one doubles.
     cap: float = 3600.0
     jitter: float = 0.25  # Spread around the delay, so that a batch does not come back as one.
-    # What a retry adds to a score, below 1: where scores are whole numbers, fresh tasks of the
-    # same score go before it.
+    # Added to the score of a retry, below 1: if scores are whole numbers, new tasks of the same
+    # score go first.
     behind: float = 0.0
-    # What a visit to a known key adds to its score, once: where it is higher than any score, new
-    # tasks go first, however soon known ones are due again. 0: a revisit is a task like others.
+    # Added once to the score of a revisit: if it is higher than any score, new tasks go before
+    # revisits that are due. 0: a revisit is a task like others.
     revisits_after: float = 0.0
 
     def delay(self, key: str, tries: int) -> float:
@@ -33,7 +33,7 @@ class RetryPolicy:
 
 
 def judge(task: Task, outcome: Outcome[N], policy: RetryPolicy, now: float) -> Receipt[N]:
-    """What one outcome means for one task: settled, tried again, or visited again later."""
+    """The receipt of one outcome: the task is settled, retried, or visited again later."""
     return Receipt(
         task=task,
         reason=outcome.reason,
@@ -49,16 +49,16 @@ def judge(task: Task, outcome: Outcome[N], policy: RetryPolicy, now: float) -> R
 def _next_try(task: Task, outcome: Outcome[Any], policy: RetryPolicy, now: float) -> Task | None:
     if outcome.again_in is not None:
         return _put_after(task, policy).revisited(now + outcome.again_in)
-    told = min(outcome.wait or 0.0, policy.cap)
+    asked_wait = min(outcome.wait or 0.0, policy.cap)
     match outcome.again or outcome.reason.again:
         case Again.AT_ONCE:
             return task.revisited(now)
         case Again.COUNTED if task.attempt + 1 < policy.attempts:
-            due = now + max(told, policy.delay(task.key, task.attempt))
+            due = now + max(asked_wait, policy.delay(task.key, task.attempt))
             return _put_behind(task, policy).retried(due)
         case Again.PATIENT if task.waits < policy.patience:
-            # Whoever names a time is taken at their word; the doubling is for those who do not.
-            return task.postponed(now + (told or policy.delay(task.key, task.waits)))
+            # A time that the server names is obeyed; only without one does the delay double.
+            return task.postponed(now + (asked_wait or policy.delay(task.key, task.waits)))
         case _:
             return None
 
@@ -70,34 +70,34 @@ def _put_behind(task: Task, policy: RetryPolicy) -> Task:
 
 
 def _put_after(task: Task, policy: RetryPolicy) -> Task:
-    if task.score >= policy.revisits_after:  # It is one already, or they are not told apart.
+    if task.score >= policy.revisits_after:  # Already a revisit, or revisits are not special.
         return task
     return replace(task, score=task.score + policy.revisits_after)
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """How one lane is to be treated."""
+    """The politeness rules of one lane."""
 
     rate: float = 5.0  # Requests per second; infinity for no limit.
-    burst: int = 1  # Requests that may go at once after a pause.
+    burst: int = 1  # Requests that may start at once after a pause.
     concurrency: int = 4  # Requests in flight.
     gap_from_end: bool = False  # Count the gap from the end of a response, not from its start.
     halve_every: int = 5  # Consecutive failures.
     floor: float = 0.5  # Requests per second that halving does not go below.
-    block_at: int = 10  # Consecutive failures,
-    probes: int = 0  # or so many more, one at a time: a lane may recover within the run.
+    block_at: int = 10  # Consecutive failures after which the lane is suspended.
+    probes: int = 0  # Further failures, one probe at a time, before it is blocked.
     first_probe: float = 30.0  # Seconds without any request before the first; doubles each time.
     first_park: float = 5.0  # After a "slow down" without a time; doubles each time in a row.
     longest_park: float = 3600.0  # No server can park a lane for longer.
-    # Whoever hands out the tasks reacts to trouble himself: the gate holds him to the rate, and
-    # to the server's word, and does no more.
+    # The crawler adapts its own rate: the gate enforces the rate limit and the waits that servers
+    # ask for, and does not slow the lane after failures.
     steered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LanePace:
-    """How a lane has been doing, and so how fast it may go."""
+    """The recent failures of a lane, which determine how fast it may go."""
 
     failures: int = 0  # In a row.
     throttled: int = 0  # "Slow down" in a row.
@@ -116,7 +116,7 @@ class LanePace:
                 return self
 
     def down(self, manners: Manners) -> LanePace:
-        """Suspended, or what it was beyond that."""
+        """The pace of a suspended lane, or the present one if it is worse."""
         return replace(self, failures=max(self.failures, manners.block_at))
 
     def rate(self, manners: Manners) -> float:
@@ -126,17 +126,17 @@ class LanePace:
         slowest = min(manners.floor, manners.rate)
         if halvings == 0:
             return manners.rate
-        # An unlimited lane that fails starts from a rate that halving can bite on.
+        # A failing lane without a rate limit is halved from this rate.
         full = manners.rate if math.isfinite(manners.rate) else _UNLIMITED_IN_TROUBLE
         return max(slowest, full / 2.0 ** min(halvings, 60))
 
     def concurrency(self, manners: Manners) -> int:
-        """A lane in trouble gets one worker until it has shown that it is well."""
+        """A lane whose last request failed gets one worker until a request succeeds."""
         in_trouble = (self.failures or self.throttled) and not manners.steered
         return 1 if in_trouble else manners.concurrency
 
     def suspended(self, manners: Manners) -> bool:
-        """It has failed too often: it is probed now and then, or blocked."""
+        """The lane has failed too often: it gets only probes, or is blocked."""
         return self.failures >= manners.block_at and not manners.steered
 
     def blocked(self, manners: Manners) -> bool:
@@ -152,7 +152,7 @@ def throttled(outcome: Outcome[Any]) -> bool:
 
 
 def parked_until(pace: LanePace, outcome: Outcome[Any], manners: Manners, now: float) -> float:
-    """How long this outcome parks its lane: 0 not at all, infinity for good."""
+    """Until when this outcome parks its lane: 0 not at all, infinity blocks it."""
     if pace.blocked(manners):
         return math.inf
     if outcome.reason.blame is not Blame.LANE:

@@ -1,4 +1,4 @@
-"""Which lanes have work, and when each may next be asked: a heap of lanes by instant."""
+"""The schedule of lanes with work: a heap, ordered by the instant at which each may send."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Callable, Container, Iterator, Set
 
 
 class Schedule:
-    """Bounded: past `capacity` lanes it forgets the newcomer and says so in `overflowed`.
+    """Bounded: above `capacity` lanes it drops a new lane and sets `overflowed`.
 
-    Of the lanes whose instant has come the one with the most seconds of work left goes first,
-    since no crawl is done before its longest lane is; one that has waited goes before another
-    that has no more left than it had, and so many seconds more as it has waited.
+    Of the lanes that are due, the one with the most seconds of work left goes first, because no
+    crawl is done before its longest lane. Each second of waiting counts like a second of work, so
+    that a lane with little work is not passed over for ever.
     """
 
     def __init__(self, capacity: int, work_left: Callable[[str], float] = lambda lane: 0.0) -> None:
         self._capacity = capacity
         self._work_left = work_left
-        self._when: dict[str, float] = {}  # Minus infinity once the instant has come.
+        self._when: dict[str, float] = {}  # Minus infinity for lanes that are due.
         self._later: list[tuple[float, int, str]] = []
         self._ready: list[tuple[float, int, str]] = []
         self._order = 0  # Among equals the lane that has waited longest goes first.
@@ -31,12 +31,12 @@ class Schedule:
         return lane in self._when
 
     def lanes_besides(self, others: Set[str]) -> int:
-        """How many lanes it holds that are not among the others."""
+        """The number of lanes on the schedule that are not in `others`."""
         return len(self._when) - sum(lane in self._when for lane in others)
 
     def soon(self, until: float, most: int, others: tuple[Container[str], Container[str]]) -> int:
-        """How many lanes that are in neither of the others may be asked by then; at most so many
-        are counted, since whoever asks does so for every task."""
+        """The number of lanes due by `until` that are in neither of the others, at most `most`: the
+        dispatcher calls this for every task."""
         some, more = others
         found = sum(lane not in some and lane not in more for _, _, lane in self._ready[:most])
         places = [0]
@@ -46,11 +46,11 @@ class Schedule:
                 continue
             lane = self._later[place][2]
             found += self._when.get(lane) == when and lane not in some and lane not in more
-            places += (2 * place + 1, 2 * place + 2)  # A heap: none of these is earlier.
+            places += (2 * place + 1, 2 * place + 2)  # In a heap, children are not earlier.
         return found
 
     def add(self, lane: str, when: float) -> None:
-        """The lane has work at `when`; an earlier instant already noted stands."""
+        """The lane has work at `when`; an earlier instant on the schedule stays."""
         known = self._when.get(lane)
         if when == math.inf or (known is not None and known <= when):
             return
@@ -62,10 +62,10 @@ class Schedule:
         heapq.heappush(self._later, (when, self._order, lane))
 
     def take(self, now: float, gather: float = 0.0) -> Iterator[str]:
-        """Lanes whose instant has come, each taken off the schedule; if there is one, also those
-        whose instant is no further away than `gather`."""
-        # Not for lanes that were left over: one that came early, and whose task the store does
-        # not lease before it is due, would come again and again, and go before them.
+        """Remove and yield the lanes that are due; if there is one, also those that are due within
+        `gather` seconds."""
+        # Only new lanes gather: an early lane whose task the store does not lease before it is
+        # due would return again and again, before the lanes that are left over.
         if self._later and self._later[0][0] <= now:
             self._ripen(now + gather)
         while self._ready:
@@ -74,7 +74,7 @@ class Schedule:
             yield lane
 
     def next(self) -> float:
-        """The next instant at which a lane may be asked; infinity when there is none."""
+        """The next instant at which a lane is due; infinity if there is none."""
         if self._ready:
             return -math.inf
         while self._later and self._when.get(self._later[0][2]) != self._later[0][0]:

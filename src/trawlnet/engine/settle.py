@@ -1,4 +1,4 @@
-"""The settler: what has come together is written, then settled, in one commit for all of it."""
+"""The settler: writes the items of gathered outcomes, then settles them in one commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 async def settle(floor: Floor) -> None:
-    """Write and settle a batch at a time: one commit for as much as has come together."""
+    """Write and settle all outcomes that have gathered, one commit for each batch."""
     slow = _Slow()
     while batch := await _take_batch(floor):
         if floor.limits.unsettled:
@@ -33,12 +33,12 @@ class _Slow:
     """Outcomes that wait for a slow sink."""
 
     unsettled: int = 0
-    written: list[Done] = field(default_factory=list)  # Those of them that wait for the store.
+    written: list[Done] = field(default_factory=list)  # Written outcomes that are not settled yet.
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 async def _settle_apart(floor: Floor, slow: _Slow, batch: Sequence[Done]) -> None:
-    """What has no result does not wait for a sink that gathers results for a while."""
+    """Settle outcomes without items at once, while others wait for a sink that gathers items."""
     if light := [one for one in batch if not one.outcome.items]:
         await settle_batch(floor, light)
     if heavy := [one for one in batch if one.outcome.items]:
@@ -53,7 +53,7 @@ async def _settle_later(floor: Floor, slow: _Slow, batch: Sequence[Done]) -> Non
     await _write(floor, batch)
     slow.written += batch
     async with slow.recording:
-        # A sink that gathers lets many batches go at once: who comes first settles for all.
+        # The sink completes many batches at once; the first coroutine to wake settles all of them.
         together, slow.written = slow.written, []
         if together:
             await _record_all(floor, together)
@@ -62,7 +62,7 @@ async def _settle_later(floor: Floor, slow: _Slow, batch: Sequence[Done]) -> Non
 
 
 async def settle_batch(floor: Floor, batch: Sequence[Done]) -> None:
-    # The sink has synced them before the store lets go of their tasks.
+    # The sink has synced the items before the store removes their tasks.
     await _write(floor, batch)
     await _record_all(floor, batch)
 
@@ -96,7 +96,7 @@ async def _record_all(floor: Floor, batch: Sequence[Done]) -> None:
 
 
 async def _record(store: Work[Any], receipts: Sequence[Receipt[Any]]) -> Sequence[Receipt[Any]]:
-    """Settle them all; one that no store can keep costs its own task and no other."""
+    """Settle all receipts; one that no store can save costs only its own task."""
     try:
         await store.settle(receipts)
         return receipts
@@ -125,7 +125,7 @@ def _holds(batch: Sequence[Done]) -> Mapping[str, float]:
 
 
 async def _take_batch(floor: Floor) -> list[Done]:
-    """What is there now, or in a moment, once there is a first; empty means the end."""
+    """The outcomes that have gathered, at least one; an empty list means the end."""
     queue, limits = floor.done, floor.limits
     batch: list[Done] = []
     item = await queue.get()

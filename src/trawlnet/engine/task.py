@@ -9,12 +9,12 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Task:
     key: str  # Identity: adding the same key twice is adding it once.
-    lane: str  # Whom we must be polite to: a host, a PDS, an API.
+    lane: str  # The unit of politeness: a host, a PDS, an API.
     payload: Any = None  # What the handler needs, as plain JSON-like data; the engine never looks.
     due: float = 0.0  # Not before this instant (Unix seconds).
     score: float = 0.0  # Within a lane, lower goes first; equal scores go in order of arrival.
-    attempt: int = 0  # How many tries have failed; the retry policy bounds it.
-    waits: int = 0  # How many times it was told to come back later; bounded separately.
+    attempt: int = 0  # The number of failed attempts; the retry policy bounds it.
+    waits: int = 0  # How often a server has postponed the task; bounded separately.
 
     def retried(self, due: float) -> Task:
         return replace(self, due=due, attempt=self.attempt + 1)

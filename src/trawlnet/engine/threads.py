@@ -16,14 +16,14 @@ Together = Mapping[Callable[..., Any], Callable[[list[tuple[Any, ...]]], list[An
 
 
 class Threads(Executor):
-    """Calls are begun in the order in which they came. Who is cancelled takes a call back that was
-    not begun; one that was goes on to its end.
+    """Starts calls in the order of arrival. Cancelling the future withdraws a call that has not
+    started; one that has runs to its end.
 
-    What `submit` returns belongs to the running loop, which is told of results by one message and
-    not by a future of the threads, a lock and a chain of callbacks. Where more calls wait than
-    there are threads, one takes up to `most` of them, and its message is of all: the loop is woken
-    less often. Nothing that such a call waits for may depend on the result of another. `together`
-    has, for a function, one that makes several calls of it, given the arguments of each.
+    `submit` returns a future of the running loop. A thread sends results to the loop as one
+    message, which avoids a second future, its lock and its callbacks. If more calls wait than
+    there are threads, a thread takes up to `most` of them and sends one message for all, so that
+    the loop wakes less often. Such a call must not wait for the result of another. `together` maps
+    a function to one that makes several calls of it, from a list of their arguments.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Threads(Executor):
     ) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._is_open = True
-        # Daemons: who never lets go of them can leave all the same.
+        # Daemon threads: a process that never shuts them down can still exit.
         self._threads = [
             Thread(
                 target=_serve,
@@ -44,17 +44,17 @@ class Threads(Executor):
         for thread in self._threads:
             thread.start()
 
-    def submit(  # type: ignore[override]  # A future that nothing has to be wrapped around.
+    def submit(  # type: ignore[override]  # Already a future of asyncio, which needs no wrapper.
         self, call: Callable[..., Any], /, *args: Any
     ) -> asyncio.Future[Any]:
         if not self._is_open:
-            raise RuntimeError("the threads have been let go of")
+            raise RuntimeError("the threads have been shut down")
         future = asyncio.get_running_loop().create_future()
         self._calls.put(_Call(future, call, args))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """What was handed over is still done, unless whoever asked was cancelled."""
+        """Calls that were submitted still run, unless their futures were cancelled."""
         self._is_open = False
         for _ in self._threads:
             self._calls.put(None)
@@ -76,20 +76,20 @@ class _Result(NamedTuple):
 
 
 def _serve(calls: SimpleQueue[_Call | None], threads: int, most: int, together: Together) -> None:
-    while (given := calls.get()) is not None:
-        batch = [given]
+    while (first := calls.get()) is not None:
+        batch = [first]
         for _ in range(min(most - 1, calls.qsize() // threads)):
             try:
                 more = calls.get_nowait()
             except Empty:
                 break
             if more is None:
-                calls.put(None)  # The end, which comes after what we have.
+                calls.put(None)  # The end mark, for after this batch.
                 break
             batch.append(more)
-        _tell(_all_made(batch, together))
-        # Not to be kept until the next one comes: it may be a whole repository.
-        del given, batch
+        _send(_all_made(batch, together))
+        # Free the arguments before waiting for the next call: they may be a whole repository.
+        del first, batch
 
 
 def _all_made(batch: list[_Call], together: Together) -> list[_Result]:
@@ -100,28 +100,28 @@ def _all_made(batch: list[_Call], together: Together) -> list[_Result]:
         if made.error is None:
             pairs = zip(wanted, made.value, strict=True)
             return [_Result(one.future, value, None) for one, value in pairs]
-    # One by one, an error is that of its call alone.
+    # One by one, so that an error belongs to its call alone.
     return [_made(one) for one in wanted if not one.future.cancelled()]
 
 
-def _made(given: _Call) -> _Result:
-    future, call, args = given
+def _made(one: _Call) -> _Result:
+    future, call, args = one
     try:
         return _Result(future, call(*args), None)
-    except BaseException as error:  # noqa: BLE001 - Whoever asked is to have it.
+    except BaseException as error:  # noqa: BLE001 - The future raises it to the caller.
         return _Result(future, None, error)
 
 
-def _tell(results: list[_Result]) -> None:
+def _send(results: list[_Result]) -> None:
     if not results:
         return
     try:
-        results[0].future.get_loop().call_soon_threadsafe(_heard, results)
+        results[0].future.get_loop().call_soon_threadsafe(_complete, results)
     except RuntimeError:
-        pass  # The loop is closed: nobody waits any more.
+        pass  # The loop is closed: nothing waits for the results.
 
 
-def _heard(results: list[_Result]) -> None:
+def _complete(results: list[_Result]) -> None:
     for future, value, error in results:
         if future.done():
             continue
@@ -133,10 +133,10 @@ def _heard(results: list[_Result]) -> None:
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """When this thread wakes, it waits for its turn and interrupts nobody who is computing, so that
-    all that has come by then is dealt with together. Threads begun meanwhile do the same."""
+    """Schedule this thread as a batch job: when it wakes, it does not preempt a computing thread,
+    and so handles together all events that have come by then. Threads started inside inherit it."""
     if not _follows("SCHED_OTHER", "SCHED_BATCH"):
-        yield  # Another system, or somebody has decided otherwise.
+        yield  # Another operating system, or another policy is already set.
         return
     try:
         yield
@@ -145,7 +145,7 @@ def giving_way() -> Iterator[None]:
 
 
 def _follows(one: str, other: str) -> bool:
-    """Whether this thread went from the one policy of the scheduler to the other."""
+    """Switch this thread from one scheduling policy to the other; returns whether it did."""
     try:
         if os.sched_getscheduler(0) != getattr(os, one):
             return False

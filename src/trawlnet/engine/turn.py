@@ -1,4 +1,4 @@
-"""One request's turn on its lane: room, then its instant, then the gap to what left before it."""
+"""A request's turn on its lane: waits for room, for its instant, and for the gap before it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trawlnet.engine.ports import Clock
 
 
 class LaneParked(Exception):
-    """The lane will not be free for a while: give the worker back instead of waiting."""
+    """The lane will not be free for a while: free the worker instead of waiting."""
 
     def __init__(self, lane: str, until: float) -> None:
         super().__init__(lane)
@@ -21,7 +21,7 @@ class LaneParked(Exception):
 
 
 class Turn:
-    """One request's passage: waits for room, then for its instant, and tells when it has ended."""
+    """The turn of one request: waits for room, then for its instant, and records its end."""
 
     __slots__ = ("_barred_until", "_clock", "_closing", "_common", "_lane", "_name", "_patience")
 
@@ -47,7 +47,7 @@ class Turn:
         if not lane.enters(now):
             await self._enter(lane)
             now = self._clock.now()
-        # Always after the lane's own, so that no two turns wait for each other.
+        # Always after the lane's own turn, so that no two turns wait for each other.
         if (common := lane.common) is not None:
             if common.enters(now):
                 self._common = common
@@ -61,9 +61,9 @@ class Turn:
         return self
 
     async def leave(self) -> None:
-        """To be called when the connection stands, immediately before the first byte. To make one
-        takes a while, and not always the same: without a second look two requests that started
-        well apart could reach the host together."""
+        """Call this when the connection is established, immediately before the first byte.
+        Connecting takes a varying time: without a second check, two requests that started well
+        apart could reach the host together."""
         lane, common, now = self._lane, self._common, self._clock.now()
         if lane.may_leave(now) and (common is None or common.may_leave(now)):
             self._refuse_if_barred()
@@ -92,7 +92,7 @@ class Turn:
     async def _leave(self, *lanes: Lane) -> None:
         while (wait := max([lane.leaves_at() for lane in lanes]) - self._clock.now()) > INSTANT:
             await self._nap(wait)
-        # Asked last: however long the waits above took, what leaves is allowed now.
+        # Checked last, after the waits above, so that the request is allowed now.
         self._refuse_if_barred()
         for lane in lanes:
             lane.left(self._clock.now())
@@ -105,7 +105,7 @@ class Turn:
             lane.ended(-math.inf)
             raise
         self._common = common
-        # The request goes now, not when the lane alone would have let it.
+        # The request leaves now, later than the lane alone would have allowed.
         lane.book = max(lane.book, self._clock.now() + lane.interval)
         if lane.parked > self._clock.now() + self._patience:
             common.ended(-math.inf)
@@ -139,7 +139,7 @@ class Turn:
             self._refuse_if_parked(lane)
 
     async def _nap(self, wait: float) -> None:
-        """Part of a wait. Nobody waits out a long gap when the crawl is told to stop."""
+        """Sleep a part of a wait, so that a drained crawl does not wait out a long gap."""
         if self._closing():
             raise LaneParked(self._name, self._clock.now() + wait)
         await self._clock.sleep(min(wait, _LONGEST_NAP))
@@ -153,4 +153,4 @@ class Turn:
             raise LaneParked(self._name, lane.parked)
 
 
-_LONGEST_NAP = 0.5  # Seconds until somebody who waits notices that the crawl is to stop.
+_LONGEST_NAP = 0.5  # Seconds until a waiting turn notices that the crawl is being drained.

@@ -1,1 +1,1 @@
-"""What crawls brought home, read from a program: as iterators, or as Arrow."""
+"""Reads the results of crawls from a program: as iterators, or as Arrow."""

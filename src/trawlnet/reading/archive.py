@@ -1,4 +1,4 @@
-"""An archive of repositories: what it holds, each repository once, records one after the other."""
+"""Reads an archive of repositories: each repository once, and its records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class DamagedArchive(UserWarning):
-    """Bytes of an archive that cannot be read; what they held is missing from what is told."""
+    """Damaged bytes of an archive; the repositories in them are missing from the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,19 @@ class ArchivedRecord(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The record as Python objects; parsed anew each time."""
+        """The record as Python objects; parsed on each access."""
         return orjson.loads(self.json)
 
 
 class Archive:
-    """Each repository once, with its latest block, unless a tombstone covers it. Looked at anew
-    by each method, so that a crawl may be writing to it."""
+    """Each repository once, with its latest block, unless a tombstone covers it. Each method reads
+    the archive anew, so that a crawl may be writing to it."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
 
     def repos(self) -> Iterator[ArchivedRepo]:
-        """All of them in the order written; records are not unpacked."""
+        """All repositories in the order of writing; records are not unpacked."""
         for _, block in self._blocks(check=False):
             head = block.head
             counts = {collection.name: collection.records for collection in head.collections}
@@ -72,8 +72,8 @@ class Archive:
             yield ArchivedRepo(head.did, head.pds, head.rev, at, counts)
 
     def records(self, *collections: str, did: str = "") -> Iterator[ArchivedRecord]:
-        """Those of the collections that these patterns name (`app.bsky.feed.*`), or all. Those of
-        one DID are found by the index, in milliseconds."""
+        """The records of the collections that match these patterns (`app.bsky.feed.*`), or all.
+        The index finds those of one DID in milliseconds."""
         for segment, block in self._block_of(did) if did else self._blocks(check=True):
             for found in records_of(segment, block, lambda name: _wanted(name, collections)):
                 if isinstance(found, Damage):
@@ -82,7 +82,7 @@ class Archive:
                     yield ArchivedRecord(block.head.did, *found)
 
     def to_arrow(self, *collections: str, did: str = "") -> RecordBatchReader:
-        """The same with the columns `did`, `collection`, `rkey` and `json`, a batch at a time."""
+        """The records as batches with the columns `did`, `collection`, `rkey` and `json`."""
         text = pyarrow().string()
         columns = [(name, text) for name in ArchivedRecord._fields]
         return reader_of(columns, self.records(*collections, did=did))
@@ -113,8 +113,8 @@ class Archive:
 
 
 def open_archive(place: str | Path) -> Archive:
-    """A folder of segments, one of them, or `s3://BUCKET/FOLDER`, whose address and keys are in
-    the variables that the commands read. Raises NoArchive if nothing is there."""
+    """A folder of segments, one segment, or `s3://BUCKET/FOLDER`, whose address and keys are in
+    the same variables as for the commands. Raises NoArchive if there is none."""
     text = str(place)
     where = remote(text, s3_options(os.environ)) if text.startswith(SCHEME) else Path(place)
     find_segments(where)
@@ -130,7 +130,7 @@ def _sound(segment: Segment, check: bool) -> Iterator[FoundBlock]:
             last = found if isinstance(found, DamagedBytes) else None
             if isinstance(found, FoundBlock):
                 yield found
-    # The end of a segment that is still being written may be torn: that is no damage.
+    # The end of a segment that a crawl is writing may be incomplete: that is no damage.
     if last is not None and segment.finalised:
         _warn(Damage(segment.path, last.place, last.what))
 

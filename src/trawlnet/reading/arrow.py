@@ -1,4 +1,4 @@
-"""Rows as Arrow, for those who have pyarrow installed."""
+"""Rows as Arrow; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trawlnet.loading import load
 if TYPE_CHECKING:
     from pyarrow import RecordBatchReader
 
-_ROWS = 10_000  # In one batch.
+_ROWS = 10_000  # Rows of one batch.
 
 
 def pyarrow() -> Any:
@@ -26,7 +26,7 @@ def pyarrow() -> Any:
 def reader_of(
     columns: Sequence[tuple[str, Any]], rows: Iterable[Sequence[Any]]
 ) -> RecordBatchReader:
-    """Batches that are made while they are read, so that no more than one is in memory."""
+    """Batches that are built while they are read, so that only one is in memory."""
     pa = pyarrow()
     schema = pa.schema(columns)
     reader: RecordBatchReader = pa.RecordBatchReader.from_batches(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """Every capture of a workspace by its time, those of `crawl` and those of `scrape`; a crawl
+    """Every capture of a workspace in the order of time, from `crawl` and from `scrape`; a crawl
     may be writing more."""
 
     def __init__(self, workspace: Path) -> None:
@@ -29,12 +29,12 @@ class Captures:
             yield from lines
 
     def body(self, capture: CaptureLine) -> bytes | None:
-        """What was fetched, inflated and checked against its hash; None if nothing was stored.
-        Raises FileNotFoundError if the file is gone, ValueError if it is damaged."""
+        """The fetched body, inflated and checked against its hash; None if none was stored.
+        Raises FileNotFoundError if the file is missing, ValueError if it is damaged."""
         return read_blob(self._workspace / capture.stored_path) if capture.stored_path else None
 
     def to_arrow(self) -> RecordBatchReader:
-        """All but links, metadata and places in WARC files, a batch at a time."""
+        """The captures as batches, without links, metadata and places in WARC files."""
         types = _types(pyarrow())
         fields = attrgetter(*types)
         rows = ((datetime.fromtimestamp(line.timestamp, UTC), *fields(line)[1:]) for line in self)
@@ -42,7 +42,7 @@ class Captures:
 
 
 def open_captures(workspace: str | Path) -> Captures:
-    """Of a workspace of `trawlnet web`. Raises FileNotFoundError if it has no captures."""
+    """The captures of a `trawlnet web` workspace. Raises FileNotFoundError if it has none."""
     folder = Path(workspace)
     if not any((folder / role.log).is_dir() for role in ROLES):
         raise FileNotFoundError(

@@ -85,7 +85,7 @@ class _Joined:
         return b"".join(found)
 
     def close(self) -> None:
-        """For whoever takes it for a file."""
+        """So that a reader of files accepts it."""
 
 
 def _pieces(where: str | Path | ClickHouseServer, sql: str, layout: str) -> Iterator[bytes]:
@@ -118,7 +118,7 @@ def _folder_of(workspace: Path) -> Path:
 
 @contextmanager
 def _loop_beside() -> Iterator[Wait[Any]]:
-    """An event loop in a thread: whoever asks may be in one, as cells of a notebook are."""
+    """An event loop in a thread: the caller may run inside one, as cells of a notebook do."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="trawlnet-query", daemon=True)
     thread.start()

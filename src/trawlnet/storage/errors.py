@@ -1,4 +1,4 @@
-"""What can go wrong in a sink, said once for the user and once for the exit code."""
+"""The errors of sinks, each with a message for the user and an exit code."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from trawlnet.hinted import Hinted
 
 
 class SinkError(Hinted):
-    """The run cannot go on: results have nowhere to go. Nothing already durable is affected."""
+    """The run cannot continue: results cannot be written. Durable results are not affected."""
 
     def __str__(self) -> str:
         return f"{self.message} (hint: {self.hint})" if self.hint else self.message
 
 
 class SinkUnreachable(SinkError):
-    """A server we were told to use does not answer."""
+    """A configured server does not answer."""
 
 
 class SinkBusy(SinkError):
-    """Somebody else holds what only one process may hold."""
+    """Another process holds a lock that only one may hold."""
 
 
 def from_os_error(error: OSError, doing: str) -> SinkError:
-    """One line for the user out of an operating system error."""
+    """Turn an operating system error into one line for the user."""
     hint = _HINTS.get(error.errno or 0, "check the disk and the directory, then run again")
     return SinkError(f"{doing}: {error.strerror or error}", hint)
 

@@ -1,4 +1,4 @@
-"""Durable file primitives: what is on disk after a power cut is what these returned from."""
+"""Durable file operations: once one of them returns, its result survives a power cut."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAIL_CHUNK = 64 * 1024  # How much of a file is read at a time when looking bac
 
 @contextmanager
 def disk_errors(doing: str) -> Iterator[None]:
-    """Operating system errors inside become one SinkError that says what was being done."""
+    """Turn operating system errors inside into a SinkError that names the action."""
     try:
         yield
     except OSError as error:
@@ -27,7 +27,7 @@ def disk_errors(doing: str) -> Iterator[None]:
 
 
 def sync_filesystem(path: Path) -> bool:
-    """Make everything on the file system of `path` durable at once. False if this system cannot."""
+    """Make the whole file system of `path` durable at once. False if this system cannot."""
     if not has_syncfs():
         return False
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -41,7 +41,7 @@ def sync_filesystem(path: Path) -> bool:
 
 
 def has_syncfs() -> bool:
-    """Linux has it; elsewhere each file is synced by itself."""
+    """Whether the system has syncfs, as Linux does; elsewhere each file is synced by itself."""
     return hasattr(_LIBC, "syncfs")
 
 
@@ -49,20 +49,20 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def write_new(path: Path | str, data: bytes, permissions: int = 0o644) -> None:
-    """A new file. Durable after its own fsync and its directory's."""
+    """Create a file. It is durable after its own fsync and its directory's."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
     try:
         if permissions != 0o644:
-            os.fchmod(fd, permissions)  # Asked for, so the process's umask has no say.
+            os.fchmod(fd, permissions)  # Explicit, so that the umask does not apply.
         write_all(fd, data)
     finally:
         os.close(fd)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Readers, and whoever comes after a crash, see the old content or the new, never a mix.
+    """Readers see the old content or the new, never a mix, even after a crash.
 
-    For one writer at a time: the name of the unfinished file is fixed, so that none pile up.
+    For one writer at a time: the name of the temporary file is fixed, so that none accumulate.
     """
     temp = path.with_name(f".{path.name}.tmp")
     temp.unlink(missing_ok=True)
@@ -79,7 +79,7 @@ def write_all(fd: int, data: bytes | bytearray) -> None:
 
 
 def truncate_torn_line(path: Path) -> int:
-    """Cut what follows the last newline: a line that a crash left unfinished. Returns its size."""
+    """Cut off an unfinished last line, which a crash left. Returns the number of bytes cut."""
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         whole = end_of_last_line(file.fileno(), size)
@@ -102,7 +102,7 @@ def end_of_last_line(fd: int, size: int) -> int:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """One durable line in a file that several processes append to now and then."""
+    """Append one durable line to a file that several processes append to."""
     make_directory(path.parent)
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -116,7 +116,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 class Appender:
-    """One file that only grows, a batch at a time; each batch is durable when append returns."""
+    """An append-only file, written in batches; each batch is durable when append returns."""
 
     def __init__(self, path: Path, *, new: bool) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -142,11 +142,11 @@ class Appender:
         try:
             os.ftruncate(self._fd, self.size)
         except OSError:
-            pass  # The disk is in trouble already; an unfinished line is cut on the next opening.
+            pass  # The disk fails already; the next opening cuts an unfinished line.
 
 
 class FileLock:
-    """At most one holder of a file's lock on this machine; the kernel lets go when it dies."""
+    """A file lock with at most one holder on this machine; the kernel releases it at death."""
 
     def __init__(self, path: Path, what: str) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -171,12 +171,12 @@ class FileLock:
         return _flocks(self._fd, fcntl.LOCK_EX)
 
 
-_LOOKS = 5  # Whoever asks `is_held` has the lock for an instant.
-_LOOK_AGAIN = 0.05  # Seconds.
+_LOOKS = 5  # Tries: `is_held` holds the lock for an instant.
+_LOOK_AGAIN = 0.05  # Seconds between two tries.
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody has the lock of this file now."""
+    """Whether a process holds the lock of this file now."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -189,7 +189,7 @@ def is_held(path: Path) -> bool:
 
 @contextmanager
 def taking_turns(path: Path) -> Iterator[None]:
-    """Inside, no other process is: it waits. For what takes a moment."""
+    """Wait for the lock of a file and hold it inside; for short work."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

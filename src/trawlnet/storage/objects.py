@@ -19,28 +19,28 @@ class Objects(Protocol):
     url: str
 
     def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
-        """Durable when this returns, and never there in part."""
+        """Durable when this returns; readers never see a part of it."""
 
     def get(self, name: str) -> bytes: ...
 
     def read(self, name: str, size: int, offset: int) -> bytes:
-        """So many bytes from there on; the object must reach that far."""
+        """`size` bytes from `offset` on; the object must be long enough."""
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The objects directly in a folder, by name; an empty folder is the top."""
+        """The objects directly in a folder, by name; an empty name is the top folder."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Those that are there."""
+        """Delete these objects; missing ones are ignored."""
 
 
 def open_objects(where: str, s3: Mapping[str, str]) -> Objects:
-    """`s3://BUCKET/PREFIX` or a folder; `s3` says how to reach the former."""
+    """`s3://BUCKET/PREFIX` or a folder; `s3` has the options of the former."""
     return S3Objects(where, s3) if where.startswith(SCHEME) else FolderObjects(Path(where))
 
 
 def check_archive(where: str, s3: Mapping[str, str]) -> None:
-    """Try once what a fleet will do there. Raises what stands in the way: later on a store that
-    does not answer is waited for, and a bucket that is missing or closed looks the same."""
+    """Write, read and delete a probe, as a fleet will. Raises the error: later, a fleet waits for a
+    store that does not answer, and could not tell it from a missing or closed bucket."""
     objects = S3Objects(where, s3, _PROBE_SECONDS) if where.startswith(SCHEME) else None
     tried = objects or FolderObjects(Path(where))
     name = f"{_PROBE}{uuid.uuid4().hex}"
@@ -54,9 +54,9 @@ def check_archive(where: str, s3: Mapping[str, str]) -> None:
     tried.delete([name])
 
 
-_PROBE: Final = "trawlnet-probe-"  # Belongs to no archive: readers look for other names.
+_PROBE: Final = "trawlnet-probe-"  # Readers of archives ignore objects of this name.
 _PROBE_TEXT: Final = b"written to see whether this archive can be written; may be deleted\n"
-_PROBE_SECONDS: Final = 10.0  # An address where nobody answers is told soon.
+_PROBE_SECONDS: Final = 10.0  # Time limit, so that a dead address is reported soon.
 
 
 class FolderObjects:
@@ -68,7 +68,7 @@ class FolderObjects:
 
     def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
         path = self._folder / name
-        # Several processes may write under one name in vain; each has a file of its own.
+        # Several processes may write the same name; each uses a temporary file of its own.
         temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         with disk_errors(f"writing {path}"):
             make_directory(path.parent)

@@ -1,4 +1,4 @@
-"""The sink of a shard: results gather in a part until it is large or old enough to be put."""
+"""The sink of a shard: gathers results in a part until it is large or old enough to upload."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from trawlnet.storage.errors import SinkUnreachable
 from trawlnet.storage.objects import Objects
 from trawlnet.storage.s3 import ObjectsError
 
-_PUTS = 3  # Parts on their way at the same time.
+_PUTS = 3  # Concurrent uploads.
 
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    size: int = 32 << 20  # A part is put when it has so many bytes,
-    age: float = 30.0  # or its first result is so many seconds old.
-    memory: int = 256 << 20  # Above so many bytes that are not put yet there is no room.
+    size: int = 32 << 20  # Bytes at which a part is uploaded,
+    age: float = 30.0  # or seconds since its first result.
+    memory: int = 256 << 20  # Bytes in memory at which further results wait.
 
 
 @dataclass(frozen=True, slots=True)
 class PartForm:
-    """What parts of one kind are made of: pieces of any type, one for each result."""
+    """How parts of one kind are built: from pieces of any type, one for each result."""
 
-    piece: Callable[[Task, Any], Any]  # Of an item; off the event loop.
+    piece: Callable[[Task, Any], Any]  # Makes the piece of an item; runs off the event loop.
     size: Callable[[Any], int]
-    # The objects of a part by its name, to be put in this order; made at these microseconds.
+    # The objects of a part by name, in the order of their upload; with its time in microseconds.
     objects: Callable[[str, Sequence[Any], int], Sequence[tuple[str, bytes]]]
 
 
@@ -44,7 +44,7 @@ class _Part:
 
 
 class PartSink:
-    """An engine Sink, and the Places that the store asks."""
+    """An engine Sink, and the Places that the store asks for the part of a key."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PartSink:
         may_put: Callable[[], Awaitable[None]],
         form: PartForm,
     ) -> None:
-        """`may_put` raises when the token no longer stands: then nothing more is put."""
+        """`may_put` raises when the token is no longer valid: then nothing more is uploaded."""
         self._form = form
         self._objects = objects
         self._token = token
@@ -67,13 +67,13 @@ class PartSink:
         self._puts = asyncio.Semaphore(_PUTS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._begun = 0
-        self._held = 0  # Bytes that are not put yet.
-        self._less = asyncio.Event()  # Fewer of them.
+        self._held = 0  # Bytes that are not uploaded yet.
+        self._less = asyncio.Event()  # Set when `_held` has become less.
         self.parts_put = 0
         self.bytes_put = 0
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        """Returns when the parts that got these results are in the object store."""
+        """Returns when the parts with these results are in the object store."""
         items = [(task, item) for task, found in batch for item in found]
         if not items:
             return
@@ -83,7 +83,7 @@ class PartSink:
         for (task, _), piece in zip(items, pieces, strict=True):
             part = self._add(task.key, piece)
             waiting[part.name] = part.durable
-        # Shielded: a part is shared by many batches, and outlives a caller that is cancelled.
+        # Shielded: many batches share a part, which outlives a cancelled caller.
         await asyncio.gather(*map(asyncio.shield, waiting.values()))
 
     async def room(self) -> None:
@@ -94,11 +94,11 @@ class PartSink:
 
     @property
     def gathering(self) -> bool:
-        """Whether results wait for their part to be put."""
+        """Whether results wait for the upload of their part."""
         return self._current is not None
 
     def hurry(self) -> None:
-        """Put what has gathered now."""
+        """Upload the gathered results now."""
         if self._current is not None:
             self._seal(self._current)
 
@@ -167,7 +167,7 @@ class PartSink:
             part.durable.cancel()
             raise
         except Exception as error:
-            # Ours is not the place to judge it: whoever waits for the part is told.
+            # The coroutines that wait for the part get the error.
             part.durable.set_exception(error)
             raise
         finally:
@@ -185,6 +185,6 @@ class PartSink:
 
 
 def _noticed(done: asyncio.Future[None]) -> None:
-    """Whoever waits for a part takes its error; without anybody it is no news."""
+    """Mark the error as retrieved: the waiting coroutines get it, and there may be none."""
     if not done.cancelled():
         done.exception()

@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 SCHEME: Final = "s3://"
 _RETRIES: Final = 8
-_RETRY_SECONDS: Final = 60.0  # In all: a store that restarts goes unnoticed.
+_RETRY_SECONDS: Final = 60.0  # In all, which is enough for the restart of a server.
 _ANSWER_SECONDS: Final = 60.0
-_CHUNK: Final = 8 << 20  # Of an upload in several requests; S3 wants at least 5 MB.
+_CHUNK: Final = 8 << 20  # Bytes of one request of a multipart upload; S3 requires 5 MB.
 _SECRETS: Final = ("access_key_id", "secret_access_key", "session_token")
 _PLAIN: Final = ("region", "default_region", "endpoint", "endpoint_url")
 
 
 class ObjectsError(Hinted):
-    """The object store does not do what it was asked; nothing that it confirmed is lost."""
+    """The object store refused or failed a request; confirmed writes are not lost."""
 
 
 def s3_options(environ: Mapping[str, str]) -> dict[str, str]:
-    """How to reach S3, by the usual AWS variables; `<NAME>_FILE` names a file with the value."""
+    """The options of S3 from the usual AWS variables; `<NAME>_FILE` names a file with the value."""
     found: dict[str, str] = {}
     for name in (*_SECRETS, *_PLAIN):
         variable = f"AWS_{name.upper()}"
@@ -56,12 +56,12 @@ class S3Objects:
         self._api, self._store = _connected(bucket, prefix, options, patience)
 
     def put(self, name: str, data: bytes | Iterable[bytes]) -> None:
-        """Durable when this returns, and never there in part."""
+        """Durable when this returns; readers never see a part of it."""
         if isinstance(data, bytes):
             self._do(lambda: self._api.put(self._store, name, data, chunk_size=_CHUNK), name)
             return
         writer = self._api.open_writer(self._store, name, buffer_size=_CHUNK)
-        # Not as a context: that would complete the object even when the pieces break off.
+        # Not as a context manager: that would complete the object even after an error.
         for piece in data:
             self._do(lambda piece=piece: writer.write(piece), name)  # type: ignore[misc]
         self._do(writer.close, name)
@@ -70,23 +70,23 @@ class S3Objects:
         return bytes(self._do(lambda: self._api.get(self._store, name).bytes(), name))
 
     def read(self, name: str, size: int, offset: int) -> bytes:
-        """So many bytes from there on; the object must reach that far."""
+        """`size` bytes from `offset` on; the object must be long enough."""
         if size <= 0:
             return b""
         read = self._api.get_range
         return bytes(self._do(lambda: read(self._store, name, start=offset, length=size), name))
 
     def stat(self, name: str) -> tuple[int, str]:
-        """Its size, and a word that changes when it is replaced."""
+        """The size of the object, and a tag that changes when it is replaced."""
         meta = self._do(lambda: self._api.head(self._store, name), name)
         return int(meta["size"]), str(meta["e_tag"] or meta["last_modified"])
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """The objects directly in a folder, by name; an empty folder is the top."""
+        """The objects directly in a folder, by name; an empty name is the top folder."""
         return dict(self._do(lambda: list(self._listed(folder)), folder))
 
     def delete(self, names: Iterable[str]) -> None:
-        """Those that are there."""
+        """Delete these objects; missing ones are ignored."""
         for name in names:
             try:
                 self._do(lambda name=name: self._api.delete(self._store, name), name)  # type: ignore[misc]
@@ -150,7 +150,7 @@ def _in_words(what: str) -> Iterator[None]:
             raise ObjectsError(f"{what}: the object store forbids it", hint) from None
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(f"there is no {what}") from None
-        # What the library says goes on over many lines, headers and all.
+        # The library's message has many lines, with headers.
         line = str(error).partition("\n")[0][:300]
         hint = "check the address and the keys (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...)"
         raise ObjectsError(f"{what}: {line}", hint) from None
