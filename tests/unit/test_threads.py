@@ -117,7 +117,7 @@ def test_letting_go_waits_for_what_was_handed_over_and_takes_nothing_more() -> N
             handed(threads, made.append, n)
         threads.shutdown()
         assert sorted(made) == list(range(100))
-        with pytest.raises(RuntimeError, match="let go"):
+        with pytest.raises(RuntimeError, match="shut down"):
             handed(threads, len, "")
 
     run(main())

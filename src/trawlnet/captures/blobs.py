@@ -1,4 +1,4 @@
-"""A content-addressed store of bodies: each one once, under its sha256, whole or not at all."""
+"""A content-addressed store of bodies: each is stored once, under its sha256, and never in part."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from trawlnet.storage.files import disk_errors, sync_filesystem, write_new
 _TEMPORARY = ".tmp"
 _SHARD_CHARS = len("aa/bb")
 _SYNC_THREADS = 8
-# From so many new bodies on, the whole file system is synced instead of each file and directory:
-# measured on ext4, a third less processor time in batches of four, and less with each more.
+# From this many new bodies on, the whole file system is synced instead of each file and directory:
+# measured on ext4, a third less CPU time in batches of four, and less with each further one.
 _MANY = 4
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_BODY_BYTES = 1024 * 1024 * 1024  # No body is read into memory beyond this.
+_BODY_BYTES = 1024 * 1024 * 1024  # Larger bodies are not read into memory.
 
 
 class Blob(msgspec.Struct, frozen=True, gc=False):
-    sha256: str  # Of the body as it was given, not as it is stored.
+    sha256: str  # Of the body, not of its compressed file.
     size: int
-    file: str  # Plain, because there are thousands, and hardly anybody opens one.
+    file: str  # A plain string, because there are thousands and few are opened.
 
     @property
     def path(self) -> Path:
@@ -66,7 +66,7 @@ class BlobStore:
         self._permissions = permissions
         self._suffix = suffix if zstd_level is None else f"{suffix}.zst"
         self._codec = None if zstd_level is None else _ZstdCodec(zstd_level)
-        self._shards: set[str] = set()  # Known to be there; there are 65536 at most.
+        self._shards: set[str] = set()  # Existing directories, at most 65536.
         self._durable: set[Path] = set()  # Directories whose own names are known to be durable.
         self._lock = threading.Lock()  # One batch at a time: compressor and set are shared.
         self._syncing = ThreadPoolExecutor(_SYNC_THREADS, thread_name_prefix="blob-fsync")
@@ -96,7 +96,7 @@ class BlobStore:
                 del missing[path]
             many = len(missing) >= _MANY
             self._write(missing, many)
-            # A hit may be another writer's, renamed a moment ago and not durable yet.
+            # Another writer may have renamed the file a moment ago, so it may not be durable yet.
             self._make_names_durable([*held, *missing], many)
         return blobs
 
@@ -124,8 +124,8 @@ class BlobStore:
         return Blob(sha256, len(body), self._file(sha256))
 
     def _holds(self, path: str, body: bytes) -> bool:
-        """A file with this body. One that is torn or damaged is written again: the same content
-        seldom comes twice, and reading it is cheaper than trusting a disk for ever."""
+        """Whether the file has this body. A damaged file is written again: the same content comes
+        seldom, so comparing it costs little."""
         if self._makes_shard(path):
             return False
         try:
@@ -137,7 +137,7 @@ class BlobStore:
             return False
 
     def _makes_shard(self, path: str) -> bool:
-        """Whether there was no shard for it: then there is no file, either, to be looked for."""
+        """Create the directory of a file; returns whether it is new, and so without the file."""
         folder = path.rpartition("/")[0]
         shard = folder[-_SHARD_CHARS:]
         if shard in self._shards:
@@ -163,7 +163,7 @@ class BlobStore:
             raise
 
     def _make_names_durable(self, paths: Sequence[str], many: bool) -> None:
-        """Each touched directory once, and once in our life the ones above it."""
+        """Sync each changed directory, and the ones above it once in the life of the process."""
         if not paths or (many and sync_filesystem(self._root)):
             return
         shards = {Path(path).parent for path in paths}
@@ -175,7 +175,7 @@ class BlobStore:
     def _fsync(self, paths: Iterable[str], many: bool = False) -> None:
         if many and sync_filesystem(self._root):
             return
-        # All at once, because a journalling file system commits them together: measured on ext4,
+        # All at once, because a journaling file system commits them together: measured on ext4,
         # a hundred new files take a tenth of the time they take one by one.
         for _ in self._syncing.map(fsync_path, list(paths)):
             pass
@@ -211,7 +211,7 @@ class BlobStore:
 def read_blob(path: Path) -> bytes:
     """The body in a file of any blob store, compressed or not, checked against its name.
 
-    ValueError says what is wrong with it, FileNotFoundError that there is none.
+    Raises ValueError for a damaged file, FileNotFoundError for a missing one.
     """
     raw = path.read_bytes()
     body = _inflate(raw) if path.suffix == ".zst" else raw
@@ -221,7 +221,7 @@ def read_blob(path: Path) -> bytes:
 
 
 def _move(temp: str, path: str) -> None:
-    """Into its shard, which is made again if somebody took it away."""
+    """Move a file into its directory, which is created again if it was deleted."""
     try:
         os.rename(temp, path)  # noqa: PTH104 - a Path each would cost more than the call.
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def _move(temp: str, path: str) -> None:
 
 
 def _make_shard(folder: str) -> bool:
-    """Whether it is new for sure. Until there are 65536 of them, most new bodies need one."""
+    """Whether the directory is new. Until all 65536 exist, most new bodies need one."""
     try:
         os.mkdir(folder)  # noqa: PTH102 - a Path would cost more than the call.
     except FileNotFoundError:
@@ -242,7 +242,7 @@ def _make_shard(folder: str) -> bool:
 
 
 class _ZstdCodec:
-    """Reused: setting up a context costs more than compressing a small page."""
+    """A reused context: creating one costs more than compressing a small page."""
 
     def __init__(self, level: int) -> None:
         self._compressor = FrameWriter(level, False)
@@ -255,7 +255,7 @@ class _ZstdCodec:
 
 
 def _inflate(raw: bytes) -> bytes:
-    """ValueError when it is not one whole frame."""
+    """Raises ValueError for anything but one whole frame."""
     try:
         return read_frame(raw, _BODY_BYTES)
     except ZstdError as error:
@@ -263,8 +263,8 @@ def _inflate(raw: bytes) -> bytes:
 
 
 class _Scratch:
-    """A directory of our own for unfinished files, locked while we live; those of the dead are
-    removed."""
+    """The directory of this process for temporary files, locked while it runs; those of dead
+    processes are removed."""
 
     def __init__(self, parent: Path) -> None:
         for leftover in parent.iterdir():
@@ -283,7 +283,7 @@ def _make_locked_directory(parent: Path) -> tuple[Path, int]:
     while True:
         path = Path(tempfile.mkdtemp(dir=parent))
         fd = _lock_directory(path)
-        # Another process may have taken it for a leftover before we had the lock.
+        # Another process may have removed it as abandoned before it was locked.
         if fd is not None and path.exists():
             return path, fd
         if fd is not None:
@@ -291,7 +291,7 @@ def _make_locked_directory(parent: Path) -> tuple[Path, int]:
 
 
 def _lock_directory(path: Path) -> int | None:
-    """An open, locked descriptor; None when somebody else holds it or it is gone."""
+    """An open, locked descriptor; None if another process holds it or it is gone."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

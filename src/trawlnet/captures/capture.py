@@ -1,4 +1,4 @@
-"""A capture: one answer to one request for a page, as the handler hands it to the sink."""
+"""A capture: one answer to one request for a page, as the handler passes it to the sink."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-Headers = Sequence[tuple[str, str]]  # In order, with repetitions, as they travelled.
+Headers = Sequence[tuple[str, str]]  # In order, with repetitions, as received.
 
 
 class Hop(msgspec.Struct, frozen=True):
@@ -18,29 +18,29 @@ class Hop(msgspec.Struct, frozen=True):
     headers: Headers = ()
 
 
-Edge = tuple[str, str, str]  # As in a Link; plain, because there are dozens on a page.
+Edge = tuple[str, str, str]  # As in a Link; a plain tuple, because a page has dozens.
 
 
 class CapturedLink(NamedTuple):
     to: str
     text: str = ""
-    context: str = ""  # The text, and what stands around it.
+    context: str = ""  # The text, with the words around it.
 
 
 class Capture(msgspec.Struct, frozen=True, gc=False):
-    """What one visit brought: an item of the handler's outcome, for a CaptureSink. A Struct, since
-    one is made for each page, and a dataclass of so many fields takes eight times as long.
+    """The result of one visit: an item of the handler's outcome, for a CaptureSink. A Struct,
+    because each page makes one, and a dataclass of so many fields takes eight times as long.
 
-    `body` is None when there is nothing to keep: a 304, or a type that is not stored. A 304 takes
-    over the content hash of the URL's last capture. Only answers to revisits may be conditional:
-    a first visit that is done again after a crash must see the body, for its links.
+    `body` is None if there is nothing to store: a 304, or a type that is not stored. A 304 takes
+    over the content hash of the URL's last capture. Only revisits may be conditional: a first
+    visit that is repeated after a crash needs the body, for its links.
     """
 
-    timestamp: float  # When the answer was there, in Unix seconds.
-    url: str  # As it was asked for.
+    timestamp: float  # When the answer was complete, in Unix seconds.
+    url: str  # As requested.
     http_status: int
     body: bytes | None = None  # Decoded from its transfer and content codings.
-    final_url: str = ""  # Where redirects led; empty if they led nowhere else.
+    final_url: str = ""  # The URL after redirects; empty if it is the same.
     hops: Sequence[Hop] = ()
     page_type: str = ""
     depth: int = 0  # Links from a seed.
@@ -59,7 +59,7 @@ class Capture(msgspec.Struct, frozen=True, gc=False):
     simhash: int | None = None  # 64 bits; None: the page has too little text to compare.
     links: Sequence[Edge] = ()  # For the edge list.
     revisit_in: float | None = None  # The interval chosen for the next visit, in seconds.
-    discover: bool = True  # Tell the discovery spool, if the body is stored.
+    discover: bool = True  # Announce it in the discovery spool, if the body is stored.
 
     @property
     def stored(self) -> bool:

@@ -16,7 +16,7 @@ COLUMNS = ("timestamp", "metric", "value")
 
 
 class CounterCsv:
-    """Appends; rows are whole even after a kill, but not synced: they are figures, not results."""
+    """Appends whole rows without syncing: they are figures, not results."""
 
     def __init__(self, path: Path, *, every: float = 10.0, most_bytes: int = 256 << 20) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class CounterCsv:
         return now >= self._next
 
     def write(self, now: float, values: Mapping[str, float]) -> None:
-        """All values as they stand, whether due or not."""
+        """Write all values now, whether due or not."""
         self._next = now + self._every
         rows = csv_bytes((int(now), name, value) for name, value in sorted(values.items()))
         with disk_errors(f"writing {self._path}"):
@@ -43,13 +43,13 @@ class CounterCsv:
                 file.write(rows)
 
     def _rotate(self) -> None:
-        """One older file is kept."""
+        """Start a new file; one older file stays."""
         if self._path.exists() and self._path.stat().st_size >= self._most_bytes:
             self._path.replace(self._path.with_suffix(".old.csv"))
 
 
 def latest(path: Path) -> dict[str, float]:
-    """The last value of each counter; none where nothing was counted. Only the end is read."""
+    """The last value of each counter, from the end of the file; empty if there is no file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
@@ -57,7 +57,7 @@ def latest(path: Path) -> dict[str, float]:
     except FileNotFoundError:
         return {}
     values: dict[str, float] = {}
-    # The first line may begin in its middle, and the last may be written just now.
+    # The first line may be cut off, and the last one incomplete.
     for row in csv.reader(lines[1:]):
         try:
             _, name, value = row
@@ -67,11 +67,11 @@ def latest(path: Path) -> dict[str, float]:
     return values
 
 
-_TAIL_BYTES = 64 << 10  # Many times what is written at once.
+_TAIL_BYTES = 64 << 10  # Many times the size of one write.
 
 
 def count(captures: Iterable[Capture]) -> dict[str, int]:
-    """What a batch adds to the counters of a scraper."""
+    """The counts of a batch, for the counters of a scraper."""
     counts: dict[str, int] = {}
 
     def add(name: str, by: int = 1) -> None:

@@ -1,5 +1,5 @@
-"""Files that the capture log can make again: they grow without syncing, and are cut and rewritten
-from the last checkpoint after a crash."""
+"""Files that are derived from the capture log: they grow without syncing, and after a crash are
+cut at the last checkpoint and written again from there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Places = Mapping[str, tuple[str, int]]  # By kind: a file's name in the workspac
 @dataclass(frozen=True, slots=True)
 class FileKind:
     header: bytes
-    rows: Callable[[Sequence[CaptureLine], bool], bytes]  # Told if spreadsheets must be safe.
+    rows: Callable[[Sequence[CaptureLine], bool], bytes]  # The flag: escape formulas.
     rotates: bool = True
 
 
@@ -39,7 +39,7 @@ KINDS: Mapping[str, FileKind] = {
 
 
 class Derived:
-    """The derived files of a workspace that are being written."""
+    """The derived files of a workspace, open for writing."""
 
     def __init__(self, workspace: Path, most_bytes: int, *, spreadsheet_safe: bool = False) -> None:
         self._workspace = workspace
@@ -48,7 +48,7 @@ class Derived:
         self._files: dict[str, _Growing] = {}
 
     def resume(self, places: Places) -> None:
-        """Go on where a checkpoint says; a file that somebody took away is let go."""
+        """Continue at a checkpoint; a file that was deleted is skipped."""
         for kind, (name, size) in places.items():
             path = self._workspace / name
             if path.exists() and path.stat().st_size >= size:
@@ -56,7 +56,7 @@ class Derived:
                 _remove_parts_after(path)
 
     def begin(self, names: Mapping[str, str]) -> None:
-        """From now on these files, by kind; those that are open under these names go on."""
+        """Write these files from now on, by kind; those open under these names continue."""
         for kind in list(self._files):
             if kind not in names or not self._continues(kind, names[kind]):
                 self._files.pop(kind).close()
@@ -76,7 +76,7 @@ class Derived:
             self._files[kind].cut()
 
     def sync(self) -> Places:
-        """All durable, and how long they are."""
+        """Make all files durable; returns their sizes."""
         for file in self._files.values():
             file.sync()
         return {
@@ -127,20 +127,20 @@ def _fresh(first: Path, kind: FileKind) -> _Growing:
         first.touch()
         fsync_path(first.parent)
         return _Growing(first, first.stat().st_size)
-    # Of a file that rotates, the first part that nobody has written rows to.
+    # Of a rotating file, the first part without rows.
     path = next(part for part in _parts(first) if _rows_of(part, kind) == 0)
-    # Under its name with its header or not at all: nobody may come back to it after a crash.
+    # The file appears together with its header: after a crash nothing would repair it.
     replace_file(path, kind.header)
     return _Growing(path, len(kind.header))
 
 
 def _rows_of(path: Path, kind: FileKind) -> int:
-    """Bytes beyond the header: a crash may have left one alone."""
+    """The size of the rows after the header; a crash may have left only the header."""
     return max(0, path.stat().st_size - len(kind.header)) if path.exists() else 0
 
 
 def _remove_parts_after(path: Path) -> None:
-    """They were begun after the checkpoint, so all their rows will be written again."""
+    """Remove parts that were begun after the checkpoint: their rows will be written again."""
     for part in list(_parts(_next_part(path))):
         part.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""The discovery spool: one JSON object per page found, for whoever wants to visit it too."""
+"""The discovery spool: one JSON object for each found page, for programs that visit it, too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def discovery_of(capture: Capture) -> dict[str, Any]:
 async def open_discoveries(
     workspace: Path, *, backlog_bytes: int | None = None, segment_bytes: int = 64 * 1024 * 1024
 ) -> Queue:
-    """Segments stay when they have been read: others may read them as well."""
+    """Segments stay after they have been read, because several programs may read them."""
     options = QueueOptions(
         backlog_bytes=backlog_bytes,
         segment_bytes=segment_bytes,

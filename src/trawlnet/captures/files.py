@@ -1,7 +1,7 @@
-"""Everything a workspace keeps of its captures, written in one order and repaired in another.
+"""The files of a workspace's captures: writes them in a fixed order, and repairs them after a kill.
 
-Bodies first, then WARC records, then the log that names both. From the log follow the index and
-the CSV files: they are synced at checkpoints only, and after a crash are made again from the last.
+Bodies come first, then WARC records, then the log that names both. The index and the CSV files are
+derived from the log: they are synced only at checkpoints, and after a crash are rebuilt from there.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ from trawlnet.storage.files import FileLock, disk_errors, is_held, taking_turns
 
 LOG = CRAWL.log
 CDXJ = "index.cdxj"  # In the folder of the WARC files, like the next one.
-_CDXJ_TAIL = "index.cdxj.tail"  # Not sorted; merged into the index on opening and closing.
+_CDXJ_TAIL = "index.cdxj.tail"  # Unsorted; merged into the index on opening and closing.
 _CDXJ_LOCK = "state/web/cdxj.lock"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_MOST_VISITS = 4_096  # Remembered for recognising what a crash made us do twice.
+_MOST_VISITS = 4_096  # Remembered visits, to recognise those that a crash made us repeat.
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
     run: str  # Part of file names.
-    producer: str = "crawl"  # Or "scrape": another role, whose visits are others; or "replay".
-    html_folder: str = "store/html"  # In the workspace, as are all names here.
-    zstd_level: int | None = None  # None: bodies are stored as they are.
+    producer: str = "crawl"  # Or "scrape", a role with visits of its own; or "replay".
+    html_folder: str = "store/html"  # In the workspace, like all names here.
+    zstd_level: int | None = None  # None: bodies are stored uncompressed.
     permissions: int = 0o644  # Of stored bodies.
     pages_csv: str = ""  # Empty: `logs/pages-<run>.csv`.
     edges_csv: str = "logs/edges.csv"
     edges: bool = True
-    csv_bytes: int = 1 << 30  # A table this long gets another part.
-    spreadsheet_safe: bool = False  # Formulas in tables are made text.
+    csv_bytes: int = 1 << 30  # Size at which a table continues in a new part.
+    spreadsheet_safe: bool = False  # Escape formulas in tables.
     warc: bool = False
     warc_folder: str = "warc"
     warc_zstd_level: int | None = None  # None: gzip.
     warc_bytes: int = 1 << 30
-    scopes: Scopes = field(default_factory=Scopes)  # In which the index counts pages.
+    scopes: Scopes = field(default_factory=Scopes)  # The counters of the index.
     about: Mapping[str, str] = field(default_factory=dict)  # For the WARC's own description.
     log_bytes: int = SEGMENT_BYTES
-    checkpoint_captures: int = 1_000  # At most so many are derived again after a crash.
-    checkpoint_every: float = 10.0  # Seconds between captures' own times.
+    checkpoint_captures: int = 1_000  # At most this many are derived again after a crash.
+    checkpoint_every: float = 10.0  # Seconds, by the times of the captures.
 
     def __post_init__(self) -> None:
         if not _RUN.fullmatch(self.run):
@@ -74,8 +74,8 @@ class CaptureOptions:
 
 
 class CaptureFiles:
-    """Blocking; for one thread, except that `pages` may be asked from any. One process in each
-    role at a time; a replay needs all of them."""
+    """Blocking; for one thread, except that any thread may read `pages`. One process in each role
+    at a time; a replay takes all roles."""
 
     def __init__(self, workspace: Path, options: CaptureOptions) -> None:
         self._workspace = workspace
@@ -84,7 +84,7 @@ class CaptureFiles:
         self._others = [role for role in ROLES if role is not self._role]
         self._locks = ExitStack()
         self._batch = 0
-        self._visits: tuple[str, ...] = ()  # Of the last batch, and not yet explained ones.
+        self._visits: tuple[str, ...] = ()  # Of the last batch, and others that may be repeated.
         self._warc_end: tuple[str, int] | None = None
         try:
             with disk_errors(f"opening the captures of {workspace}"):
@@ -98,7 +98,7 @@ class CaptureFiles:
             raise
 
     def write(self, found: Sequence[tuple[Task, Capture]]) -> list[Capture]:
-        """Durable on return. Returns what was new: not a visit done again after a crash."""
+        """Durable on return. Returns the new captures, without visits repeated after a crash."""
         with disk_errors(f"writing captures to {self._workspace}"):
             lines, new = self._lines(found)
             self._whole = False
@@ -113,8 +113,8 @@ class CaptureFiles:
         return new
 
     def rebuild(self) -> Iterator[Sequence[CaptureLine]]:
-        """Derive the index and this run's files anew from all logs, line by line told. Whoever
-        comes after a crash finds no checkpoint, and begins again."""
+        """Rebuild the index and this run's files from all logs; yields their lines. After a crash
+        there is no checkpoint, and the next opening rebuilds again."""
         self.pages.clear()
         progress: dict[Role, Progress] = {}
         for lines in read_all(self._workspace, progress):
@@ -136,7 +136,7 @@ class CaptureFiles:
                     self._warc.close()
                 if self._whole:
                     self._merge_cdxj()
-                    # A clean end: every receipt has been settled.
+                    # A clean end: every receipt is settled.
                     self._checkpoint((), self._log.end)
                 self._derived.close()
                 if self._whole:
@@ -195,7 +195,7 @@ class CaptureFiles:
         stack.callback(lock.release)
 
     def _make_anew(self) -> None:
-        """The index and the CDXJ, for which nobody else may be at work."""
+        """Rebuild the index and the CDXJ, while no other process runs."""
         with ExitStack() as stack:
             for role in self._others if self._options.producer != "replay" else ():
                 self._lock(stack, role)
@@ -205,7 +205,7 @@ class CaptureFiles:
                 pass
 
     def _recover(self) -> None:
-        """Bring the index and the files to where our log is."""
+        """Bring the index and the files up to the end of our log."""
         known = self.pages.checkpoint(self._role.checkpoint) or Checkpoint()
         self._derived.resume(known.files)
         self._batch, self._warc_end = known.batch, known.warc
@@ -218,7 +218,7 @@ class CaptureFiles:
         self._visits = (*known.visits, *read.visits)[-_MOST_VISITS:]
 
     def _done_before(self) -> Sequence[str]:
-        """Visits that may be done once more, because whoever asked for them does not know."""
+        """Visits that may be repeated, because their receipts were perhaps not settled."""
         if most := self._role.remembered:
             return latest_visits(self._workspace / self._role.log, most)
         return self._visits
@@ -226,7 +226,7 @@ class CaptureFiles:
     def _lines(
         self, found: Sequence[tuple[Task, Capture]]
     ) -> tuple[list[CaptureLine], list[Capture]]:
-        """Stores the bodies and the WARC records, and says what the log will say."""
+        """Store the bodies and the WARC records; returns the lines for the log."""
         bodies = [c.body for _, c in found if c.stored and c.body is not None]
         blobs = iter(self.blobs.put_many_blocking(bodies))
         self._batch += 1
@@ -257,7 +257,7 @@ class CaptureFiles:
         before = self.pages.get(capture.url) if capture.http_status == 304 else None
         if before is None:
             return capture, Content()
-        # A 304 need not repeat the validators that it confirms.
+        # A 304 may omit the validators that it confirms.
         etag = capture.etag or before.etag
         last_modified = capture.last_modified or before.last_modified
         capture = replace(capture, etag=etag, last_modified=last_modified)
@@ -285,7 +285,7 @@ class CaptureFiles:
             return True
         return waiting > 0 and (
             self._newest - self._saved >= self._options.checkpoint_every
-            # Whoever is at work beside us sees what is committed, and no more.
+            # The other process sees only what is committed.
             or any(is_held(self._workspace / role.lock) for role in self._others)
         )
 

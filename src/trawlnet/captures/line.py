@@ -1,4 +1,4 @@
-"""One line of the capture log: all that is known about a capture, and where its bytes are."""
+"""One line of the capture log: the data of a capture, and the places of its bytes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from trawlnet.storage.errors import SinkError
 
 
 class InWarc(msgspec.Struct, frozen=True, gc=False):
-    """Where a capture's own record lies in the WARC files."""
+    """The place of a capture's response record in the WARC files."""
 
     file: str
     offset: int
     length: int
-    digest: str  # Of the payload; empty if it is not known.
+    digest: str  # Of the payload; empty if it is unknown.
     revisit: bool
-    end: int  # Of all records of this capture: its redirects come before, its request after.
+    end: int  # Of all records of this capture: redirects come before it, the request after.
 
 
 class CaptureLine(msgspec.Struct, frozen=True, gc=False):
-    """Resolved: a 304 names the content that it stands for."""
+    """Resolved: a 304 names the content that it confirms."""
 
     batch: int  # Captures of one batch became durable together.
     run: str
-    visit: str  # Equal for two captures of one visit that a crash made us do twice.
+    visit: str  # Equal for two captures of one visit that a crash made us repeat.
     timestamp: float
     url: str
     http_status: int
@@ -53,19 +53,19 @@ class CaptureLine(msgspec.Struct, frozen=True, gc=False):
     simhash: int | None = None
     revisit_in: float | None = None
     warc: InWarc | None = None
-    links: Sequence[CapturedLink] = []  # Before they have been through the log, plain edges.
+    links: Sequence[CapturedLink] = []  # Plain edges before the line was written.
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """What a capture's content is, whether it came now or is known from before."""
+    """The content of a capture, received now or known from before."""
 
     sha256: str = ""
-    size: int = 0  # 0 for a 304: nothing came.
+    size: int = 0  # 0 for a 304, which has no body.
     stored_path: str = ""
 
 
 def visit_of(producer: str, task: Task, status: int, sha256: str) -> str:
-    """A task that is done again because its receipt was lost has the same key and due time."""
+    """The name of a visit: a task repeated after a lost receipt has the same key and due time."""
     identity = f"{producer}\0{task.key}\0{task.due!r}\0{status}\0{sha256}"
     return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -104,7 +104,7 @@ def line_of(
 
 
 def pack(line: CaptureLine) -> bytes:
-    """JSON, ending in a newline. What may be left out is, when it says nothing."""
+    """JSON, ending in a newline. Empty optional fields are left out."""
     value = msgspec.structs.asdict(line)
     for name, default in _DEFAULTS:
         if value[name] == default:
@@ -132,13 +132,13 @@ def unpack(raw: bytes, place: str) -> CaptureLine:
 
 
 class Target(msgspec.Struct, array_like=True, gc=False):
-    """Of a link, where it leads."""
+    """The target of a link."""
 
     to: str
 
 
 class Glance(msgspec.Struct, gc=False):
-    """Of a line, what a report counts: the words around its links are not made into objects."""
+    """The fields of a line that a report counts; skips the words around links."""
 
     timestamp: float
     url: str
@@ -160,5 +160,5 @@ def glance(raw: bytes, place: str) -> Glance | CaptureLine:
     try:
         return _glance(raw)
     except ValueError:
-        # A lone surrogate, which is no JSON to this decoder; or no line at all.
+        # A lone surrogate, which this decoder refuses; or no line at all.
         return unpack(raw, place)

@@ -1,4 +1,4 @@
-"""The append-only log of captures, in numbered segments: what all other files are derived from."""
+"""The append-only log of captures, in numbered segments; all other files are derived from it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trawlnet.storage.files import Appender, disk_errors, truncate_torn_line
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 BEGINNING = SpoolPosition(0, 0)
-_LINE_BYTES = 256 * 1024 * 1024  # Pages with a hundred thousand links do exist.
+_LINE_BYTES = 256 * 1024 * 1024  # Some pages have a hundred thousand links.
 
 
 class CaptureLog:
-    """The writing side; the caller keeps others out. A torn last line is cut on opening: its
-    capture was not confirmed to anybody."""
+    """The writer; the caller holds the lock. An incomplete last line is cut off on opening: its
+    capture was never confirmed."""
 
     def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._files = files_of(folder)
@@ -55,7 +55,7 @@ def files_of(folder: Path) -> SpoolDirectory:
 
 
 def log_end(folder: Path) -> SpoolPosition:
-    """Where the last segment ends, torn lines included; somebody may be writing to it."""
+    """The end of the last segment, incomplete lines included; a crawl may be writing to it."""
     files = files_of(folder)
     number = max(files.numbers(), default=0)
     return SpoolPosition(number, files.segment(number).stat().st_size) if number else BEGINNING
@@ -78,7 +78,7 @@ class Glances(NamedTuple):
 
 
 def read_glances(folder: Path) -> Iterator[Glances]:
-    """The same of all lines, for one who only counts: in half the time."""
+    """All lines as glances, for counting, in half the time."""
     for lines, end, place in _read(folder, BEGINNING):
         yield Glances([glance(line.raw or b"", _named(place, line)) for line in lines], end)
 
@@ -90,7 +90,7 @@ def read_captures(folder: Path) -> Iterator[CaptureLine]:
 def _read(
     folder: Path, after: SpoolPosition
 ) -> Iterator[tuple[Sequence[SpoolLine], SpoolPosition, Path]]:
-    """Lines, where they end, and the segment that all of them are of."""
+    """Lines, their end, and the segment that they are in."""
     files, at = files_of(folder), after
     while True:
         with disk_errors(f"reading capture log {folder}"):

@@ -1,4 +1,4 @@
-"""Fingerprints that nearly agree: found by the quarters that any two of them must share.
+"""Finds nearly equal fingerprints by the quarters that two of them must share.
 
 Two 64-bit fingerprints that differ in at most three bits agree on at least one of their four
 quarters, so it is enough to compare those that share a quarter.
@@ -29,7 +29,7 @@ def keys(simhash: int) -> list[bytes]:
 
 
 def differ(key: bytes, simhash: int) -> int:
-    """In how many bits the fingerprint of a key is another."""
+    """The number of bits in which the fingerprint of a key differs."""
     return (int.from_bytes(key[-8:], "big") ^ simhash).bit_count()
 
 

@@ -1,4 +1,4 @@
-"""What the page index knows of one URL, and how a capture changes it."""
+"""The entry of one URL in the page index, and how a capture changes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class KnownPage(msgspec.Struct, array_like=True, frozen=True):
     url: str
     http_status: int  # Of the last answer.
     content: bytes  # The sha256 of the last content; empty if there was none.
-    path: str  # What of its stored path does not follow from the sha256: "folder/|.suffix".
+    path: str  # The parts of its stored path that are not the sha256: "folder/|.suffix".
     etag: str
     last_modified: str
     timestamp: float  # Of the last answer, in Unix seconds.
@@ -24,7 +24,7 @@ class KnownPage(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def fetched(self) -> bool:
-        """Answered with a page; a redirect is none."""
+        """Whether the last answer was a page; a redirect is none."""
         return 200 <= self.http_status < 300 or self.http_status == 304
 
     @property
@@ -42,7 +42,7 @@ class KnownPage(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def validators(self) -> dict[str, str]:
-        """Headers that make a request conditional; none if there is no content to fall back on."""
+        """Headers that make a request conditional; none if no content is stored."""
         if not self.content:
             return {}
         found = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
@@ -50,7 +50,7 @@ class KnownPage(msgspec.Struct, array_like=True, frozen=True):
 
 
 def digest_of(url: str) -> bytes:
-    """The key of a URL, which may be longer than a key may be."""
+    """The key of a URL: a digest, because URLs can be longer than LMDB keys."""
     return hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 

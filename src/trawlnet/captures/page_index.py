@@ -1,4 +1,4 @@
-"""The page index: what is known of each URL, which texts were seen, how far all that is derived."""
+"""The page index: an entry for each URL, fingerprints of texts, and checkpoints of the logs."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from trawlnet.storage.errors import SinkError
 T = TypeVar("T")
 
 FORMAT: Final = b"trawlnet pages 2"
-CHECKPOINT: Final = b"checkpoint"  # Its name, or the beginning of it.
+CHECKPOINT: Final = b"checkpoint"  # The name of a checkpoint, or its prefix.
 _FIRST_MAP_BYTES: Final = 64 << 20  # Address space, not disk; doubled whenever it is full.
-_BUCKET: Final = 2_000  # Texts compared per band at most: beyond, a duplicate may be missed.
+_BUCKET: Final = 2_000  # Texts compared per band; with more, a duplicate may be missed.
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
-    """Up to where in the log everything derived is durable, and how long its files are then."""
+    """The position in the log up to which all derived files are durable, and their sizes."""
 
     log: SpoolPosition = BEGINNING
     batch: int = 0
-    files: Mapping[str, tuple[str, int]] = {}  # By what they hold: name in the workspace, size.
-    visits: Sequence[str] = ()  # The latest ones: their receipts may be lost in a crash.
-    warc: tuple[str, int] | None = None  # The file last written to, and the end of its records.
+    files: Mapping[str, tuple[str, int]] = {}  # By kind: name in the workspace, size.
+    visits: Sequence[str] = ()  # The latest visits, whose receipts a crash may lose.
+    warc: tuple[str, int] | None = None  # The last file, and the end of its records.
 
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """Counters of pages: which ones a page counts in, told by its URL and its type."""
+    """Counters of pages, chosen by a page's URL and type."""
 
-    rules: str = ""  # When these words change, all pages are counted anew.
+    rules: str = ""  # When this text changes, all pages are counted again.
     of: Callable[[str, str], Sequence[bytes]] = lambda url, page_type: ()
 
 
@@ -61,11 +61,11 @@ _decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
 
 
 class PageIndex:
-    """One thread applies and commits; others may look things up meanwhile. What was applied is
-    seen at once, and durable after the next commit: until then the log is its memory.
+    """One thread applies and commits; others may read meanwhile. Applied changes are visible at
+    once, and durable after the next commit: until then they are in the log.
 
-    Several processes may share an index, each with a log of its own: a commit takes into account
-    what the others have committed since the last, and the checkpoint of each log has a name."""
+    Several processes may share an index, each with its own log: a commit merges the commits of the
+    others since the last one, and the checkpoint of each log has a name."""
 
     def __init__(
         self, folder: Path, *, readonly: bool = False, scopes: Scopes | None = None
@@ -73,8 +73,8 @@ class PageIndex:
         self._folder = folder
         self._scopes = scopes or Scopes()
         self._counted: Counter[bytes] = Counter()  # Not committed yet.
-        self._counting = threading.Lock()  # A page is either committed or not, for who counts.
-        self._growing = threading.Lock()  # No look-up may be under way while the map grows.
+        self._counting = threading.Lock()  # So that a page counts once while it is committed.
+        self._growing = threading.Lock()  # No read may run while the map grows.
         self._pages: dict[bytes, KnownPage] = {}
         self._near = Near()
         self._payloads: dict[bytes, _Payload] = {}
@@ -83,7 +83,7 @@ class PageIndex:
             make_directory(folder)
         self._environment, self._tables = _opened(folder, readonly)
         if not readonly:
-            fsync_path(folder)  # LMDB syncs its files, and not their names.
+            fsync_path(folder)  # LMDB syncs its files, but not their names.
         if not readonly and self._get("meta", b"scopes") != self._scopes.rules.encode():
             self._change(self._count_anew)
 
@@ -107,27 +107,27 @@ class PageIndex:
         return Original(found.url, found.timestamp, found.digest)
 
     def near(self, simhash: int, within: int, besides: str) -> bool:
-        """Whether a page was captured whose fingerprint differs in so many bits at most (up to
-        3), other than at the URL `besides`."""
+        """Whether a page other than `besides` has a fingerprint that differs in at most `within`
+        bits (up to 3)."""
         mine = digest_of(besides)
         if self._near.has(simhash, within, mine):
             return True
         return self._look(lambda txn: self._near_on_disk(txn, simhash, within, mine))
 
     def pages(self) -> Iterator[KnownPage]:
-        """All that are committed, in no useful order. A long reader holds back the reuse of
-        space: not for a running crawl."""
+        """All committed entries, in no useful order. A long read delays the reuse of space, so do
+        not use it beside a running crawl."""
         with self._environment.begin(db=self._tables["pages"]) as txn:
             for packed in txn.cursor().iternext(keys=False):
                 yield _decode_page(packed)
 
     def count_in(self, scope: bytes) -> int:
-        """Of pages that were fetched with success."""
+        """The number of pages in this scope that were fetched successfully."""
         with self._counting:
             return _number(self._get("scopes", scope)) + self._counted[scope]
 
     def count(self) -> int:
-        """Of committed pages."""
+        """The number of committed pages."""
         entries: int = self._look(lambda txn: txn.stat(self._tables["pages"])["entries"])
         return entries
 
@@ -155,14 +155,14 @@ class PageIndex:
         return len(self._pages)
 
     def commit(self, checkpoint: Checkpoint | None, name: bytes = CHECKPOINT) -> None:
-        """Durable on return. Without a checkpoint, whoever comes after a crash derives all anew."""
+        """Durable on return. Without a checkpoint, the next opening after a crash rebuilds all."""
         with self._counting:
             self._change(lambda txn: self._write(txn, checkpoint, name))
             self._counted.clear()
         self._pages, self._near, self._payloads = {}, Near(), {}
 
     def clear(self) -> None:
-        """Forget everything: to be derived anew."""
+        """Delete everything, to be rebuilt."""
 
         def drop(txn: Any) -> None:
             for name in ("pages", "near", "payloads", "scopes"):
@@ -195,7 +195,7 @@ class PageIndex:
             txn.put(name, _encode(checkpoint), db=tables["meta"])
 
     def _beside_others(self, txn: Any) -> tuple[dict[bytes, KnownPage], Counter[bytes]]:
-        """Our pages and counts, had the others' been known when ours were applied."""
+        """Our pages and counts, applied again on top of the commits of other processes."""
         committed, counted = self._committed(txn, self._pages), Counter[bytes]()
         pages = dict(self._pages)
         for digest, page in self._pages.items():
@@ -249,7 +249,7 @@ class PageIndex:
             with self._environment.begin() as txn:
                 return look(txn)
         except lmdb.MapResizedError:
-            # Another process has let the map grow; zero takes over the size on disk.
+            # Another process has grown the map; zero adopts the size on disk.
             self._environment.set_mapsize(0)
             with self._environment.begin() as txn:
                 return look(txn)
@@ -277,7 +277,7 @@ class PageIndex:
 
 
 def _opened(folder: Path, readonly: bool) -> tuple[Any, dict[str, Any]]:
-    """The environment and its tables; made if it is empty, refused if it is not ours."""
+    """The environment and its tables; created if it is empty, refused if it is foreign."""
     try:
         environment = lmdb.open(
             str(folder), map_size=_FIRST_MAP_BYTES, max_dbs=8, readonly=readonly
@@ -294,7 +294,7 @@ def _opened(folder: Path, readonly: bool) -> tuple[Any, dict[str, Any]]:
 def _tables(environment: Any, readonly: bool) -> dict[str, Any]:
     names = ("pages", "near", "payloads", "scopes", "meta")
     if not readonly:
-        # One transaction: a process killed while it makes an index leaves none, not half of one.
+        # One transaction: a kill while an index is created leaves none, not half of one.
         with environment.begin(write=True) as txn:
             if txn.stat()["entries"] == 0:
                 made = {name: environment.open_db(name.encode(), txn=txn) for name in names}

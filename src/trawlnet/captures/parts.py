@@ -1,4 +1,4 @@
-"""Captures in an archive that many machines write: WARC files, and logs that say what counts.
+"""Captures in an archive that many machines write: WARC files, and logs of settled captures.
 
 A part is a WARC file and a log of its captures, each line after the key of its task. Logs are
 composed of the lines whose keys were settled; the WARC files stay as they are.
@@ -23,14 +23,14 @@ PARTS = "parts"
 WARC = "warc"
 PART_SUFFIX = ".jsonl.zst"
 _PRODUCER = "fleet"
-_PER_CAPTURE = 1_000  # Bytes in memory, about,
-_PER_LINK = 300  # and of each link with its words.
+_PER_CAPTURE = 1_000  # Bytes of a capture in memory, an estimate.
+_PER_LINK = 300  # Bytes of a link with its words.
 _LEVEL = 3  # Of zstd.
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What all parts of a run have in common."""
+    """The settings that all parts of a run share."""
 
     run: str
     about: Mapping[str, str]  # For the WARC's own description.
@@ -45,7 +45,7 @@ class Writing:
 class _Piece:
     task: Task
     capture: Capture
-    sha256: str  # Of what is stored; empty if nothing is.
+    sha256: str  # Of the stored body; empty if none is stored.
 
 
 def part_path(part: str) -> str:
@@ -61,7 +61,7 @@ def capture_form(writing: Writing) -> PartForm:
         records.describe(at_us / 1e6, writing.run, writing.about)
         log = b"".join(_line(piece, records, writing.run) for piece in pieces)
         warc = f"{WARC}/{records.name}", records.take()
-        # The log last: where there is one, its WARC is there.
+        # The log comes last, so that its WARC file exists.
         return [warc, (part_path(name), FrameWriter(_LEVEL, False).frame(log))]
 
     return PartForm(_piece, _size, objects)
@@ -79,7 +79,7 @@ def _size(piece: _Piece) -> int:
 
 def _line(piece: _Piece, records: WarcRecords, run: str) -> bytes:
     capture, task = piece.capture, piece.task
-    # Every body is recorded whole: the part of an earlier copy may never be published.
+    # Every body is recorded whole: the part with an earlier copy may never be published.
     where = records.add(capture, None).where if is_recorded(capture) else None
     content = Content()
     if piece.sha256:
@@ -89,18 +89,18 @@ def _line(piece: _Piece, records: WarcRecords, run: str) -> bytes:
 
 
 class ComposedLog:
-    """One log of what counts in some parts; read `pieces` through before the figures."""
+    """A log of the settled captures of some parts; read all `pieces` before the figures."""
 
-    def __init__(self, objects: Objects, kept: Mapping[str, Set[bytes]]) -> None:
-        """`kept` are the keys that count, by part."""
+    def __init__(self, objects: Objects, settled: Mapping[str, Set[bytes]]) -> None:
+        """`settled` are the keys that count, by part."""
         self._objects = objects
-        self._kept = kept
+        self._settled = settled
         self.captures = 0
 
     def pieces(self) -> Iterator[bytes]:
-        """Raises SinkError for a part that lacks what it was credited with."""
+        """Raises SinkError for a part that lacks a settled capture."""
         packer = FrameWriter(_LEVEL, False)
-        for part, keys in self._kept.items():
+        for part, keys in self._settled.items():
             lines = list(_counting(self._lines(part), keys))
             if len(lines) < len(keys):
                 raise _spoilt(self._objects, part, f"{len(keys) - len(lines)} captures are missing")
@@ -117,7 +117,7 @@ class ComposedLog:
 
 
 def _counting(lines: Iterator[bytes], keys: Set[bytes]) -> Iterator[bytes]:
-    """Of a key that is there twice, after a lost lease, the first counts."""
+    """The lines of settled keys; of a key that occurs twice, after a lost lease, the first."""
     left = set(keys)
     for line in lines:
         key, _, rest = line.partition(b"\t")
@@ -139,5 +139,5 @@ def zstd_lines(packed: bytes) -> Iterator[bytes]:
 def _spoilt(objects: Objects, part: str, what: str) -> SinkError:
     return SinkError(
         f"{objects.url}/{part_path(part)}: {what}",
-        "keep it, and put back the part as it was written: its pages count as captured",
+        "keep it, and restore the part as it was written: its pages count as captured",
     )

@@ -1,4 +1,4 @@
-"""A sink of bodies with an index: blobs, and one line per task in an append-only JSONL file."""
+"""A sink of bodies with an index: blobs, and one line for each task in a JSONL file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StoredBody:
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """What the sink holds for one key."""
+    """The record of one key."""
 
     key: str
     bodies: Sequence[StoredBody]
@@ -41,22 +41,22 @@ class RecordSink:
     def __init__(self, blobs: BlobStore, index: Path) -> None:
         self._blobs = blobs
         self._index = index
-        self._writing = threading.Lock()  # Held in the thread: cancelling a caller frees nothing.
+        self._writing = threading.Lock()  # Held in the thread, so that cancelling does not free it.
         with disk_errors(f"opening index {index}"):
             make_directory(index.parent)
             self._lock = FileLock(index.with_name(f"{index.name}.lock"), f"index {index}")
         self._log: Appender | None = None
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
-        kept = [(task, items) for task, items in batch if items]
-        blobs = iter(await self._blobs.put_many([body for _, items in kept for body in items]))
-        lines = [_line(task.key, [next(blobs) for _ in items]) for task, items in kept]
+        stored = [(task, items) for task, items in batch if items]
+        blobs = iter(await self._blobs.put_many([body for _, items in stored for body in items]))
+        lines = [_line(task.key, [next(blobs) for _ in items]) for task, items in stored]
         if lines:
             # Bodies are durable before the index names them.
             await asyncio.to_thread(self._append, b"".join(lines))
 
     async def compact(self) -> None:
-        """One line per key, in place."""
+        """Reduce the index to one line for each key, in place."""
         await asyncio.to_thread(self._compact)
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ def _open_log(index: Path) -> Appender:
 
 
 def read_index(index: Path) -> Iterator[StoredRecord]:
-    """Every line, in order of writing; a torn last one is not there yet."""
+    """Every line, in order of writing, without an incomplete last one."""
     if not index.exists():
         return
     with index.open("rb") as file:
@@ -103,7 +103,7 @@ def read_index(index: Path) -> Iterator[StoredRecord]:
 
 
 def latest(index: Path) -> dict[str, StoredRecord]:
-    """Each key once, with its last record. Holds all keys in memory."""
+    """Each key with its last record. Holds all keys in memory."""
     return {record.key: record for record in read_index(index)}
 
 

@@ -1,4 +1,4 @@
-"""Make the page index and a pages CSV again, from the capture log and the stored bodies alone."""
+"""Rebuilds the page index and a pages CSV from the capture log and the stored bodies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trawlnet.engine.durable import fsync_path, make_directory
 from trawlnet.storage.files import disk_errors
 from trawlnet.storage.objects import Objects
 
-MOST_TOLD = 1_000  # Damaged bodies are told one by one up to here, then only counted.
+MOST_LISTED = 1_000  # Damaged bodies that are listed; further ones are only counted.
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class CaptureReplay:
     pages: int = 0
     damaged: int = 0
     damage: list[BlobDamage] = field(default_factory=list)
-    # The latest content of its page, so that the page can be fetched again.
+    # Damaged bodies that are the latest content of a page, which can be fetched again.
     lost: list[CaptureLine] = field(default_factory=list)
 
 
@@ -36,28 +36,28 @@ def replay(
 ) -> CaptureReplay:
     """Writes `logs/pages-<run>.csv` with a row for every capture of every run, and the index.
 
-    Blocking. Needs the workspace for itself. Killed half-way, the next opening makes the index.
+    Blocking. No other process may use the workspace. After a kill, the next opening rebuilds.
     """
     options = CaptureOptions(
         run=run, producer="replay", edges=False, spreadsheet_safe=spreadsheet_safe
     )
     files = CaptureFiles(workspace, options)
-    told = CaptureReplay()
+    result = CaptureReplay()
     try:
         for lines in files.rebuild():
-            told.captures += len(lines)
+            result.captures += len(lines)
             for line in lines if check_bodies else ():
-                _check(workspace, line, told)
-        told.pages = files.pages.count()
-        told.lost = [line for line in told.lost if _is_latest(files.pages.get(line.url), line)]
+                _check(workspace, line, result)
+        result.pages = files.pages.count()
+        result.lost = [line for line in result.lost if _is_latest(files.pages.get(line.url), line)]
     finally:
         files.close()
-    return told
+    return result
 
 
-def _check(workspace: Path, line: CaptureLine, told: CaptureReplay) -> None:
+def _check(workspace: Path, line: CaptureLine, result: CaptureReplay) -> None:
     if not line.stored_path or line.content_bytes == 0:
-        return  # A 304 names a body that an earlier line has brought.
+        return  # A 304 names a body of an earlier line.
     path = workspace / line.stored_path
     try:
         read_blob(path)
@@ -66,10 +66,10 @@ def _check(workspace: Path, line: CaptureLine, told: CaptureReplay) -> None:
         what = "is not there"
     except (OSError, ValueError) as error:
         what = str(error)
-    told.damaged += 1
-    told.lost.append(line)
-    if len(told.damage) < MOST_TOLD:
-        told.damage.append(BlobDamage(path, what))
+    result.damaged += 1
+    result.lost.append(line)
+    if len(result.damage) < MOST_LISTED:
+        result.damage.append(BlobDamage(path, what))
 
 
 def _is_latest(page: KnownPage | None, line: CaptureLine) -> bool:
@@ -77,7 +77,7 @@ def _is_latest(page: KnownPage | None, line: CaptureLine) -> bool:
 
 
 PAGES, EDGES, CDXJ = "pages.csv", "edges.csv", "index.cdxj"
-_TAIL = "index.cdxj.tail"  # In no order yet.
+_TAIL = "index.cdxj.tail"  # Unsorted.
 _AT_ONCE = 1_000  # Lines.
 _NEVER_FULL = 1 << 62
 
@@ -85,8 +85,8 @@ _NEVER_FULL = 1 << 62
 def replay_archive(
     objects: Objects, folder: Path, *, check_bodies: bool = True, spreadsheet_safe: bool = False
 ) -> CaptureReplay:
-    """Blocking. Files of that name are replaced, all of them when all are whole."""
-    told = CaptureReplay()
+    """Blocking. Replaces the files, all of them once all are complete."""
+    result = CaptureReplay()
     beside = folder / ".replay"
     with disk_errors(f"writing to {folder}"):
         shutil.rmtree(beside, ignore_errors=True)
@@ -99,9 +99,9 @@ def replay_archive(
             for line in archived_lines(objects, listed):
                 lines.append(line)
                 if len(lines) == _AT_ONCE:
-                    _tell(told, derived, lines, read)
+                    _count(result, derived, lines, read)
                     lines = []
-            _tell(told, derived, lines, read)
+            _count(result, derived, lines, read)
         derived.sync()
         derived.close()
         (beside / CDXJ).touch()
@@ -110,26 +110,26 @@ def replay_archive(
             (beside / name).replace(folder / name)
         fsync_path(folder)
         shutil.rmtree(beside)
-    return told
+    return result
 
 
-def _tell(
-    told: CaptureReplay, derived: Derived, lines: Sequence[CaptureLine], read: Read | None
+def _count(
+    result: CaptureReplay, derived: Derived, lines: Sequence[CaptureLine], read: Read | None
 ) -> None:
     derived.add(lines)
-    told.captures += len(lines)
-    told.pages += sum(200 <= line.http_status < 300 for line in lines)
+    result.captures += len(lines)
+    result.pages += sum(200 <= line.http_status < 300 for line in lines)
     if read is None:
         return
     for line in lines:
         if what := body_damage(read, line):
-            told.damaged += 1
-            if len(told.damage) < MOST_TOLD:
-                told.damage.append(BlobDamage(Path(line.stored_path), f"{line.url}: {what}"))
+            result.damaged += 1
+            if len(result.damage) < MOST_LISTED:
+                result.damage.append(BlobDamage(Path(line.stored_path), f"{line.url}: {what}"))
 
 
 class _OneAtATime:
-    """Reads out of the object that was read out of last: captures come file by file."""
+    """Caches the object that was read last: captures come file by file."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""Who writes captures into a workspace: the crawl and the scrape, which may run at once.
+"""The roles that write captures into a workspace: crawl and scrape, which may run at once.
 
 Each has a log and files of its own. Bodies, the page index and the sorted CDXJ are common.
 """
@@ -28,13 +28,13 @@ class Role:
     log: str  # In the workspace, like the next one.
     lock: str
     checkpoint: bytes  # Its name in the page index.
-    suffix: str  # Of the names of its files, before their endings.
-    # Visits are done again after a kill, and some after a clean end, for as long as the spool's
-    # bookmark is behind: so many latest ones are looked up in the log. 0: the checkpoint knows.
+    suffix: str  # Of the names of its files, before the extension.
+    # Visits are repeated after a kill, and some after a clean end, while the spool's bookmark is
+    # behind: this many are looked up in the log. 0: the checkpoint has them.
     remembered: int = 0
 
     def name(self, file: str) -> str:
-        """What a file is called that both of them write."""
+        """The name of a file that both roles write."""
         path = Path(file)
         return path.with_stem(f"{path.stem}{self.suffix}").as_posix()
 
@@ -55,11 +55,11 @@ def role_of(producer: str) -> Role:
 
 
 def is_stale(workspace: Path, pages: PageIndex) -> bool:
-    """Whether the index does not follow from the logs: it is new, or older logs were put in
-    place."""
+    """Whether the index does not match the logs: it is new, or the logs were replaced by older
+    ones."""
     for role in ROLES:
         known = pages.checkpoint(role.checkpoint)
-        # Read after the checkpoint, which a process at work moves when its log has grown.
+        # Read after the checkpoint, which a running process advances as its log grows.
         end = log_end(workspace / role.log)
         if end > _EMPTY if known is None else known.log > end:
             return True
@@ -68,7 +68,7 @@ def is_stale(workspace: Path, pages: PageIndex) -> bool:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a log has been read, and what its writer has to know of it."""
+    """How far a log has been read, and the data that its writer needs."""
 
     log: SpoolPosition = BEGINNING
     batch: int = 0
@@ -85,7 +85,7 @@ class Progress:
 
 
 def latest_visits(folder: Path, most: int) -> list[str]:
-    """Of so many lines at the end of a log, or a few more."""
+    """The visits of the last `most` lines of a log, or a few more."""
     visits: list[str] = []
     for number in reversed(files_of(folder).numbers()):
         if len(visits) >= most:
@@ -97,8 +97,8 @@ def latest_visits(folder: Path, most: int) -> list[str]:
 
 
 def read_all(workspace: Path, progress: dict[Role, Progress]) -> Iterator[list[CaptureLine]]:
-    """The lines of all logs by their time; those of one log in order of writing. The progress is
-    right at the end only: a position is one between chunks."""
+    """The lines of all logs by time; those of one log in order of writing. The progress is correct
+    only at the end, because positions are those between chunks."""
     lines = (_timed(workspace, role, progress) for role in ROLES)
     merged = heapq.merge(*lines, key=itemgetter(0))
     while chunk := [line for _, line in islice(merged, _AT_ONCE)]:
@@ -116,8 +116,8 @@ def _timed(
 
 
 def count_pages(workspace: Path) -> int:
-    """Pages in the index, and those in the log that it has not been told of yet: a crawl may be
-    running, or have been killed."""
+    """The number of pages in the index, and of those in the log that the index does not have yet: a
+    crawl may be running, or have been killed."""
     if not (workspace / INDEX / "data.mdb").exists():
         return 0
     index = PageIndex(workspace / INDEX, readonly=True)

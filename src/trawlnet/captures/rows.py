@@ -1,4 +1,4 @@
-"""Lines of the capture log as rows of the files that people read: pages, edges, CDXJ."""
+"""Turns lines of the capture log into rows of pages, edges and CDXJ."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ EDGE_COLUMNS = ("from", "to", "text", "depth", "context")
 
 
 def csv_bytes(rows: Iterable[Sequence[Any]], *, spreadsheet_safe: bool = False) -> bytes:
-    """Quoted where needed, so that line ends inside a field stay inside it. What looks like a
-    formula stays what it is: this is data. Unless it is to be safe in a spreadsheet, which would
-    reckon with what a page says: then an apostrophe makes it text. A NUL, at which some readers
-    stop, is replaced.
+    """CSV, with fields quoted where needed. With `spreadsheet_safe`, an apostrophe before a cell
+    that looks like a formula makes it text, because a spreadsheet would run it; without, the data
+    stays unchanged. A NUL, at which some readers stop, is replaced.
 
     The csv module writes the same; `bench/own_hands.py` compares them.
     """
@@ -41,11 +40,11 @@ def _cell(value: Any) -> str:
     return value
 
 
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # The last four are wide ones.
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # The last four are full-width.
 
 
 def _harmless_cell(value: Any) -> str:
-    # Blanks and quotes in front are passed over by some programs.
+    # Some programs skip leading blanks and quotes.
     if isinstance(value, str) and value.lstrip(" \"'").startswith(_FORMULA):
         return _cell(f"'{value}")
     return _cell(value)
@@ -60,7 +59,7 @@ def edge_rows(lines: Sequence[CaptureLine], spreadsheet_safe: bool = False) -> b
 
 
 def _edges(line: CaptureLine, spreadsheet_safe: bool) -> bytes:
-    """There are dozens on a page, and mostly none needs quoting: that is looked for once."""
+    """A page has dozens of edges, and mostly none needs quoting, so check all of them at once."""
     here, depth, links = line.final_url or line.url, line.depth, line.links
     if not spreadsheet_safe and _is_plain(here + "".join(chain.from_iterable(links))):
         before, between = f"{here},", f",{depth},"
@@ -71,12 +70,12 @@ def _edges(line: CaptureLine, spreadsheet_safe: bool) -> bytes:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether its cells stand in a CSV as they are. Five searches: each is one for a byte."""
+    """Whether the text needs no quoting. Five searches for one byte each."""
     return not ("," in text or '"' in text or "\n" in text or "\r" in text or "\0" in text)
 
 
 def cdxj_lines(lines: Sequence[CaptureLine], spreadsheet_safe: bool = False) -> bytes:
-    """No table: nothing of it is opened in a spreadsheet."""
+    """`spreadsheet_safe` has no effect: nobody opens CDXJ in a spreadsheet."""
     return b"".join(_cdxj(line) for line in lines if line.warc)
 
 

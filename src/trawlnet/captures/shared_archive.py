@@ -1,4 +1,4 @@
-"""Read what a fleet has captured: the logs that the manifest lists, and bodies in WARC files."""
+"""Reads the captures of a fleet: the logs that the manifest lists, and bodies in WARC files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trawlnet.storage.objects import Objects
 
 MANIFEST = "manifest"
 LOGS = "captures"
-_BODY_BYTES = 1 << 30  # No body is read into memory beyond this.
+_BODY_BYTES = 1 << 30  # Larger bodies are not read into memory.
 _END = b"\r\n\r\n"  # Of a head, and of a record.
 
 
@@ -55,7 +55,7 @@ def manifest_of(objects: Objects) -> list[ManifestLine]:
 
 
 def archived_lines(objects: Objects, listed: ManifestLine) -> Iterator[CaptureLine]:
-    """Raises SinkError for a log that is not as it was written."""
+    """Raises SinkError for a log that was changed."""
     path, found = f"{LOGS}/{listed.log}", 0
     try:
         for found, line in enumerate(zstd_lines(objects.get(path)), 1):
@@ -66,11 +66,11 @@ def archived_lines(objects: Objects, listed: ManifestLine) -> Iterator[CaptureLi
         raise _damaged(objects, path, f"{found} captures, where {listed.captures} are listed")
 
 
-Read = Callable[[str, int, int], bytes]  # So many bytes of an object from an offset on.
+Read = Callable[[str, int, int], bytes]  # Name, size and offset of a part of an object.
 
 
 def body_damage(read: Read, line: CaptureLine) -> str:
-    """What is wrong with a capture's stored body; empty when nothing is, or none is stored."""
+    """The defect of a capture's stored body; empty if it is sound, or none is stored."""
     if not line.content_sha256 or line.warc is None:
         return ""
     path = f"{WARC}/{line.warc.file}"
@@ -86,7 +86,7 @@ def body_damage(read: Read, line: CaptureLine) -> str:
 
 
 def _body(path: str, packed: bytes) -> bytes:
-    """The payload of a response record. Raises for what is none."""
+    """The payload of a response record. Raises ValueError for anything else."""
     is_zstd = path.endswith(".zst")
     record = read_frame(packed, _BODY_BYTES) if is_zstd else gzip.decompress(packed)
     if b"\r\nWARC-Type: response\r\n" not in record.partition(_END)[0]:
@@ -96,4 +96,4 @@ def _body(path: str, packed: bytes) -> bytes:
 
 
 def _damaged(objects: Objects, path: str, what: str) -> SinkError:
-    return SinkError(f"{objects.url}/{path}: {what}", "put it back as it was written")
+    return SinkError(f"{objects.url}/{path}: {what}", "restore it as it was written")

@@ -1,4 +1,4 @@
-"""The sink of a web crawl: captures, durable when `write` returns, and told to the spool."""
+"""The sink of a web crawl: makes captures durable, and announces them in the discovery spool."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class CaptureSink:
     """An engine Sink; each item is a Capture. Made by `await CaptureSink.open(...)`, which
     repairs what a killed crawl left.
 
-    A visit whose receipt was lost in a crash is done again: if it brings the same content it
-    is dropped, otherwise both are kept, since both were seen. The spool may tell it twice.
+    A visit whose receipt was lost in a crash is repeated: a second capture with the same content
+    is dropped, one with other content is stored, too. The spool may announce it twice.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class CaptureSink:
         discoveries: Queue | None,
     ) -> None:
         self._workspace = workspace
-        # One thread: batches go to disk one after the other, even if a caller is cancelled.
+        # One thread writes batches one after the other, even if a caller is cancelled.
         self._thread = thread
         self._files = files
         self._discoveries = discoveries
@@ -46,7 +46,7 @@ class CaptureSink:
     async def open(
         cls, workspace: Path, options: CaptureOptions, discoveries: Queue | None = None
     ) -> CaptureSink:
-        """The queue stays its owner's: whoever opened it closes it, after this sink."""
+        """The caller owns the queue, and closes it after this sink."""
         thread = ThreadPoolExecutor(1, thread_name_prefix="captures")
         try:
             files = await _in(thread, CaptureFiles, workspace, options)
@@ -57,11 +57,11 @@ class CaptureSink:
 
     @property
     def pages(self) -> PageIndex:
-        """Look-ups take microseconds, so they may be made on the event loop."""
+        """The page index; a read takes microseconds, so the event loop may do it."""
         return self._files.pages
 
     async def body(self, stored_path: str) -> bytes:
-        """A stored body. FileNotFoundError, or ValueError if it is damaged."""
+        """A stored body. Raises FileNotFoundError, or ValueError if it is damaged."""
         return await asyncio.to_thread(read_blob, self._workspace / stored_path)
 
     async def write(self, batch: Sequence[tuple[Task, Sequence[Any]]]) -> None:
@@ -69,10 +69,10 @@ class CaptureSink:
         if not found:
             return
         self.counts.update(count(await _in(self._thread, self._files.write, found)))
-        # After the log, so that a discovery never names a page that is not there.
+        # After the log, so that a discovery never names a missing page.
         if self._discoveries:
-            told = [discovery_of(capture) for _, capture in found if capture.discovered]
-            await self._discoveries.publish(told)
+            discoveries = [discovery_of(capture) for _, capture in found if capture.discovered]
+            await self._discoveries.publish(discoveries)
 
     async def close(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Requests that are counted: a wrapper around `Http` with the same way to ask."""
+"""Counts requests: a wrapper around `Http` with the same methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Getter(Protocol):
-    """What a handler needs of the network: `Http`, or one that also counts."""
+    """The network as a handler needs it: `Http`, or the wrapper that counts."""
 
     async def get(
         self,
@@ -61,8 +61,8 @@ class MeteredHttp:
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: RequestLimits | None = None,
     ) -> AbstractAsyncContextManager[Stream | Trouble]:
-        """Counted after the body, also when reading it failed: those bytes came, too."""
-        return self._http.stream(url, lane=lane, headers=headers, limits=limits, told=self._count)
+        """Counts after the body, also if reading it failed: those bytes were received, too."""
+        return self._http.stream(url, lane=lane, headers=headers, limits=limits, on_end=self._count)
 
     def _count(self, answer: Stream | Trouble) -> None:
         if isinstance(answer, Trouble):

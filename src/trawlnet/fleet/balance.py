@@ -1,8 +1,8 @@
-"""Lanes are not equally large: which buckets should change hands, so that all shards end together.
+"""Balances a fleet: moves buckets between shards, so that all shards end together.
 
-A draw shares out the buckets without regard to what is in them. A crawl that knows before it begins
-is shared out by that. Others find out under way, from what waits on each lane; and to move a bucket
-then takes its old and its new owner some seconds, so that it is done when it saves more.
+Hashing distributes the buckets without regard to their contents. A crawl that knows the contents
+before it begins is distributed by them. Others learn them while they run, from the open tasks of
+each lane; moving a bucket then takes its old and its new owner some seconds, so it must save more.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Final
 from trawlnet.engine.partition import Moves, owner_of, owners
 
 WORTH: Final = 10.0  # Seconds that moves must save; a hand-over takes about half as long.
-_EVEN: Final = 0.02  # Of a shard's part: closer than that is not worth another bucket.
+_EVEN: Final = 0.02  # Share of a shard's load: a smaller difference is not worth a move.
 
 Loads = Mapping[int, int]  # Bucket -> tasks that wait in it.
 
 
 def moves_worth_it(loads: Loads, shards: int, moved: Moves, rate: float) -> Moves | None:
-    """All moves that should stand from now on, or None to leave everything where it is; `rate` is
-    how many tasks a second one shard gets done."""
+    """All moves for the plan, or None to change nothing; `rate` is the number of tasks that one
+    shard does in a second."""
     wanted = balanced(loads, shards, moved)
     saved = _most(loads, shards, moved) - _most(loads, shards, wanted)
     return wanted if rate > 0.0 and saved / rate > WORTH else None
 
 
 def balanced(loads: Loads, shards: int, moved: Moves) -> Moves:
-    """From the shard with the most to the one with the least, the bucket that evens them out best,
-    as long as that helps: a bucket with more in it than they differ by stays."""
+    """Repeatedly move the best bucket from the shard with the most tasks to the one with the least,
+    while that helps: a bucket with more tasks than their difference stays."""
     owner = list(owners(shards, moved))
     parts = _parts(loads, owner, shards)
     least_spread = _EVEN * sum(parts.values()) / shards

@@ -1,4 +1,4 @@
-"""Parts become segments, and segments are listed: the archive as everybody reads it."""
+"""Composes parts into segments, and lists the segments in the manifest that readers use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """Any number may be at work: of two that take the same part, the second is refused."""
+    """Several may run at once: of two that compose the same part, the second is refused."""
 
     keys: FleetKeys
     objects: Objects
@@ -29,8 +29,8 @@ class Composer:
     segment_size: int
 
     async def compose(self, *, everything: bool) -> int:
-        """Make segments of parts that can get no more keys, as far as one is full; with
-        `everything` the rest, too. Returns how many."""
+        """Compose complete parts into full segments; with `everything`, also into a last one that
+        is not full. Returns the number of segments."""
         await self.restate()
         sizes = await asyncio.to_thread(self._part_sizes)
         ready = await self.keys.composable()
@@ -42,8 +42,8 @@ class Composer:
         return made
 
     async def _refuse_lost_parts(self) -> None:
-        """Now all that can be composed is; what Redis still counts must be there."""
-        counted = await self.keys.composable()  # Asked first: a part is put before it counts.
+        """After composing everything, each part that Redis still lists must exist."""
+        counted = await self.keys.composable()  # Read first: parts are uploaded, then listed.
         there = await asyncio.to_thread(self._part_sizes)
         if lost := [part for part in counted if part not in there]:
             repos = len(await self.keys.placed(lost[0]))
@@ -54,15 +54,15 @@ class Composer:
             )
 
     async def restate(self) -> None:
-        """List every segment that is published, and drop what its composer left behind."""
+        """Complete the work of a killed composer: list its segments, and delete their parts."""
         known = await asyncio.to_thread(self.objects.sizes, MANIFEST)
         for line in await self.keys.manifest():
             if _line_name(line["segment"]).rpartition("/")[2] not in known:
                 await asyncio.to_thread(self._list, line)
 
     async def sweep(self) -> int:
-        """Delete parts that are in a segment already, and those of which nothing was settled and
-        nothing can be. Returns how many."""
+        """Delete parts that are in a segment, and those of dead shards without any settled key.
+        Returns the number of parts."""
         there = await asyncio.to_thread(self._part_sizes)
         owners = await self.keys.owners()
         counted = set(await self.keys.parts())
@@ -76,33 +76,33 @@ class Composer:
         return len(orphans)
 
     async def _compose_one(self, parts: Sequence[str], sizes: Mapping[str, int]) -> int:
-        kept = []
+        selected = []
         for part in parts:
             dids = await self.keys.placed(part)
-            kept.append(await asyncio.to_thread(kept_of, self.objects, part, sizes[part], dids))
-            if len(kept[-1].entries) < len(dids):
-                raise _missing(part, kept[-1], dids)
+            selected.append(await asyncio.to_thread(kept_of, self.objects, part, sizes[part], dids))
+            if len(selected[-1].entries) < len(dids):
+                raise _missing(part, selected[-1], dids)
         number = await self.keys.next_segment()
         line: dict[str, Any] = {
             "segment": segment_name(number),
-            "repos": sum(len(one.entries) for one in kept),
+            "repos": sum(len(one.entries) for one in selected),
             "parts": list(parts),
         }
-        await asyncio.to_thread(self._put_segment, segment_name(number), kept)
+        await asyncio.to_thread(self._put_segment, segment_name(number), selected)
         if not await self.keys.publish(parts, line):
             await asyncio.to_thread(self.objects.delete, [line["segment"]])
             return 0
         await asyncio.to_thread(self._list, line)
-        told = {"segment": line["segment"], "repos": line["repos"]}
-        log.info("segment composed", extra=told)
+        fields = {"segment": line["segment"], "repos": line["repos"]}
+        log.info("segment composed", extra=fields)
         return 1
 
-    def _put_segment(self, name: str, kept: Sequence[Kept]) -> None:
+    def _put_segment(self, name: str, selected: Sequence[Kept]) -> None:
         created_at_us = int(self.clock.now() * 1e6)
-        self.objects.put(name, segment_pieces(self.objects, kept, created_at_us))
+        self.objects.put(name, segment_pieces(self.objects, selected, created_at_us))
 
     def _list(self, line: Mapping[str, Any]) -> None:
-        """A segment counts for readers from here on; only then its parts go."""
+        """List a segment for readers, and only then delete its parts."""
         self.objects.put(_line_name(line["segment"]), json.dumps(line).encode() + b"\n")
         self.objects.delete(map(path_of, line["parts"]))
 
@@ -114,12 +114,12 @@ class Composer:
 def groups(
     parts: Sequence[str], sizes: Mapping[str, int], full: int, everything: bool
 ) -> Iterator[list[str]]:
-    """Parts that are composed together: each group as soon as it is full, the rest on demand."""
+    """Groups of parts that make a full segment each; with `everything` also the rest."""
     group: list[str] = []
     size = 0
     for part in parts:
         if part not in sizes:
-            continue  # Somebody else has just composed it.
+            continue  # Another process has just composed it.
         group.append(part)
         size += sizes[part]
         if size >= full:
@@ -133,8 +133,8 @@ def _line_name(segment: str) -> str:
     return f"{MANIFEST}/{segment.removesuffix('.rca')}.json"
 
 
-def _missing(part: str, kept: Kept, dids: set[bytes]) -> SinkError:
-    lost = next(iter(dids - {entry.did for entry in kept.entries}))
+def _missing(part: str, selected: Kept, dids: set[bytes]) -> SinkError:
+    lost = next(iter(dids - {entry.did for entry in selected.entries}))
     return SinkError(
         f"{path_of(part)} does not hold {lost.decode('utf-8', 'replace')}",
         "put the part back as it was written",

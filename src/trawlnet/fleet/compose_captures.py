@@ -1,4 +1,4 @@
-"""Parts of captures become logs that the manifest lists: what readers go by."""
+"""Composes parts of captures into logs, and lists the logs in the manifest that readers use."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from trawlnet.stores.redis.fleet.shards import FleetKeys
 
 log = logging.getLogger(__name__)
 
-LOG_BYTES: Final = 8 << 20  # Of parts that are composed into one log, compressed.
+LOG_BYTES: Final = 8 << 20  # Compressed bytes of the parts that make up one log.
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureComposer:
-    """Any number may be at work: of two that take the same part, the second is refused."""
+    """Several may run at once: of two that compose the same part, the second is refused."""
 
     keys: FleetKeys
     objects: Objects
     full: int = LOG_BYTES
 
     async def check_place(self) -> None:
-        """Raises NotReady for an archive that a crawl this Redis knows nothing of has filled:
-        names are numbered by Redis, and would be used again."""
+        """Raises NotReady for an archive of a crawl that this Redis does not know: Redis numbers
+        the files, and would reuse their names."""
         if not (await self.keys.plan()).version and await self._in(MANIFEST):
             raise NotReady(
                 f"{self.objects.url} holds captures of another crawl",
@@ -39,8 +39,8 @@ class CaptureComposer:
             )
 
     async def compose(self, *, everything: bool) -> int:
-        """Make logs of parts that can get no more keys, as far as one is full; with `everything`
-        the rest, too. Returns how many."""
+        """Compose complete parts into full logs; with `everything`, also into a last one that is
+        not full. Returns the number of logs."""
         await self._restate()
         sizes = await asyncio.to_thread(self._part_sizes)
         ready = await self.keys.composable()
@@ -50,8 +50,8 @@ class CaptureComposer:
         return made
 
     async def sweep(self) -> int:
-        """Delete parts that are in a log already, and those of which nothing was settled and
-        nothing can be, with their WARC files. Returns how many."""
+        """Delete parts that are in a log, and those of dead shards without any settled key, with
+        their WARC files. Returns the number of parts."""
         logs = await asyncio.to_thread(self._part_sizes)
         warcs = {name.partition(".warc")[0]: name for name in await self._in(WARC)}
         owners = await self.keys.owners()
@@ -68,15 +68,15 @@ class CaptureComposer:
         return len(doomed)
 
     async def _restate(self) -> None:
-        """List every log that is published, and drop the parts that its composer left behind."""
+        """Complete the work of a killed composer: list its logs, and delete their parts."""
         known = await self._in(MANIFEST)
         for line in map(listed_of, await self.keys.manifest()):
             if line.path.rpartition("/")[2] not in known:
                 await asyncio.to_thread(self._list, line)
 
     async def _compose_one(self, parts: Sequence[str]) -> int:
-        kept = {part: await self.keys.placed(part) for part in parts}
-        made = ComposedLog(self.objects, kept)
+        settled = {part: await self.keys.placed(part) for part in parts}
+        made = ComposedLog(self.objects, settled)
         name = log_name(await self.keys.next_segment())
         await asyncio.to_thread(self.objects.put, f"{LOGS}/{name}", made.pieces())
         line = ManifestLine(name, made.captures, parts)
@@ -84,12 +84,12 @@ class CaptureComposer:
             await asyncio.to_thread(self.objects.delete, [f"{LOGS}/{name}"])
             return 0
         await asyncio.to_thread(self._list, line)
-        told = {"log": name, "captures": made.captures, "parts": len(parts)}
-        log.info("captures listed", extra=told)
+        fields = {"log": name, "captures": made.captures, "parts": len(parts)}
+        log.info("captures listed", extra=fields)
         return 1
 
     def _list(self, line: ManifestLine) -> None:
-        """The captures count for readers from here on; only then the parts' own logs go."""
+        """List the captures for readers, and only then delete the logs of the parts."""
         self.objects.put(line.path, json.dumps(line.as_json()).encode() + b"\n")
         self.objects.delete(map(part_path, line.parts))
 

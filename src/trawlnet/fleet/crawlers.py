@@ -1,4 +1,4 @@
-"""Which crawlers can be shared by many shards, and how a shard of each is opened."""
+"""The crawlers that can run as a fleet, and how a shard of each is opened."""
 
 from __future__ import annotations
 

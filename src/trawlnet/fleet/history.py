@@ -1,4 +1,4 @@
-"""How a fleet has been doing, kept in Redis: fine for the last hour, coarser the longer ago."""
+"""The history of a fleet's figures in Redis: dense for the last hour, sparser before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trawlnet.engine.ports import Counts
 from trawlnet.observe.history import TIERS, Sample, line_of, picked, samples_of
 from trawlnet.stores.redis.window import FleetWindow
 
-# What a shard says of itself that is no figure of what it brings in.
+# Fields of a shard's report that are no figures of its results.
 _OF_SHARDS = frozenset(
     (
         *("token", "version", "node", "pid", "dry", "draining", "paused", "settled"),
@@ -19,13 +19,13 @@ _OF_SHARDS = frozenset(
 
 
 class FleetHistory:
-    """The writer; there is one, whoever commands the fleet."""
+    """The only writer: the fleet's command."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
 
     async def add(self, window: FleetWindow, at: float, figures: Mapping[str, float]) -> None:
-        """Takes what each tier wants of it."""
+        """Add a sample to each tier that is due."""
         for tier in TIERS:
             if tier.wants(at, self._last.get(tier.name, 0.0)):
                 self._last[tier.name] = at
@@ -39,7 +39,7 @@ async def read_fleet_history(window: FleetWindow, since: float, most: int) -> li
 
 
 def figures_of(counts: Counts, shards: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """In the terms of a crawl on one machine; what belongs to a machine is summed up."""
+    """The figures of a fleet, named as those of a crawl on one machine; sums over its shards."""
     figures: dict[str, float] = {
         "done": sum(counts.settled.values()) + counts.scheduled,
         "open": counts.open,
@@ -53,7 +53,7 @@ def figures_of(counts: Counts, shards: Sequence[Mapping[str, Any]]) -> dict[str,
 
 
 def yields_of(shards: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What the shards have brought in since each began its term."""
+    """The results of the shards since each began its term."""
     found: dict[str, float] = {}
     for row in shards:
         for name, value in row.items():

@@ -24,7 +24,7 @@ from trawlnet.fleet.standby import (
     LeaderEpoch,
     LeaderFenced,
     Leadership,
-    in_office,
+    leading,
     watching,
 )
 from trawlnet.fleet.supervise import Runtime
@@ -40,16 +40,16 @@ Look = Callable[[], Awaitable[Holders]]
 MEMBERS: Final = 2  # One crawls, one waits.
 _PAUSE: Final = 1.0  # Seconds after a server has gone away.
 _LOOK_EVERY: Final = 0.5
-_SILENT: Final = 3.0  # Times that the office stands: a silent member is replaced,
-_BEGINS: Final = 60.0  # though not before it had so many seconds to begin.
+_SILENT: Final = 3.0  # Multiples of the ttl after which a silent member is replaced.
+_BEGINS: Final = 60.0  # Seconds that a new member may take to report.
 
 
-def office_of(config: IdsConfig, member: int = 0) -> Leadership:
+def leadership_of(config: IdsConfig, member: int = 0) -> Leadership:
     return Leadership(config.redis_address, KEYS, config.shard_timeout, member)
 
 
 def with_term(parts: Parts[Any], term: LeaderEpoch) -> Parts[Any]:
-    """Told to others at every beat, and ended with the term."""
+    """The parts, whose figures each heartbeat reports, and whose crawl ends with the term."""
     ledger = parts.ledger
     assert isinstance(ledger, IdsLedger)
     term.figures = lambda: ledger_row(ledger)
@@ -57,8 +57,8 @@ def with_term(parts: Parts[Any], term: LeaderEpoch) -> Parts[Any]:
 
 
 async def run_member(job: ShardJob, clock: Clock) -> None:
-    """Returns when everybody is told to end. What servers do is waited out; a mistake in the
-    config is raised."""
+    """Returns when a command ends the crawl. Waits out failing servers; raises an error in the
+    config."""
     config = IdsConfig.model_validate(job.config)
     while True:
         try:
@@ -68,8 +68,8 @@ async def run_member(job: ShardJob, clock: Clock) -> None:
         except LeaderFenced:
             return
         except (StoreUnreachable, SinkUnreachable, Fenced) as trouble:
-            told = {"member": job.shard, "error": trouble.message}
-            log.warning("member restarted", extra=told)
+            fields = {"member": job.shard, "error": trouble.message}
+            log.warning("member restarted", extra=fields)
             await clock.sleep(_PAUSE)
 
 
@@ -77,8 +77,8 @@ async def _one_term(config: IdsConfig, job: ShardJob, clock: Clock) -> Ending:
     folder = Path(job.scratch) / f"member-{job.shard}"
     environ = {**os.environ, **job.secrets}
     metrics = CrawlMetrics(job.crawler, clock)
-    async with in_office(office_of(config, job.shard), clock, begin=False) as term:
-        opened = open_parts(config, folder, clock, metrics, term.mandate, environ)
+    async with leading(leadership_of(config, job.shard), clock, begin=False) as term:
+        opened = open_parts(config, folder, clock, metrics, term.ownership, environ)
         async with opened as parts:
             return await crawl(
                 with_term(parts, term), limits(config), Control(config.first_workers)
@@ -86,7 +86,7 @@ async def _one_term(config: IdsConfig, job: ShardJob, clock: Clock) -> Ending:
 
 
 async def _close(store: str, word: Word) -> None:
-    """Nobody needs to take over."""
+    """End the crawl for all members: no standby takes over."""
     keys = await FleetKeys.open(store, prefix=KEYS)
     try:
         await keys.end(word)
@@ -96,9 +96,9 @@ async def _close(store: str, word: Word) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What whoever keeps the members alive works with."""
+    """The active process and its standby, as their supervisor sees them."""
 
-    office: Leadership
+    leadership: Leadership
     runtime: Runtime
     clock: Clock
     show: Callable[[Holders], None]
@@ -106,12 +106,13 @@ class Pair:
 
 
 async def keep(pair: Pair) -> Word:
-    """Until all are told to end, and have; returns the word that was told. Raises StateLost."""
-    async with watching(pair.office.store, pair.office.prefix) as look:
-        return await _kept(pair, look)
+    """Keep the members running until a command ends the crawl and they have ended; returns the
+    command. Raises StateLost."""
+    async with watching(pair.leadership.store, pair.leadership.prefix) as look:
+        return await _supervise(pair, look)
 
 
-async def _kept(pair: Pair, look: Look) -> Word:
+async def _supervise(pair: Pair, look: Look) -> Word:
     heard: dict[int, float] = {}
     while True:
         seen = await _look(look)
@@ -120,7 +121,7 @@ async def _kept(pair: Pair, look: Look) -> Word:
             if seen.plan.word is not Word.RUN:
                 break
             if pair.limits.out_of_time():  # Over all terms: each has a clock of its own.
-                await _close(pair.office.store, Word.LIMIT)
+                await _close(pair.leadership.store, Word.LIMIT)
                 continue
         for member in range(MEMBERS):
             _keep_one(pair, member, seen, heard)
@@ -135,7 +136,7 @@ def _keep_one(pair: Pair, member: int, seen: Holders | None, heard: dict[int, fl
     here: list[Mapping[str, Any]] = [*seen.standbys, *filter(None, [seen.active])] if seen else []
     if seen is None or any(one["member"] == member for one in here):
         heard[member] = now
-    if now - heard.setdefault(member, now + _BEGINS) > _SILENT * pair.office.stands:
+    if now - heard.setdefault(member, now + _BEGINS) > _SILENT * pair.leadership.stands:
         log.warning("member replaced", extra={"member": member})
         heard[member] = now + _BEGINS
         pair.runtime.replace(member)

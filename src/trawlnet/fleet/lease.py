@@ -1,4 +1,4 @@
-"""One term of ownership: claimed when nobody else stands, kept by beats, given up at the end."""
+"""The lease of a shard on its buckets: claimed, renewed by heartbeats, released at the end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from trawlnet.engine.ports import Clock
 from trawlnet.stores.errors import Fenced
 from trawlnet.stores.redis.fleet.shards import Beat, FleetKeys, FleetPlan
 
-_MARGIN: Final = 0.2  # Part of the time that it stands in which nothing more is begun.
-_LOOK_AGAIN: Final = 1.0  # Seconds; whoever we wait for may give up early.
+_MARGIN: Final = 0.2  # Share of the ttl before its end in which nothing more is started.
+_LOOK_AGAIN: Final = 1.0  # Seconds; the previous owner may release its lease early.
 
 
 class ShardLease:
-    """Between two beats it is our own clock that says whether we may still act: a process that was
-    frozen finds its time over before it does anything else."""
+    """Between two heartbeats our own clock decides whether the lease is valid: a process that was
+    frozen finds its lease over before it does anything else."""
 
     def __init__(self, keys: FleetKeys, shard: int, stands: float, clock: Clock) -> None:
         self.token = keys.token
@@ -27,8 +27,8 @@ class ShardLease:
         self._status: Mapping[str, Any] = {}
 
     async def claim(self, plan: FleetPlan, past: Sequence[str]) -> Sequence[str] | None:
-        """Wait until our buckets are ours; gives the tokens that had them before, or None if the
-        plan has changed meanwhile."""
+        """Wait until our buckets are free and claim them; returns the tokens of their previous
+        owners, or None if the plan has changed meanwhile."""
         buckets = plan.buckets_of(self._shard)
         while True:
             asked = self._clock.now()
@@ -41,7 +41,7 @@ class ShardLease:
             await self._clock.sleep(min(claim.wait, _LOOK_AGAIN))
 
     async def beat(self, status: Mapping[str, Any]) -> Beat:
-        """Raises Fenced when somebody else has our buckets."""
+        """Raises Fenced if another shard owns our buckets."""
         self._status = status
         asked = self._clock.now()
         beat = await self._keys.beat(self._shard, status, self._stands)
@@ -52,11 +52,11 @@ class ShardLease:
         return beat
 
     async def woken(self, most: int) -> Sequence[str]:
-        """Lanes of ours for which others have found work."""
+        """Lanes of ours for which other shards have found work."""
         return await self._keys.woken(most)
 
     def barred_until(self) -> float:
-        """For the gate: 0 while we stand; else some time from now, for others to find out."""
+        """For the gate: 0 while the lease is valid; else a later time, until the next heartbeat."""
         now = self._clock.now()
         return 0.0 if now < self._until else now + self._stands
 
@@ -69,5 +69,5 @@ class ShardLease:
         await self._keys.release()
 
     def _extend(self, asked: float) -> None:
-        # From before the question: the answer may have been long on its way.
+        # Counted from before the request: the answer may have been delayed.
         self._until = asked + self._stands * (1.0 - _MARGIN)

@@ -1,5 +1,4 @@
-"""Limits of a whole crawl: only the command that watches over all shards can tell when one is
-reached."""
+"""Limits of a whole crawl, which only the command of the fleet can check."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ from trawlnet.tables.registry.registry import Registry
 
 log = logging.getLogger(__name__)
 
-_NOTE: Final = "fleet"  # In the registry: what its processes are told.
-_PAUSE: Final = 1.0  # Seconds after the server has gone away.
+_NOTE: Final = "fleet"  # The note in the registry with the command to all processes.
+_PAUSE: Final = 1.0  # Seconds to wait after a server has failed.
 _LOOK_EVERY: Final = 1.0
 
 
@@ -42,27 +42,27 @@ def check_shareable(config: PdsConfig) -> None:
 
 
 async def run_node(job: ShardJob, clock: Clock) -> None:
-    """Returns when there is nothing left to do, or when told. What servers do is waited out; a
-    mistake in the config is raised."""
+    """Returns when nothing is left to do, or when a command ends the crawl. Waits out failing
+    servers; raises an error in the config."""
     config = PdsConfig.model_validate(job.config)
     folder = _folder(job)
     while True:
         try:
             async with opened_registry(config, folder) as registry:
-                if await _told(registry) is Word.RUN:
+                if await _word(registry) is Word.RUN:
                     ending = await _crawl(config, folder, registry, clock)
                     if ending is not Ending.DRAINED:
                         await tell(registry, Word.DONE if ending is Ending.DONE else Word.LIMIT)
                 return
         except TablesUnreachable as trouble:
-            told = {"node": job.shard, "error": trouble.message}
-            log.warning("node restarted", extra=told)
+            fields = {"node": job.shard, "error": trouble.message}
+            log.warning("node restarted", extra=fields)
             await clock.sleep(_PAUSE)
 
 
 async def _crawl(config: PdsConfig, folder: Path, registry: Registry, clock: Clock) -> Ending:
     async def heed(control: Control) -> None:
-        while await _told(registry) is Word.RUN:
+        while await _word(registry) is Word.RUN:
             await clock.sleep(_LOOK_EVERY)
         control.drain()
 
@@ -72,7 +72,7 @@ async def _crawl(config: PdsConfig, folder: Path, registry: Registry, clock: Clo
 
 
 def _folder(job: ShardJob) -> Path:
-    """Of this process alone; the workspace that the fleet was started from is above `scratch`."""
+    """The folder of this process; the workspace of the fleet's command is above `scratch`."""
     folder, scratch = Path(job.scratch) / f"node-{job.shard}", Path(job.scratch)
     make_directory(folder)
     own = scratch.parents[2] / LEXICONS
@@ -85,29 +85,30 @@ async def tell(registry: Registry, word: Word) -> None:
     await registry.notes.put(_NOTE, str(word))
 
 
-async def _told(registry: Registry) -> Word:
+async def _word(registry: Registry) -> Word:
     return Word(await registry.notes.get(_NOTE) or Word.RUN)
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What whoever keeps the processes alive works with."""
+    """The processes of a fleet, as their supervisor sees them."""
 
     config: PdsConfig
     registry: Registry
     runtime: Runtime
     clock: Clock
-    show: Callable[[dict[str, int]], None]  # Told how many PDSes each process has claimed.
+    show: Callable[[dict[str, int]], None]  # Called with the number of claims of each process.
 
 
 async def keep(watch: Watch, stop: asyncio.Event) -> Word:
-    """Until there is nothing left, or they are told to end, and have; at once if `stop` is set."""
+    """Keep the processes running until nothing is left, or until a command ends them and they have
+    ended; returns at once if `stop` is set."""
     limits = RunLimits(watch.clock, watch.config.max_seconds)
     while (word := await _patiently(watch, limits)) is Word.RUN and not stop.is_set():
         for shard in range(watch.config.shards):
             watch.runtime.ensure(shard)
         await watch.clock.sleep(_LOOK_EVERY)
-    # What is claimed is being finished; of whoever died it runs out.
+    # Running processes finish their claims; those of dead ones expire.
     until = watch.clock.now() + lease(watch.config)
     while not stop.is_set() and watch.clock.now() < until and await _claimed(watch):
         await watch.clock.sleep(_LOOK_EVERY)
@@ -115,12 +116,12 @@ async def keep(watch: Watch, stop: asyncio.Event) -> Word:
 
 
 async def _patiently(watch: Watch, limits: RunLimits) -> Word:
-    """What was told; while the registry is away, to go on."""
+    """The command in the registry; RUN while the registry does not answer."""
     try:
         await _claimed(watch)
-        if limits.out_of_time() and await _told(watch.registry) is Word.RUN:
+        if limits.out_of_time() and await _word(watch.registry) is Word.RUN:
             await tell(watch.registry, Word.LIMIT)
-        return await _told(watch.registry)
+        return await _word(watch.registry)
     except TablesUnreachable as trouble:
         log.warning("fleet waits", extra={"error": trouble.message})
         return Word.RUN

@@ -1,4 +1,4 @@
-"""Shards as Ray actors and segments as Ray tasks, on whatever node there is."""
+"""Runs shards as Ray actors and segments as Ray tasks, on any node."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class RayRuntime:
     def __init__(self, ray: Any, job: ShardJob) -> None:
         self._ray = ray
         self._job = job
-        # No CPU is reserved: a shard mostly waits, and how many there are is for people to say.
-        # What asks for nothing at all Ray puts anywhere, three times on one node: hence a byte.
+        # No CPU is reserved: a shard mostly waits, and the user chooses their number. Without any
+        # resource Ray puts all actors on one node; a byte of memory spreads them.
         self._kind = ray.remote(
             num_cpus=0,
             memory=1,
@@ -44,7 +44,7 @@ class RayRuntime:
             scheduling_strategy="SPREAD",
         )(_Shard)
         self._actors: dict[int, Any] = {}
-        self._ends: dict[int, Any] = {}  # What becomes of each run.
+        self._ends: dict[int, Any] = {}  # The Ray reference of each run.
 
     def ensure(self, shard: int) -> None:
         if shard in self._ends and self._ended(shard):
@@ -64,7 +64,7 @@ class RayRuntime:
             self._ray.kill(actor, no_restart=True)
 
     def _ended(self, shard: int) -> bool:
-        """Raises what made it give up."""
+        """Raises the error that ended the shard."""
         done, _ = self._ray.wait([self._ends[shard]], timeout=0)
         if not done:
             return False
@@ -73,7 +73,7 @@ class RayRuntime:
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except self._ray.exceptions.RayActorError:
-            return True  # Its node went away for good: it is started again elsewhere.
+            return True  # Its node is gone: the shard is started elsewhere.
         return True
 
 
@@ -81,12 +81,12 @@ class _Shard:
     """Runs in a process of its own, perhaps on another machine."""
 
     def run(self, job: ShardJob) -> None:
-        log_to_stderr()  # Ray keeps it in a file of this process.
+        log_to_stderr()  # Ray writes it to a log file of this process.
         asyncio.run(run_job(job))
 
 
 class RayTasks:
-    """Work for processes that are anywhere, one task after the other or many at once."""
+    """Runs functions in processes on any node, several at once."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
@@ -94,7 +94,7 @@ class RayTasks:
 
     async def run(self, work: Callable[[J], R], job: J) -> R:
         """Raises ProcessDied, or what `work` raised."""
-        # Whoever sent it tries again, and then knows that something may be there twice.
+        # No retries by Ray: the caller repeats it, and knows that it may have run twice.
         task = self._ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(work)
         sent = task.remote(job)
         ended: asyncio.Future[R] = asyncio.wrap_future(sent.future())
@@ -124,11 +124,11 @@ def ray_tasks(address: str) -> Iterator[RayTasks]:
 
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
-    """On this machine alone for `local`, else on the cluster of that address."""
+    """Connect to a new cluster on this machine for `local`, else to the cluster at the address."""
     with authenticated(address, os.environ):  # Ray reads its variables when it is imported.
         ray = _imported()
-        # Ray prints word of dead processes and nodes to standard output, whatever it is told:
-        # there are rows for another program there.
+        # Ray prints messages about dead processes and nodes to standard output in any case, where
+        # they would mix with the rows for other programs.
         ray._private.worker.print_to_stdstream = _log
         _join(ray, address)
         try:
@@ -158,7 +158,7 @@ def _join(ray: Any, address: str) -> None:
 
 
 _TRIES = 3
-# What Ray says on a busy machine: of a node, and of the process that a head starts for a client.
+# Ray's errors on a busy machine: from a node, and from the process that serves a client.
 _SLOW = ("timed out during startup", "client server failed")
 _JOIN_HINT = (
     "start one: ray start --head; if it has a token, set RAY_AUTH_MODE=token here, with the same "
@@ -166,8 +166,8 @@ _JOIN_HINT = (
 )
 
 
-def _log(told: dict[str, Any], ignore_prefix: bool = True) -> None:
-    for line in told["lines"]:
+def _log(message: dict[str, Any], ignore_prefix: bool = True) -> None:
+    for line in message["lines"]:
         log.warning("ray says: %s", line)
 
 

@@ -1,9 +1,9 @@
-"""Ray's token: a cluster on this machine has one of its own, which ends with it.
+"""Ray's token: a cluster on this machine gets its own token, which ends with it.
 
-Since 2.59 Ray gives a cluster that a program starts a token, and leaves it in ~/.ray/auth_token.
-`ray start --head` finds it there, and from then on wants it of everybody. Whether a cluster that is
-named wants one RAY_AUTH_MODE must say: a command that has a token does not hear from the workers of
-a cluster that has none.
+Since 2.59 Ray creates a token for a cluster that a program starts, and saves it in
+~/.ray/auth_token. `ray start --head` finds it there, and from then on requires it of every client.
+For a cluster at an address, RAY_AUTH_MODE must say whether it requires a token: a command with a
+token gets no messages from the workers of a cluster without one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
 @contextmanager
 def authenticated(address: str, environ: MutableMapping[str, str]) -> Iterator[None]:
-    """Inside, Ray is told what it should use; afterwards everything is as it was. What somebody has
-    set stands."""
+    """Set Ray's variables inside, and restore them afterwards. Variables that the user has set
+    stay."""
     before = {name: environ.get(name) for name in (_MODE, _TOKEN)}
     if address == LOCAL and environ.get(_MODE) is None:
         environ.setdefault(_TOKEN, secrets.token_hex(32))

@@ -1,4 +1,4 @@
-"""Replay one segment in a process elsewhere, and again if that process dies over it."""
+"""Replays one segment in a process on any node, and again if that process dies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from trawlnet.tables.clickhouse.server import ClickHouseServer
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 10  # A segment that no process survives is not worth an eleventh.
+_TRIES: Final = 10  # Processes that may die before the segment is given up.
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentJob:
-    """What a process has to know. It travels; what is secret in it shows nowhere."""
+    """The arguments of a process. They are sent to it; secrets are left out of their repr."""
 
     place: str  # A path that is the same on every node, or a URL.
     name: str
@@ -43,7 +43,7 @@ class Tasks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FleetReplay:
-    """`await fleet_replay(segment, dead)`; into the tables of a server, as many have them open."""
+    """`await fleet_replay(segment, dead)`; into the tables of a server, which many can share."""
 
     tasks: Tasks
     globs: Sequence[str]
@@ -58,8 +58,8 @@ class FleetReplay:
             try:
                 part = await self.tasks.run(replay_segment, job)
             except ProcessDied as death:
-                told = {"segment": job.name, "error": str(death)}
-                log.warning("segment retried", extra=told)
+                fields = {"segment": job.name, "error": str(death)}
+                log.warning("segment retried", extra=fields)
                 continue
             part.tries = tries
             part.damage = [replace(one, path=segment.path) for one in part.damage]
@@ -83,6 +83,6 @@ async def _replayed(job: SegmentJob) -> ReplayCounts:
     async with opened(job.server) as tables:
         replaying = SegmentReplay(tables, CollectionFilter(job.globs), asyncio.Event())
         part = await replaying.run(segment, frozenset(job.dead))
-    # A place in an object store holds connections, and does not travel; its sender knows it.
+    # The place of an object store has open connections and cannot be sent; the sender has it.
     part.damage = [replace(one, path=Path(job.name)) for one in part.damage]
     return part

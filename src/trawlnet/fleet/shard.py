@@ -1,4 +1,4 @@
-"""One shard of a crawl: term after term of ownership, until the fleet is told to end."""
+"""One shard of a crawl: claims its buckets, crawls, and starts again, until the fleet ends."""
 
 from __future__ import annotations
 
@@ -25,95 +25,95 @@ from trawlnet.stores.redis.fleet.shards import FleetKeys, FleetPlan, Word
 
 log = logging.getLogger(__name__)
 
-_PAUSE: Final = 1.0  # Seconds after a server has gone away.
-_BEATS: Final = 5  # In the time that a shard stands without one.
-_WAKE_EVERY: Final = 1.0  # Seconds between two looks at the lanes that others have given us.
-_LOOK_EVERY: Final = 30.0  # Seconds between two looks at all lanes: a word may get lost.
-_LANES: Final = 1000  # In one look.
+_PAUSE: Final = 1.0  # Seconds to wait after a server has failed.
+_BEATS: Final = 5  # Heartbeats within the ttl of a shard.
+_WAKE_EVERY: Final = 1.0  # Seconds between two reads of the lanes that others have woken.
+_LOOK_EVERY: Final = 30.0  # Seconds between two listings of all lanes: a wake-up may get lost.
+_LANES: Final = 1000  # Lanes of one read.
 
 OpenShard = Callable[[Share], AbstractAsyncContextManager[Opened]]
 
 
 @dataclass(frozen=True, slots=True)
 class ShardJob:
-    """What a shard has to know. It travels; what is secret in it shows nowhere."""
+    """The arguments of a shard. They are sent to it; secrets are left out of their repr."""
 
     shard: int
     crawler: str
     config: Mapping[str, Any] = field(repr=False)
-    stands: float  # Seconds without a beat after which it is replaced.
-    scratch: str  # Folder on whatever machine it runs.
-    # What only some crawlers need.
+    stands: float  # Seconds without a heartbeat after which it is replaced (the ttl).
+    scratch: str  # Folder on the machine that it runs on.
+    # Fields that only some crawlers need.
     store: str = field(default="", repr=False)  # URL of Redis.
     s3: Mapping[str, str] = field(default_factory=dict, repr=False)
-    manners_gap: float = 0.0  # Seconds that a lane of another owner is left alone.
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # As in an environment.
+    manners_gap: float = 0.0  # Seconds without requests after a lane has changed its owner.
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # Environment variables.
 
 
 class _Stop(Exception):
-    """The fleet is to stop now: what is in flight is done again another time."""
+    """The fleet stops immediately; tasks in flight are repeated by the next crawl."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """One term of ownership, as its coroutines see it."""
+    """One term of ownership, shared by its coroutines."""
 
     job: ShardJob
     plan: FleetPlan
-    tenure: ShardLease
-    before: Sequence[str]  # Tokens that owned our lanes until now.
+    lease: ShardLease
+    before: Sequence[str]  # Tokens of the previous owners of our lanes.
     clock: Clock
     teller: Teller
 
     def share(self) -> Share:
-        job, plan, tenure = self.job, self.plan, self.tenure
+        job, plan, lease = self.job, self.plan, self.lease
         scratch = Path(job.scratch) / f"shard-{job.shard}"
         scratch.mkdir(parents=True, exist_ok=True)
         return Share(
             job.shard,
             plan.shards,
             plan.run,
-            tenure.token,
+            lease.token,
             plan.buckets_of(job.shard),
             scratch,
-            tenure.barred_until,
-            tenure.may_put,
+            lease.barred_until,
+            lease.may_put,
             job.s3,
         )
 
 
 async def run_shard(job: ShardJob, open_shard: OpenShard, clock: Clock) -> None:
-    """Returns when the plan has no more use for this shard. What servers do is waited out; a
-    mistake in the config is raised."""
+    """Returns when the plan no longer has this shard. Waits out failing servers; raises an error in
+    the config."""
     past: list[str] = []
     while True:
         try:
             if not await _one_term(job, open_shard, clock, past):
                 return
         except (StoreUnreachable, SinkUnreachable, ObjectsError, Fenced) as trouble:
-            told = {"shard": job.shard, "error": trouble.message}
-            log.warning("shard restarted", extra=told)
+            fields = {"shard": job.shard, "error": trouble.message}
+            log.warning("shard restarted", extra=fields)
             await clock.sleep(_PAUSE)
 
 
 async def _one_term(job: ShardJob, open_shard: OpenShard, clock: Clock, past: list[str]) -> bool:
-    """False when there will be no other; `past` are the tokens of those before."""
+    """Returns whether another term follows; `past` are the tokens of earlier terms."""
     keys = await FleetKeys.open(job.store, shard=job.shard)
     try:
         plan = await keys.plan()
         if plan.word is not Word.RUN or job.shard >= plan.shards:
             await keys.forget_shard(job.shard)
             return False
-        tenure = ShardLease(keys, job.shard, job.stands, clock)
-        before = await tenure.claim(plan, past)
+        lease = ShardLease(keys, job.shard, job.stands, clock)
+        before = await lease.claim(plan, past)
         past.append(keys.token)
         if before is not None:
-            told = {"shard": job.shard, "token": keys.token, "before": list(before)}
-            log.info("shard owns", extra=told)
+            fields = {"shard": job.shard, "token": keys.token, "before": list(before)}
+            log.info("shard owns", extra=fields)
             teller = Teller(keys.window, job.shard, plan.shards, clock)
-            ending = await _crawl(_Term(job, plan, tenure, before, clock, teller), open_shard)
+            ending = await _crawl(_Term(job, plan, lease, before, clock, teller), open_shard)
             if ending is Ending.LIMIT:
-                # What one shard has used up alone, all of them have.
+                # A limit that one shard has reached alone is reached for all.
                 await keys.end(Word.LIMIT)
         return True
     except _Stop:
@@ -135,13 +135,13 @@ async def _crawl(term: _Term, open_shard: OpenShard) -> Ending:
         )
         parts = replace(opened.parts, companions=companions)
         ending = await crawl(parts, opened.limits, control)
-    await term.tenure.release()
+    await term.lease.release()
     return ending
 
 
 async def _let_pass(term: _Term, opened: Opened, control: Control) -> None:
-    """Whoever owned these lanes may have asked one of them an instant ago: they have their longest
-    gap before anybody asks again."""
+    """Wait for the longest gap of these lanes: their previous owner may have sent a request an
+    instant ago."""
     ends = term.clock.now() + term.job.manners_gap
     while control.ending is None and (left := ends - term.clock.now()) > 0.0:
         await _beat(term, opened, control, term.plan.version)
@@ -156,9 +156,9 @@ async def _beating(term: _Term, opened: Opened, control: Control) -> None:
 
 
 async def _beat(term: _Term, opened: Opened, control: Control, version: int) -> int:
-    """Say that we live, under which version of the plan, and hear what is to be done. Gives the
-    version that we live under from now on."""
-    beat = await term.tenure.beat(_status(term, opened, control) | {"version": version})
+    """Send a heartbeat with the version of the plan, and obey the command in the answer. Returns
+    the version that counts from now on."""
+    beat = await term.lease.beat(_status(term, opened, control) | {"version": version})
     if beat.plan.word is Word.STOP:
         raise _Stop
     if _is_same(term, beat.plan):
@@ -169,7 +169,7 @@ async def _beat(term: _Term, opened: Opened, control: Control, version: int) -> 
 
 
 def _is_same(term: _Term, plan: FleetPlan) -> bool:
-    """Whether a plan has the same for this shard, though others may exchange lanes."""
+    """Whether a plan is the same for this shard; others may exchange lanes."""
     ours, shard = term.plan, term.job.shard
     if replace(plan, version=ours.version, moved=ours.moved) != ours:
         return False
@@ -178,7 +178,7 @@ def _is_same(term: _Term, plan: FleetPlan) -> bool:
 
 def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
     return {
-        "token": term.tenure.token,
+        "token": term.lease.token,
         "node": socket.gethostname(),
         "pid": os.getpid(),
         "dry": control.figures.source_dry,
@@ -197,13 +197,13 @@ def _status(term: _Term, opened: Opened, control: Control) -> dict[str, Any]:
 
 
 async def _looking(term: _Term, parts: Parts[Any], control: Control) -> None:
-    """Others find work for our lanes: wake those that the schedule may not know of."""
+    """Wake lanes for which other shards have found work, and which the schedule may not have."""
     clock = term.clock
     while True:
         whole = clock.now() + _LOOK_EVERY
         while clock.now() < whole:
             await clock.sleep(_WAKE_EVERY)
-            while lanes := await term.tenure.woken(_LANES):
+            while lanes := await term.lease.woken(_LANES):
                 for lane in lanes:
                     control.wake(lane)
         await _wake_all(parts, control, clock)

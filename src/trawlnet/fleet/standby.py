@@ -1,4 +1,4 @@
-"""One process is active, others stand by: whoever holds the office works, under a token."""
+"""Leader and standbys: one process is active, under a token, and the others wait to take over."""
 
 from __future__ import annotations
 
@@ -21,55 +21,55 @@ from trawlnet.stores.redis.standby import StandbyKeys
 
 log = logging.getLogger(__name__)
 
-_BEATS: Final = 5  # In the time that an office stands without one.
-_MANNERS: Final = 1.0  # Seconds: the budget that the one before us had used is over then.
+_BEATS: Final = 5  # Heartbeats within the ttl of the leadership.
+_MANNERS: Final = 1.0  # Seconds after which the rate budget that the predecessor used is free.
 
 
 class LeaderFenced(StoreError):
-    """Everybody was told to end, those who stand by as well."""
+    """A command ended the crawl, for the standbys, too."""
 
     def __init__(self) -> None:
-        super().__init__("the crawl was told to end", "go on: run the same command again")
+        super().__init__("the crawl was ended by a command", "to continue, run it again")
 
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """What there is one holder of at a time."""
+    """The leadership of one crawl, which one process holds at a time."""
 
     store: str = field(repr=False)  # URL of Redis.
     prefix: str
-    stands: float  # Seconds without a beat after which its holder is replaced.
-    member: int = 0  # Which one of those that a fleet keeps; for it to know them apart.
+    stands: float  # Seconds without a beat after which the holder is replaced (the ttl).
+    member: int = 0  # The number of this process in its fleet.
 
     @property
     def name(self) -> str:
-        """Of this process, among those who stand by."""
+        """The name of this process among the standbys."""
         return f"{socket.gethostname()}:{os.getpid()}:{self.member}"
 
 
 class LeaderEpoch:
-    """From the claim to the end, kept by beats. `figures` and `control` are set once there are
-    any, to be told at the next beat."""
+    """The leadership from its claim to its end, renewed by heartbeats. `figures` and `control` are
+    set once the crawl runs; the next heartbeat reports them."""
 
     def __init__(
-        self, office: Leadership, keys: FleetKeys, waiting: StandbyKeys, clock: Clock
+        self, leadership: Leadership, keys: FleetKeys, waiting: StandbyKeys, clock: Clock
     ) -> None:
-        self._office = office
+        self._leadership = leadership
         self._keys = keys
         self._waiting = waiting
         self._clock = clock
-        self.tenure = ShardLease(keys, 0, office.stands, clock)
+        self.lease = ShardLease(keys, 0, leadership.stands, clock)
         self.figures: Callable[[], Mapping[str, Any]] = dict
         self.control: Control | None = None
         self._beats: asyncio.Task[None] | None = None
 
     @property
-    def mandate(self) -> ShardOwnership:
-        return ShardOwnership(self.tenure.token, self.tenure.barred_until, self.tenure.may_put)
+    def ownership(self) -> ShardOwnership:
+        return ShardOwnership(self.lease.token, self.lease.barred_until, self.lease.may_put)
 
     async def claim(self, on_wait: Callable[[Mapping[str, Any]], None], *, begin: bool) -> None:
-        """Wait until the office is ours, and be seen waiting. With `begin` it is opened to all if
-        it was closed. Raises Dismissed."""
+        """Wait, listed as a standby, until this process is the leader. With `begin`, a crawl that a
+        command ended is opened again; without it, raises LeaderFenced."""
         claiming = asyncio.create_task(self._claimed(begin))
         noting = asyncio.create_task(self._wait_visibly(on_wait))
         try:
@@ -77,32 +77,32 @@ class LeaderEpoch:
             before = claiming.result() if claiming.done() else noting.result()
         finally:
             await _ended(noting, claiming)
-            await self._waiting.leave(self._office.name)
+            await self._waiting.leave(self._leadership.name)
         self._beats = asyncio.create_task(self._beat())
-        log.info("lease taken", extra={"token": self.tenure.token, "before": list(before)})
+        log.info("lease taken", extra={"token": self.lease.token, "before": list(before)})
         if before:
-            await self._clock.sleep(min(_MANNERS, self._office.stands / 2))
+            await self._clock.sleep(min(_MANNERS, self._leadership.stands / 2))
 
     async def watch(self, control: Control) -> None:
-        """Beside the crawl: ends it when the office is lost."""
+        """Run beside the crawl, and end it when the leadership is lost."""
         self.control = control
         assert self._beats is not None, "it was claimed"
         await asyncio.shield(self._beats)
 
     async def end(self) -> None:
-        """Whoever stands by need not wait until our time is over."""
+        """Release the lease, so that a standby need not wait for its end."""
         if self._beats is None:
             return
         is_lost = self._beats.done()
         await _ended(self._beats)
         if not is_lost:
-            await self.tenure.release()
+            await self.lease.release()
 
     async def _claimed(self, begin: bool) -> Sequence[str]:
         before = None
         while before is None:
-            before = await self.tenure.claim(await self._open_plan(begin), ())
-            begin = False  # Who closes it later means us, too.
+            before = await self.lease.claim(await self._open_plan(begin), ())
+            begin = False  # A command that ends the crawl from now on counts for us, too.
         return before
 
     async def _open_plan(self, begin: bool) -> FleetPlan:
@@ -114,29 +114,29 @@ class LeaderEpoch:
         return await self._keys.change(run=plan.run + 1, shards=1, word=Word.RUN)
 
     async def _wait_visibly(self, on_wait: Callable[[Mapping[str, Any]], None]) -> NoReturn:
-        """Seen in `status`; `on_wait` hears of the active process whenever that is another."""
-        office, before = self._office, ""
+        """List this process as a standby, for `status`; calls `on_wait` with each new leader."""
+        leadership, before = self._leadership, ""
         while True:
             active = (await self._keys.statuses()).get(0)
             if active is not None:
-                await self._waiting.wait(office.name, _whereabouts(office), office.stands)
+                await self._waiting.wait(leadership.name, _process(leadership), leadership.stands)
                 if active["token"] != before:
                     before = str(active["token"])
                     on_wait(active)
-            await self._clock.sleep(office.stands / _BEATS)
+            await self._clock.sleep(leadership.stands / _BEATS)
 
     async def _beat(self) -> None:
         while True:
-            beat = await self.tenure.beat(self._status())
+            beat = await self.lease.beat(self._status())
             if beat.plan.word is not Word.RUN and self.control is not None:
                 self.control.drain()
-            await self._clock.sleep(self._office.stands / _BEATS)
+            await self._clock.sleep(self._leadership.stands / _BEATS)
 
     def _status(self) -> dict[str, Any]:
         control = self.control or Control(0)
         return {
-            "token": self.tenure.token,
-            **_whereabouts(self._office),
+            "token": self.lease.token,
+            **_process(self._leadership),
             "dry": False,
             "draining": control.ending is not None,
             "in_flight": control.figures.in_flight,
@@ -148,28 +148,29 @@ class LeaderEpoch:
 
 
 async def _ended(*tasks: asyncio.Task[Any]) -> None:
-    """Whatever they died of was told to somebody who waited for it, or comes up again."""
+    """Cancel the tasks and drop their errors: the caller has them already, or meets them again."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _whereabouts(office: Leadership) -> dict[str, Any]:
-    return {"node": socket.gethostname(), "pid": os.getpid(), "member": office.member}
+def _process(leadership: Leadership) -> dict[str, Any]:
+    return {"node": socket.gethostname(), "pid": os.getpid(), "member": leadership.member}
 
 
 @asynccontextmanager
-async def in_office(
-    office: Leadership,
+async def leading(
+    leadership: Leadership,
     clock: Clock,
     on_wait: Callable[[Mapping[str, Any]], None] = lambda active: None,
     *,
     begin: bool = True,
 ) -> AsyncIterator[LeaderEpoch]:
-    """Waits, perhaps for long; `on_wait` hears for whom. Raises Dismissed, and what Redis does."""
-    keys = await FleetKeys.open(office.store, shard=0, prefix=office.prefix)
-    waiting = StandbyKeys(office.store, office.prefix)
-    term = LeaderEpoch(office, keys, waiting, clock)
+    """Wait for the leadership, and hold it inside; `on_wait` is called with the present leader.
+    Raises LeaderFenced, and the errors of Redis."""
+    keys = await FleetKeys.open(leadership.store, shard=0, prefix=leadership.prefix)
+    waiting = StandbyKeys(leadership.store, leadership.prefix)
+    term = LeaderEpoch(leadership, keys, waiting, clock)
     try:
         await term.claim(on_wait, begin=begin)
         yield term
@@ -177,7 +178,7 @@ async def in_office(
         try:
             await term.end()
         except StoreUnreachable as error:
-            # It runs out by itself.
+            # The lease ends by itself.
             log.warning("lease not released", extra={"error": error.message})
         await waiting.close()
         await keys.close()
@@ -185,7 +186,7 @@ async def in_office(
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Who works and who waits, for whoever looks."""
+    """The active process and the standbys, for display."""
 
     plan: FleetPlan
     active: Mapping[str, Any] | None
@@ -199,8 +200,8 @@ async def holders(store: str, prefix: str) -> Holders:
 
 @asynccontextmanager
 async def watching(store: str, prefix: str) -> AsyncIterator[Callable[[], Awaitable[Holders]]]:
-    """To look again and again; the look raises StateLost when the keys of the first one are gone,
-    which else would look like an office that was closed."""
+    """Yield a function that reads the holders; it raises StateLost if the keys of its first call
+    are gone, which would otherwise look like a crawl that a command ended."""
     keys, waiting = await FleetKeys.open(store, prefix=prefix), StandbyKeys(store, prefix)
 
     async def look() -> Holders:

@@ -1,4 +1,4 @@
-"""Keep a fleet at its plan: as many shards as it says, until all of them together are done."""
+"""The supervisor of a fleet: keeps as many shards running as the plan says, until all are done."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ Statuses = Mapping[int, Mapping[str, Any]]
 _NOTHING: Loads = MappingProxyType({})
 _LOOK_EVERY: Final = 0.5  # Seconds.
 _COMPOSE_EVERY: Final = 10.0
-_WEIGH_EVERY: Final = 5.0  # Seconds between two looks at who has how much left,
-_MOVED_FOR: Final = 60.0  # and after lanes have moved: they must not go to and fro.
-_SILENT: Final = 3.0  # Times that a shard stands: one that is silent for so long is replaced.
-# Seconds that a process may need until its first beat, on a busy machine; the next one in its place
-# has twice as long, up to the last.
+_WEIGH_EVERY: Final = 5.0  # Seconds between two comparisons of the shards' loads.
+_MOVED_FOR: Final = 60.0  # Seconds until the next after a move, so that lanes do not oscillate.
+_SILENT: Final = 3.0  # Multiples of the ttl after which a silent shard is replaced.
+# Seconds that a process may take to its first heartbeat on a busy machine: the first value, then
+# twice as long for each replacement, up to the last value.
 _BEGINS: Final = 60.0
 _BEGINS_AT_MOST: Final = 960.0
-_PATIENCE: Final = 600.0  # Seconds without Redis or the object store after which we give up.
+_PATIENCE: Final = 600.0  # Seconds without Redis or the object store after which it gives up.
 
 
 class Runtime(Protocol):
-    """Where shards run; it restarts those that die."""
+    """Runs shards, and restarts those that die."""
 
     def ensure(self, shard: int) -> None:
-        """It runs, or is about to. Raises what made it give up."""
+        """Start the shard unless it runs. Raises the error that ended it."""
 
     def replace(self, shard: int) -> None:
-        """Let go of one that does not answer, and start another."""
+        """Abandon a shard that does not answer, and start another."""
 
     def release(self, shard: int) -> None:
-        """It is no longer needed."""
+        """Stop a shard that is no longer needed."""
 
 
 class Composing(Protocol):
-    """What becomes of the parts that shards have put."""
+    """Composes the parts that shards have uploaded."""
 
     async def compose(self, *, everything: bool) -> int:
-        """List what is complete, as far as it is worth it, or all of it. Returns how much."""
+        """List complete results if there are enough of them, or all. Returns how many."""
 
     async def sweep(self) -> int:
-        """Delete what counts no more. Returns how much."""
+        """Delete superseded parts. Returns how many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at the fleet, for whoever shows it."""
+    """A snapshot of the fleet, for display."""
 
     plan: FleetPlan
     shards: Statuses
@@ -74,16 +74,16 @@ async def _never(seen: Seen) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What the supervisor works with."""
+    """The parts of a supervisor."""
 
     keys: FleetKeys
     store: Ledger
     composer: Composing
     runtime: Runtime
     clock: Clock
-    stands: float  # Seconds that a shard stands without a beat.
+    stands: float  # Seconds without a heartbeat after which a shard is replaced (the ttl).
     show: Callable[[Seen], None]
-    # Whether a limit of the whole crawl was reached, such as so many pages.
+    # Whether a limit of the whole crawl was reached, such as a number of pages.
     enough: Callable[[Seen], Awaitable[bool]] = _never
 
 
@@ -94,19 +94,19 @@ async def begin(
     expected: Loads = _NOTHING,
     over: Collection[Word] = (Word.DONE,),
 ) -> FleetPlan:
-    """Start a crawl, or go on with one that did not end with a word of `over`; a new one is shared
-    out by what is expected in each bucket. Raises NotReady for another's keys."""
+    """Start a crawl, or continue one that did not end with a word of `over`; a new one is
+    distributed by the expected load of each bucket. Raises NotReady for keys of another crawler."""
     plan = await keys.plan()
     if plan.crawler not in ("", crawler):
         raise NotReady(
             f"this Redis holds a fleet of {plan.crawler}, not of {crawler}",
-            "give each crawl a database of its own: redis://HOST:PORT/1",
+            "use one database for each crawl: redis://HOST:PORT/1",
         )
     run, moved, now = plan.run, plan.moved, shards
     if plan.word in over:
         run, moved = plan.run + 1, balanced(expected, shards, ())
     elif plan.asked == shards:
-        now = plan.shards  # The same command again: whoever has scaled the crawl meant it.
+        now = plan.shards  # The same command again: `fleet scale` overrides its number.
     await keys.window.wish(paused=False)
     return await keys.change(
         run=run,
@@ -119,7 +119,7 @@ async def begin(
 
 
 async def supervise(command: Command) -> Word:
-    """Returns why it ended, when every shard has let go and what they put is composed."""
+    """Run until every shard has ended and its parts are composed; returns why it ended."""
     watch = _Watch(command)
     word = await watch.until_told()
     await watch.until_gone()
@@ -129,17 +129,17 @@ async def supervise(command: Command) -> Word:
 
 
 def is_done(seen: Seen) -> bool:
-    """Every source is told whole, and nothing is left that can be done now.
+    """Whether every source is exhausted, and no open task can be done now.
 
-    The shards were looked at before the counts: once its source is dry, a shard adds work only by
-    settling work, which is counted as open until then.
+    The shards were read before the counts: once its source is exhausted, a shard adds tasks only by
+    settling tasks, which count as open until then.
     """
-    told = is_at_work(seen) and all(seen.shards[shard]["dry"] for shard in range(seen.plan.shards))
-    return told and seen.counts.open == seen.counts.blocked
+    dry = is_at_work(seen) and all(seen.shards[shard]["dry"] for shard in range(seen.plan.shards))
+    return dry and seen.counts.open == seen.counts.blocked
 
 
 def is_at_work(seen: Seen) -> bool:
-    """Every shard of the plan stands, and has heard of it."""
+    """Whether every shard of the plan is alive, and has received the plan."""
     return all(
         shard in seen.shards and seen.shards[shard]["version"] == seen.plan.version
         for shard in range(seen.plan.shards)
@@ -149,9 +149,9 @@ def is_at_work(seen: Seen) -> bool:
 class _Watch:
     def __init__(self, command: Command) -> None:
         self._command = command
-        self._heard: dict[int, float] = {}  # Shard -> when it last stood.
-        self._stood: set[int] = set()  # Those that stood since they were started.
-        self._begins: dict[int, float] = {}  # How long one may begin, where one took too long.
+        self._heard: dict[int, float] = {}  # Shard -> the time of its last heartbeat.
+        self._stood: set[int] = set()  # Shards with a heartbeat since they were started.
+        self._begins: dict[int, float] = {}  # Shard -> its longer start-up time after a failure.
         self._composed = command.clock.now()
         self._weighed = command.clock.now()
         self._history = FleetHistory()
@@ -180,7 +180,7 @@ class _Watch:
         return plan.word
 
     async def until_gone(self) -> None:
-        """Those that were told to end have ended; of a dead one the time is over."""
+        """Wait until the shards have ended, or the leases of dead ones are over."""
         command = self._command
         while (seen := await _patiently(command, self._look)).shards:
             command.show(seen)
@@ -197,7 +197,7 @@ class _Watch:
         await self._history.add(window, now, figures_of(seen.counts, list(seen.shards.values())))
 
     async def _balance(self, seen: Seen) -> None:
-        """Give shards that would be idle some of what others have too much of."""
+        """Move lanes from loaded shards to those that would be idle."""
         plan, keys, now = seen.plan, self._command.keys, self._command.clock.now()
         if now < self._weighed or plan.shards == 1 or not is_at_work(seen):
             return
@@ -231,14 +231,14 @@ class _Watch:
                 runtime.release(shard)
 
     def _patience(self, shard: int) -> float:
-        """One that is only beginning must not be replaced by one that begins again, and then
-        again: where beginning takes longer than we wait, nobody would ever stand."""
+        """The start-up time that a shard may take. It grows with each replacement: otherwise, where
+        starting takes longer, shards would be replaced for ever and none would run."""
         silent = _SILENT * self._command.stands
         return silent if shard in self._stood else max(silent, self._begins.get(shard, _BEGINS))
 
 
 async def _patiently(command: Command, ask: Callable[[], Awaitable[T]]) -> T:
-    """Servers that go away come back: ask again, for a while."""
+    """Ask again for a while when a server does not answer."""
     begun = command.clock.now()
     while True:
         try:

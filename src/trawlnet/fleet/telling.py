@@ -1,4 +1,4 @@
-"""What a shard tells whoever watches the fleet, and what they may ask of it."""
+"""Reports of a shard to dashboards, and the commands that dashboards send to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from trawlnet.observe.lane_table import MOST_LANES, LaneTable, LaneWriter, read_
 from trawlnet.stores.redis.window import FleetWindow, Wishes
 
 _LOOK_EVERY = 2.0  # Seconds.
-_ALL_LANES = 20_000  # Of all shards: each tells of its part.
+_ALL_LANES = 20_000  # Lanes of all shards; each reports its share.
 _FEWEST_LANES = 200
-_LARGEST_TABLE = 32 << 20  # Bytes of one shard's, when it is unpacked.
+_LARGEST_TABLE = 32 << 20  # Bytes of one shard's table, unpacked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Teller:
     clock: Clock
 
     async def run(self, gate: Gate, control: Control) -> None:
-        """For as long as the shard crawls. While nobody watches, it only asks whether somebody
-        does."""
+        """Report lanes while the shard crawls and a dashboard watches; otherwise only check for
+        one."""
         most = min(MOST_LANES, max(_FEWEST_LANES, _ALL_LANES // self.shards))
         writer, packer = LaneWriter(), FrameWriter(1, False)
         before: Wishes | None = None
@@ -50,7 +50,7 @@ def heed(control: Control, before: Wishes | None, now: Wishes) -> None:
 
 
 def unpacked(packed: bytes) -> LaneTable:
-    """What makes no sense is empty."""
+    """The table of lanes; an unreadable one becomes empty."""
     try:
         return read_table(read_frame(packed, _LARGEST_TABLE))
     except ZstdError:

@@ -1,4 +1,4 @@
-"""Turns that count for the address as well: hosts that live at one address are one machine."""
+"""Turns that also count for the address: hosts at one address share one pace."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from trawlnet.net.client.dial import GuardedResolver
 from trawlnet.net.http import Leaving
 from trawlnet.net.trouble import EXPECTED
 
-_KNOWN_FOR = 600.0  # Seconds until a name is looked up again,
-_UNKNOWN_FOR = 60.0  # and until one that could not be.
+_KNOWN_FOR = 600.0  # Seconds until a name is looked up again.
+_UNKNOWN_FOR = 60.0  # Seconds until the lookup is retried after a failure.
 _MOST_KNOWN = 50_000  # Lanes.
 _PORT = 443  # For the lookup only; every policy allows it.
 
 
 class _KnownAddress(NamedTuple):
     address: str
-    until: float  # When it is to be looked up again.
+    until: float  # When to look it up again.
 
 
 class SharingGate(Protocol):
-    """What is needed of the gate."""
+    """The methods of the gate that are used here."""
 
     def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]: ...
 
@@ -33,9 +33,9 @@ class SharingGate(Protocol):
 
 
 class AddressTurns:
-    """Before a lane's turn its host is looked up, and the lane shares its pace with all others
-    at the same address. A host that cannot be looked up keeps to its own pace: the request
-    itself will say what is wrong."""
+    """Looks up the host before a lane's turn, and lets the lane share its pace with all others
+    at the same address. A host that cannot be looked up keeps its own pace: the request itself
+    will report the error."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class AddressTurns:
         resolver: GuardedResolver,
         proxy_for: Callable[[str], str | None] = lambda host: None,
     ) -> None:
-        """Where a host lives that is asked through a proxy is the proxy's to know."""
+        """A host behind a proxy is not looked up: only the proxy knows its address."""
         self._proxy_for = proxy_for
         self._gate = gate
         self._clock = clock
@@ -64,7 +64,7 @@ class AddressTurns:
             self._gate.share(lane, address)
 
     async def address_of(self, lane: str) -> str:
-        """Where its host lives; empty if that is not for us to know."""
+        """The address of the lane's host; empty if it is unknown or behind a proxy."""
         known = self._known.get(lane)
         if known is None or known.until <= self._clock.now():
             known = await self._looked_up(host_of(lane), known.address if known else "")
@@ -83,12 +83,12 @@ class AddressTurns:
             found = await self._resolver.resolve(host, _PORT)
         except EXPECTED:
             return _KnownAddress(before, now + _UNKNOWN_FOR)
-        # The least of several, so that names with the same set of addresses meet.
+        # The least of several, so that names with the same set of addresses share a pace.
         return _KnownAddress(min(str(info[4][0]) for info in found), now + _KNOWN_FOR)
 
 
 class SharedTurn:
-    """A lane's turn, once it is known with whom it is shared."""
+    """A lane's turn, after the lookup of its address."""
 
     __slots__ = ("_lane", "_turn", "_turns")
 

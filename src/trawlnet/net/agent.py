@@ -1,4 +1,4 @@
-"""Who we say we are: a product, its version, and somebody to complain to."""
+"""The User-Agent: a product, its version, and a contact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def user_agent(contact: str, product: str = f"trawlnet/{__version__}") -> str:
 
 
 def require_contact(agent: str) -> None:
-    """Hosts must be able to reach whoever crawls them: without a contact nothing is sent."""
+    """Refuse an agent without a contact: operators of hosts must be able to reach the user."""
     if not (agent.isascii() and agent.isprintable()):
         raise ValueError(f"user agent {agent!r} has characters that cannot be sent")
     if _CONTACT.search(agent) is None:

@@ -6,15 +6,15 @@ import asyncio
 import time
 from typing import Final
 
-_LONGEST_NAP = 86_400.0  # Event loops refuse timers that are too far away, infinity among them.
-# While a machine sleeps, Linux's monotonic clock stands still and the clocks of others go on: a
-# lease must be over when they say so. Where there is no such clock, the monotonic one has to do.
+_LONGEST_NAP = 86_400.0  # Seconds; event loops refuse timers that are too far away.
+# While a machine is suspended, Linux's monotonic clock stops and other machines' clocks continue: a
+# lease must end by their time. Systems without CLOCK_BOOTTIME use the monotonic clock.
 _CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """Unix seconds, anchored once and then counted since the machine was started, also through its
-    sleep. What `sleep` waits for does not pass meanwhile."""
+    """Unix seconds, read once and then counted by the boot clock, which continues while the
+    machine is suspended. A `sleep` does not advance during that time."""
 
     def __init__(self) -> None:
         self._epoch = time.time() - time.clock_gettime(_CLOCK)

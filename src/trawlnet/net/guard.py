@@ -1,4 +1,4 @@
-"""Which URLs and addresses we may reach: explicit lists, one policy that is passed in."""
+"""The guard: decides which URLs and addresses may be requested, by explicit lists."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trawlnet.net.lane import lane_of_parsed
 
 
 class AddressRefused(OSError):
-    """Our policy forbids it. An OSError, because the dialling code passes those on."""
+    """The guard refuses an address or URL. An OSError, because dialling code passes those on."""
 
 
 class UrlOrigin(NamedTuple):
-    """Whom a URL asks."""
+    """The server of a URL."""
 
     scheme: str
     host: str  # Without the brackets of an IPv6 address.
@@ -28,14 +28,14 @@ class UrlOrigin(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """A URL that may be asked for, as it will be sent."""
+    """A URL that may be requested, as it will be sent."""
 
     url: str
     origin: UrlOrigin
     target: str  # Path and query.
 
 
-# By identity: what a policy allows is remembered for it, and to compare two of them takes longer.
+# Compared by identity: verdicts are cached per policy, and comparing values would take longer.
 @dataclass(frozen=True, slots=True, eq=False)
 class Guard:
     """The policy. The default reaches the public internet and nothing else."""
@@ -43,7 +43,7 @@ class Guard:
     allow_private: bool = False  # Loopback and private networks, any port, plain http.
     ports: frozenset[int] = frozenset({80, 443})
     schemes: frozenset[str] = frozenset({"http", "https"})
-    # (address, port) pairs that are fine in spite of all lists: one service on a private network.
+    # (address, port) pairs that are allowed despite all lists: one service on a private network.
     exempt: frozenset[tuple[str, int]] = frozenset()
     longest_url: int = 8192  # Characters.
 
@@ -54,7 +54,7 @@ class Guard:
         """
         if len(text) > self.longest_url:
             raise AddressRefused(f"URL longer than {self.longest_url} characters")
-        # The short way for most URLs of a crawl: their host has been looked at in this spelling.
+        # The fast path for most URLs of a crawl: this spelling of the host is in the cache.
         if (plain := _PLAIN.fullmatch(text)) and (origin := _as_spelled(self, plain[1])):
             return Destination(text, origin, plain[2])
         url = _parse(text)
@@ -68,7 +68,7 @@ class Guard:
             raise AddressRefused(f"{address} port {port}: {why}")
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Why this address and port are off limits; None when they are fine."""
+        """Why this address and port are refused; None if they are allowed."""
         if (address, port) in self.exempt:
             return None
         if not self.allow_private and port not in self.ports:
@@ -92,11 +92,11 @@ _WEB = frozenset({"http", "https"})
 _UNSENDABLE = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
 _LABEL = r"[a-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:\[[0-9a-f:.]+\]|{_LABEL}(?:\.{_LABEL})*\.?)(?::[0-9]{{1,5}})?")
-# With a path, perhaps a query, and nothing that is written in more than one way.
+# With a path, perhaps a query, and no character that has more than one spelling.
 _PLAIN = re.compile(r"(https?://[a-z0-9._:\[\]-]+)(/[!\"$->@-~]*(?:\?[!\"$-~]+)?)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LONGEST_NAME = 253  # Characters, as in the DNS.
-_REMEMBERED = 4096  # Addresses whose verdict is kept.
+_REMEMBERED = 4096  # Addresses whose verdict is cached.
 
 
 def _parse(text: str) -> URL:
@@ -129,7 +129,7 @@ def _parse(text: str) -> URL:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _as_spelled(guard: Guard, prefix: str) -> UrlOrigin | None:
-    """Whom every URL with this `scheme://authority` asks, if it may be sent and is sent so."""
+    """The server of every URL with this `scheme://authority`, if it is allowed in this spelling."""
     try:
         url = _parse(f"{prefix}/")
         guard._check_host(url)
@@ -163,7 +163,7 @@ def _literal(host: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def address_verdict(address: str, *, allow_private: bool = False) -> str | None:
-    """Why an address may not be reached; None when it may."""
+    """Why an address is refused; None if it is allowed."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -193,7 +193,7 @@ def _ipv6_verdict(ip: IPv6Address, allow_private: bool) -> str | None:
     return next((kind for network, kind in _NEVER_6 if ip in network), None)
 
 
-# Opened by allow_private.
+# Allowed with allow_private.
 _PRIVATE_4 = (
     (IPv4Network("10.0.0.0/8"), "private"),
     (IPv4Network("100.64.0.0/10"), "carrier-grade NAT"),
@@ -201,7 +201,7 @@ _PRIVATE_4 = (
     (IPv4Network("172.16.0.0/12"), "private"),
     (IPv4Network("192.168.0.0/16"), "private"),
 )
-# Opened by nothing: link-local is where clouds keep their credentials.
+# Never allowed: clouds serve their credentials at link-local addresses.
 _NEVER_4 = (
     (IPv4Network("0.0.0.0/8"), "this network"),
     (IPv4Network("169.254.0.0/16"), "link-local"),

@@ -1,4 +1,4 @@
-"""The one way out: a GET that waits its turn, watches where it goes, and bounds what it reads."""
+"""All requests leave through here: a GET waits for its turn, checks its target, bounds its body."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from trawlnet.net.trouble import EXPECTED, Trouble, trouble_from
 
 class Leaving(Protocol):
     async def leave(self) -> None:
-        """Returns when the request may go out over the connection that it has got."""
+        """Returns when the request may be sent over its connection."""
 
 
 class Turns(Protocol):
-    """What is needed of the gate."""
+    """The method of the gate that is used here."""
 
     def turn(self, lane: str) -> AbstractAsyncContextManager[Leaving]:
-        """Entered immediately before a request, left when its body has been read."""
+        """Entered immediately before a request, exited when its body has been read."""
 
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -40,7 +40,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 class Http:
     """`async with Http(...) as http`: then `http.get(url)` or `async with http.stream(url)`.
 
-    A parked lane is not trouble of the request: the gate's exception passes through to the worker.
+    A parked lane is no failure of the request: the gate's exception passes through to the worker.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class Http:
         pools: Pools | None = None,
         proxy_for: Callable[[str], str | None] = lambda host: None,
     ) -> None:
-        """`proxy_for` names the http:// proxy of a host. The guard sees only the URL then, and no
-        address: where a name leads is the proxy's to say."""
+        """`proxy_for` returns the http:// proxy of a host. The guard then checks only the URL and
+        no address, because the proxy resolves the name."""
         require_contact(agent)
         self._turns = turns
         self._clock = clock
@@ -87,7 +87,7 @@ class Http:
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: RequestLimits | None = None,
     ) -> Response | Trouble:
-        """The whole response, whatever its status, or why there is none."""
+        """The whole response, with any status, or why there is none."""
         async with self.stream(url, lane=lane, headers=headers, limits=limits) as answer:
             return answer if isinstance(answer, Trouble) else await answer.whole()
 
@@ -98,12 +98,12 @@ class Http:
         lane: str | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
         limits: RequestLimits | None = None,
-        told: Callable[[Stream | Trouble], None] = lambda answer: None,
+        on_end: Callable[[Stream | Trouble], None] = lambda answer: None,
     ) -> Asking:
-        """The response with its body still to be read. `told` hears of it when the reader is done
-        with it. The turn lasts as long as the block, so asking the same lane again inside it may
+        """The response with its body still to be read; `on_end` is called with it after the block.
+        The turn lasts as long as the block, so a second request on the same lane inside it may
         wait for ever."""
-        return Asking(self, url, lane, headers, limits or self._limits, told)
+        return Asking(self, url, lane, headers, limits or self._limits, on_end)
 
     def _first(self, url: str, lane: str | None, headers: Mapping[str, str]) -> Leg | Trouble:
         try:
@@ -120,8 +120,8 @@ class Http:
     async def _ask(
         self, leg: Leg, limits: RequestLimits, patience: Patience, turn: Leaving
     ) -> tuple[Stream | Trouble, bool]:
-        """One request, up to the end of its response's head; and whether it had a connection of
-        its own, not one that was kept."""
+        """Send one request and read the head of its response; also returns whether the connection
+        was new, not reused."""
         place, request = self._requests.of(leg, self._proxy_for(leg.origin.host))
         connection = self._pool.kept(place)
         is_fresh = connection is None
@@ -152,9 +152,9 @@ class Http:
 
 
 class Asking:
-    """`async with`: one request, and those that redirects make of it, each with its turn."""
+    """`async with`: one request and those that its redirects lead to, each with a turn."""
 
-    __slots__ = ("_answer", "_headers", "_http", "_lane", "_limits", "_told", "_turn", "_url")
+    __slots__ = ("_answer", "_headers", "_http", "_lane", "_limits", "_on_end", "_turn", "_url")
     _answer: Stream | Trouble
     _turn: AbstractAsyncContextManager[Leaving]  # Of the answer, if there is one.
 
@@ -165,14 +165,14 @@ class Asking:
         lane: str | None,
         headers: Mapping[str, str],
         limits: RequestLimits,
-        told: Callable[[Stream | Trouble], None],
+        on_end: Callable[[Stream | Trouble], None],
     ) -> None:
         self._http = http
         self._url = url
         self._lane = lane
         self._headers = headers
         self._limits = limits
-        self._told = told
+        self._on_end = on_end
 
     async def __aenter__(self) -> Stream | Trouble:
         http, limits = self._http, self._limits
@@ -196,8 +196,8 @@ class Asking:
             if isinstance(answer, Stream):
                 leg = http._next(leg, answer, limits)
             elif answer.reason is Reason.CONNECTION_ERROR and not is_fresh and may_repeat:
-                # The server gave up a connection that we had kept. That says nothing about its
-                # health, so ask once more: a request of its own, with a turn of its own.
+                # The server closed an idle connection of the pool. That is no sign of a failing
+                # server, so send the request once more, with a turn of its own.
                 may_repeat = False
             else:
                 leg = answer
@@ -212,10 +212,10 @@ class Asking:
     ) -> None:
         answer = self._answer
         if isinstance(answer, Trouble):
-            self._told(answer)
+            self._on_end(answer)
             return
         try:
-            answer.close()  # First: whatever becomes of telling, the connection is given back.
-            self._told(answer)
+            answer.close()  # First, so that the connection is returned even if the callback fails.
+            self._on_end(answer)
         finally:
             await self._turn.__aexit__(kind, error, trace)

@@ -1,4 +1,4 @@
-"""The lane of a URL: whom a request to it has to be polite to."""
+"""The lane of a URL: its host, or host and port."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lane_of_parsed(url: URL) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _lane_at(scheme: str, host: str, port: int | None) -> str:
-    # A trailing dot names the same host, so it must not buy a second allowance.
+    # A trailing dot names the same host, and must not give it a second rate limit.
     host = host.rstrip(".").lower()
     if not host:
         raise ValueError("the URL names no host")

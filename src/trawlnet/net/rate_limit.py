@@ -1,6 +1,6 @@
-"""What a server's headers say about when to come back.
+"""How long a server's rate-limit headers ask to wait.
 
-The rule: `Retry-After` is the server's plain word and goes first, as seconds or as a date.
+The rule: `Retry-After` goes first, as seconds or as a date.
 Without a usable one, `RateLimit-Reset` and then `X-RateLimit-Reset` count, but only when the
 allowance is used up: the status is 429, or the matching `Remaining` header says 0.
 A small reset is a number of seconds, a large one an instant (in seconds, or in milliseconds).
@@ -24,7 +24,7 @@ _LONGEST_VALUE = 64  # Characters; every legal form is shorter.
 def wait_from(
     headers: Mapping[str, str], now: float, longest: float, *, status: int = _TOO_MANY_REQUESTS
 ) -> float | None:
-    """Seconds to wait, between 0 and `longest`; None when the headers say nothing of it.
+    """Seconds to wait, between 0 and `longest`; None if no header asks for a wait.
 
     `headers` finds names in any case.
     """
@@ -72,7 +72,7 @@ def _number(text: str) -> float | None:
 
 def _instant(text: str) -> float | None:
     try:
-        # The zone of an HTTP date is always GMT, also where it goes without saying.
+        # The zone of an HTTP date is always GMT, even if it is not written.
         date = parsedate_to_datetime(text)
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):

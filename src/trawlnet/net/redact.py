@@ -1,7 +1,7 @@
-"""What may be shown of a text or a config: everything but secrets.
+"""Removes secrets from texts and configs before they are shown.
 
-One law for the config, logs, errors, status and pages. It hides too much rather than too little:
-a name that sounds like a secret is one.
+The same rules hold for the config, logs, errors, status and pages. They hide too much rather than
+too little: a name that sounds like a secret is one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 HIDDEN = "..."
 _PLACEHOLDERS = ("USER:PASSWORD", "user:password")  # In our own hints.
-_MOST = 16 * 1024  # Characters of a line that are looked at; what is beyond is not shown.
+_MOST = 16 * 1024  # Characters of a line that are searched; the rest is not shown.
 
 _WORDS = (
     r"(?:passw(?:or)?d|passphrase|pwd|secret|token|webhook|authorization|cookie|credentials?"
     r"|signature|sig|(?:api|access|private|secret|account)[-_.]?key)"
 )
-# Bounded in front: a search must not try every start of a word without end.
+# Bounded at the start, so that the search takes linear time.
 _SECRET_NAME = rf"[\w.%\[\]-]{{0,64}}?{_WORDS}s?\d{{0,3}}\]?"
 _NAME = re.compile(_SECRET_NAME, re.IGNORECASE)
 
@@ -60,14 +60,14 @@ def redact(text: str) -> str:
 
 
 def redacted(value: Any, name: str = "") -> Any:
-    """A config value, however deeply nested, as it may be shown under this name."""
+    """A config value of any depth, redacted by this name."""
     if isinstance(value, Mapping):
         return {key: redacted(item, _under(name, str(key))) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [redacted(item, name) for item in value]
     if value is None or isinstance(value, bool) or not value:
         return value
-    # A number that bounds something is none, whatever it counts: `max_tokens: 1000`.
+    # A number that is a limit is no secret: `max_tokens: 1000`.
     if is_secret(name) and not (isinstance(value, int | float) and name.startswith("max_")):
         return HIDDEN
     return redact(value) if isinstance(value, str) else value
@@ -78,12 +78,12 @@ def is_secret(name: str) -> bool:
 
 
 def _under(name: str, key: str) -> str:
-    """Whatever is inside of a secret is secret, whatever it is called there."""
+    """The name of a nested key: everything inside a secret is secret."""
     return name if is_secret(name) else key
 
 
 def _user_only(found: re.Match[str]) -> str:
-    """The user stays; without a password it may be a token."""
+    """Keep the user name, unless there is no password: then it may be a token."""
     whole = found[0][:-1]
     if whole in _PLACEHOLDERS:
         return found[0]

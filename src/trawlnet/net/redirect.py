@@ -1,4 +1,4 @@
-"""Redirects as new requests: where one leads, on whose lane, and with which headers."""
+"""Redirects as new requests: the URL, the lane and the headers of each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from trawlnet.net.trouble import Circular
 
 
 class Leg(NamedTuple):
-    """One request of a chain that redirects lead through."""
+    """One request of a chain of redirects."""
 
     url: str
     origin: UrlOrigin
     target: str  # Path and query.
     headers: Mapping[str, str]
-    names: Mapping[str, str]  # Lanes that the caller calls by a name of its own.
+    names: Mapping[str, str]  # The caller's own names of lanes.
     hops: tuple[str, ...] = ()  # The URLs that led here.
 
     @property
@@ -52,7 +52,7 @@ def is_redirect(status: int, headers: Mapping[str, str]) -> bool:
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-# What another origin may know. A list of the harmless: secrets go by too many names to list.
+# Headers that another origin may get: an allow list, because secrets have too many names.
 _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "user-agent"})
 
 _URL_CHARACTERS = "!#$%&'()*+,-./:;=?@[]_~"
@@ -63,7 +63,7 @@ def _for_anyone(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _join(base: str, location: str) -> str:
-    """The redirect's target. Servers put raw bytes there; they travel percent-encoded."""
+    """The redirect's target. Servers send raw bytes there; they become percent-encoded."""
     raw = location.strip().encode("utf-8", "surrogateescape")
     try:
         return urljoin(base, quote(raw, safe=_URL_CHARACTERS)).partition("#")[0]

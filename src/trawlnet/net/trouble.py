@@ -1,4 +1,4 @@
-"""Trouble on the wire: the one place where library exceptions and statuses become Reasons."""
+"""Network errors: the one place where library exceptions and statuses become Reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trawlnet.net.guard import AddressRefused
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why there is no answer. A value, so that a handler has to look at it."""
+    """Why there is no answer. A value, not an exception, so that a handler must check it."""
 
     reason: Reason
     detail: str = ""  # Cleaned: safe to log and to store.
@@ -32,7 +32,7 @@ class ConnectionDropped(Exception):
 
 
 class BadAnswer(Exception):
-    """What came is not a proper response."""
+    """The bytes received are not a valid response."""
 
 
 class TooLarge(Exception):
@@ -40,7 +40,7 @@ class TooLarge(Exception):
 
 
 class Truncated(Exception):
-    """The body ended before its end."""
+    """The body ended early."""
 
 
 class Garbled(Exception):
@@ -54,12 +54,12 @@ class Circular(Exception):
 def trouble_from(
     error: Exception, url: str, hops: tuple[str, ...] = (), *, in_body: bool = False
 ) -> Trouble:
-    """Once a body has begun, a connection that breaks has cut the body short."""
+    """`in_body`: the body had begun, so that a broken connection has truncated it."""
     verdict = _verdict(error, in_body)
     return Trouble(verdict.reason, clean(_detail(verdict.culprit)), url=url, hops=hops)
 
 
-# The first row that fits counts, so the narrow ones come first.
+# The first matching row counts, so the narrow ones come first.
 _REASONS: tuple[tuple[type[Exception], Reason], ...] = (
     (AddressRefused, Reason.REFUSED),
     (Circular, Reason.LOOP),
@@ -73,10 +73,10 @@ _REASONS: tuple[tuple[type[Exception], Reason], ...] = (
     (OSError, Reason.CONNECTION_ERROR),
 )
 
-# What Http turns into Trouble; anything else is a bug, and the worker's to log.
+# The exceptions that Http turns into Trouble; any other is a bug, which the worker logs.
 EXPECTED = tuple(kind for kind, _ in _REASONS)
 
-# Shortages of this machine: no host is to be blamed for them.
+# Shortages of this machine, which are no host's fault.
 _OURS = frozenset(
     {
         errno.EMFILE,
@@ -109,7 +109,7 @@ def _verdict(error: Exception, in_body: bool) -> _Verdict:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The exception and what caused it: libraries wrap ours on the way up."""
+    """The exception and its causes: libraries wrap ours."""
     while error is not None:
         yield error
         error = error.__cause__
@@ -134,12 +134,12 @@ _STATUSES = {
     429: Reason.RATE_LIMITED,
 }
 
-_LONGEST_TEXT = 200  # Characters of a remote's words that we repeat.
+_LONGEST_TEXT = 200  # Characters of a remote's text that are shown.
 _UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff]+"
 )
 
 
 def clean(text: str) -> str:
-    """A remote's words, fit for a log line, a table and a terminal."""
+    """A remote's text, made safe for a log line, a table and a terminal."""
     return _UNPRINTABLE.sub(" ", text[: 2 * _LONGEST_TEXT]).strip()[:_LONGEST_TEXT]

@@ -1,1 +1,1 @@
-"""The memory of a crawl: one contract, three materials."""
+"""The state of a crawl: one contract, kept in memory, in LMDB or in Redis."""

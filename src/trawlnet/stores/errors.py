@@ -1,4 +1,4 @@
-"""What can go wrong with the memory of a crawl, each with what to do about it."""
+"""The errors of stores, each with a hint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trawlnet.hinted import Hinted
 
 
 class StoreError(Hinted):
-    """The store cannot go on; nothing that it had confirmed is lost."""
+    """The store cannot continue; confirmed writes are not lost."""
 
 
 class StoreUnreachable(StoreError):
@@ -15,15 +15,15 @@ class StoreUnreachable(StoreError):
 
 
 class StateLost(StoreError):
-    """The server is there, and no longer has what it had."""
+    """The server answers, and has lost the state of the crawl."""
 
 
 class Fenced(StoreError):
-    """Another shard has taken our lanes over: what we know of them is out of date."""
+    """Another shard owns our lanes now: our view of them is out of date."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(message, "nothing is lost: whoever replaced this shard does it again")
+        super().__init__(message, "nothing is lost: the shard that replaced this one repeats it")
 
 
 class UnstorableKey(StoreError, ports.Unstorable):
-    """With the key that is the matter, and what to do about it."""
+    """The store's own Unstorable, with the key and a hint."""

@@ -1,4 +1,4 @@
-"""What one of many shards that share a crawl may touch, and where its results are."""
+"""The lanes that a shard may change, and the parts that hold its results."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from trawlnet.engine.partition import bucket_of
 
 
 class Places(Protocol):
-    """In which part of the archive a result is, so that settling its key publishes it."""
+    """Maps a key to the part with its result, so that settling the key publishes the part."""
 
     def part_of(self, key: str) -> str:
-        """Empty for a key without a result."""
+        """The part of a key; empty for a key without a result."""
 
     def settled(self, keys: Iterable[str]) -> Iterable[str]:
-        """These keys are settled; gives the parts that will get no more of them."""
+        """These keys are settled; returns the parts that are complete."""
 
 
 class NoPlaces:
-    """For stores whose results are not published by settling."""
+    """For stores where settling publishes nothing."""
 
     def part_of(self, key: str) -> str:
         return ""
@@ -31,7 +31,7 @@ class NoPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    token: str = ""  # Of this owner, in this term of its ownership; empty: nobody shares.
+    token: str = ""  # Of this shard's present term; empty if the crawl is not shared.
     buckets: frozenset[int] = frozenset()
     places: Places = field(default_factory=NoPlaces)
 
@@ -41,7 +41,7 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class CounterDelta:
-    """The `news` of a receipt for a RedisStore: counted with the settlement, once for each key."""
+    """The `news` of a receipt for a RedisStore: added when a key is settled, once for each key."""
 
-    counts: Mapping[str, int] = field(default_factory=dict)  # Counter -> by how much it grows.
-    left_out: Mapping[str, int] = field(default_factory=dict)  # By why, to be listed as a whole.
+    counts: Mapping[str, int] = field(default_factory=dict)  # Counter -> its increase.
+    left_out: Mapping[str, int] = field(default_factory=dict)  # Reason -> number of keys.

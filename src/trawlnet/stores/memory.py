@@ -1,4 +1,4 @@
-"""A store that forgets everything with its process: for tests, and the model for the others."""
+"""A store in memory: for tests and small crawls, and the model for the others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _Place = tuple[float, int, str]  # (score or due, order of arrival, key)
 
 @dataclass(slots=True)
 class _Row:
-    task: Task  # With its payload packed, so that nobody outside holds a part of it.
+    task: Task  # With its payload packed, so that no caller shares a part of it.
     seq: int  # Order of arrival; a key keeps it for life.
-    scheduled: bool = False  # Its last word was a success, and it is to be visited again.
-    reason: Reason | None = None  # The last word, once settled.
-    detail: str = ""  # Of the last try.
-    at: float = 0.0  # Of the last try; 0 before the first.
+    scheduled: bool = False  # Its last attempt succeeded, and a later visit is planned.
+    reason: Reason | None = None  # The final reason, once settled.
+    detail: str = ""  # Of the last attempt.
+    at: float = 0.0  # When the last attempt ended; 0 before the first.
 
     @property
     def later(self) -> bool:
@@ -40,7 +40,7 @@ class _MemoryLane:
 
     @property
     def due(self) -> float:
-        """When the first of its tasks may run; infinity for a lane without any."""
+        """When the first of its tasks may run; infinity for a lane without tasks."""
         if self.ready:
             return 0.0
         return min(
@@ -54,7 +54,7 @@ class MemoryStore:
         self._cursor: str | None = None
         self._seq = 0
         self._rows: dict[str, _Row] = {}  # Open and scheduled keys.
-        self._scheduled: set[str] = set()  # Of these, leased or not.
+        self._scheduled: set[str] = set()  # Scheduled keys, leased or not.
         self._failed: dict[str, _Row] = {}
         self._done: set[str] = set()
         self._lanes: dict[str, _MemoryLane] = {}
@@ -219,7 +219,7 @@ class MemoryStore:
         self._keep(row)
 
     def _keep(self, row: _Row) -> None:
-        """Write a row and put it in its queue; a leased one stays out of it until given back."""
+        """Save a row and queue it; a leased one is queued when its lease ends."""
         key = row.task.key
         self._rows[key] = row
         (self._scheduled.add if row.scheduled else self._scheduled.discard)(key)

@@ -1,4 +1,4 @@
-"""Which store a word in the configuration means."""
+"""Opens the store that the configuration names."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ async def open_store(
     begin: bool = True,
 ) -> Store[CounterDelta]:
     """`memory:`, a Redis URL, or a folder for an LMDB store; `owner`, `prefix` and
-    `fence` are Redis's. Without `begin` a folder that is not there is an empty store: to look at
-    a crawl that never began must not begin one."""
+    `fence` are for Redis. Without `begin`, a missing folder is an empty store, and is not created:
+    commands that only read must not start a crawl."""
     place = str(where)
     if place == "memory:":
         return MemoryStore(remember_done)
@@ -38,7 +38,7 @@ async def open_store(
     if "://" in place:
         raise StoreError(
             f"there is no store for {place.partition('://')[0]}:// addresses",
-            "give a folder, or redis://host:port/number",
+            "name a folder, or redis://host:port/number",
         )
     if not begin and not _has_begun(Path(where)):
         return MemoryStore(remember_done)
@@ -50,7 +50,7 @@ def _has_begun(folder: Path) -> bool:
 
 
 async def erase_store(url: str, *, prefix: str = "crawler:") -> None:
-    """Forget a crawl that a server remembers; a folder is the caller's to delete."""
+    """Delete the state of a crawl on a server; the caller deletes a folder."""
     store = await _open_redis(url, True, None, prefix)
     try:
         await store.erase()

@@ -1,4 +1,4 @@
-"""What every store does to a task before keeping it: check it, and turn its payload into bytes."""
+"""Checks a task before a store saves it, and turns its payload into bytes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trawlnet.stores.errors import UnstorableKey
 
 DETAIL_CHARS: Final = 500  # A detail is one line for a human; remotes write parts of it.
 _SHOWN_CHARS: Final = 80  # Of a key, in an error message.
-_WORD_LIMIT: Final = 1 << 63  # Attempts and waits are kept as signed 64-bit numbers.
+_WORD_LIMIT: Final = 1 << 63  # Attempts and waits are stored as signed 64-bit numbers.
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder()
 
 
 def pack_payload(task: Task) -> bytes:
-    """The payload as bytes; raises Unstorable for a task that no store can keep."""
-    # NaN has no place in an order, so a queue that held one would lose it.
+    """The payload as bytes; raises Unstorable for a task that no store can save."""
+    # NaN has no place in an order: a queue would lose the task.
     if math.isnan(task.score) or math.isnan(task.due):
         raise UnstorableKey(
             f"task {shown(task.key)} has a score or a due time that is not a number",
-            "give it a finite number, or infinity",
+            "use a finite number, or infinity",
         )
     if not (0 <= task.attempt < _WORD_LIMIT and 0 <= task.waits < _WORD_LIMIT):
         raise UnstorableKey(
@@ -56,7 +56,7 @@ def text_bytes(text: str) -> bytes:
 
 
 def clean_detail(detail: str) -> str:
-    """A detail must never stop a batch: bounded, and with lone surrogates replaced."""
+    """A detail that cannot fail a batch: bounded, with lone surrogates replaced."""
     return detail[:DETAIL_CHARS].encode("utf-8", "replace").decode()
 
 

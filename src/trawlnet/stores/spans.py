@@ -1,4 +1,4 @@
-"""Spans of whole numbers, each with a word: laying a new one over old ones, as a pure function."""
+"""Spans of whole numbers, each with a word; laying a new span over old ones is a pure function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Span(NamedTuple):
-    """[start, end) is so."""
+    """The numbers in [start, end) have this word."""
 
     start: int
     end: int
@@ -15,19 +15,19 @@ class Span(NamedTuple):
 
 
 class SpanStore(Protocol):
-    """Spans and notes that outlive their process; for one thread."""
+    """Durable spans and notes; for one thread."""
 
     def write(
         self, spans: Sequence[Span], notes: Mapping[str, Any], stands: Container[str] = ()
     ) -> dict[str, int]:
-        """Lay the spans in this order and keep the notes, all or nothing, for good. A note of
-        None is deleted. Returns by how much each word's length has changed."""
+        """Lay the spans in this order and save the notes, in one durable transaction. A note of
+        None is deleted. Returns by how much each word's total length has changed."""
 
     def notes(self, names: Sequence[str]) -> list[Any]:
-        """In that order; None for one that was never kept."""
+        """The values of these notes, in order; None for one that was never saved."""
 
     def spans(self, after: int = 0, at_once: int = ...) -> Iterator[Span]:
-        """Those that end beyond `after`, in order; so many are read in one go."""
+        """The spans that end beyond `after`, in order; reads `at_once` rows at a time."""
 
     def count(self) -> int: ...
 
@@ -35,7 +35,7 @@ class SpanStore(Protocol):
 
 
 def overlay(old: Sequence[Span], new: Span, stands: Container[str] = ()) -> list[Span]:
-    """The spans after `new` was laid over them; where the word of an old one stands, it stays.
+    """The spans after laying `new` over `old`; an old span whose word is in `stands` stays.
 
     `old` is in order and holds everything that overlaps or touches the new one: neighbours with
     the same word become one span.
@@ -56,7 +56,7 @@ def overlay(old: Sequence[Span], new: Span, stands: Container[str] = ()) -> list
 
 
 def merged(spans: Iterable[Span]) -> Iterator[Span]:
-    """Spans in order, with touching ones of the same word made one."""
+    """Spans in order, with adjacent ones of the same word merged."""
     last: Span | None = None
     for span in spans:
         if last is not None and last.word == span.word and span.start <= last.end:
@@ -70,8 +70,8 @@ def merged(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def gathered(spans: Sequence[Span]) -> Iterator[Span]:
-    """The same spans, to be laid in this order, in fewer of them: neighbours in the list that
-    have the same word may change places."""
+    """The same spans to lay, in the same order, merged into fewer where neighbours in the list
+    have the same word."""
     run: list[Span] = []
     for span in spans:
         if run and run[0].word != span.word:

@@ -1,4 +1,4 @@
-"""The CDXJ index: sorted, with a tail of newer lines that is merged into it now and then."""
+"""The CDXJ index: sorted, with a tail of newer lines that is merged into it from time to time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SORTED_AT_ONCE = 100_000  # Lines in memory.
 
 
 def merge_tail(index: Path, tail: Path) -> None:
-    """Every line of both in the index, once and in order; the tail stays as it is.
+    """Merge the tail into the index: every line once, in order; the tail stays unchanged.
 
     A crash leaves the old index or the new one. Merging the same tail again changes nothing.
     """

@@ -19,8 +19,8 @@ _SUFFIX = re.compile(r"(-scrape|)-\d{5,}\.warc")
 
 
 class WarcFiles:
-    """Records are collected by `add`, written by `flush`, and count from `commit` on: what a
-    crash leaves beyond the last commit is cut, because nothing else knows of it."""
+    """`add` collects records, `flush` writes them, `commit` makes them count: records after the
+    last commit are cut off after a crash, because no log names them."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class WarcFiles:
         self._new: dict[str, Original] = {}  # By sha256: payloads that are not committed yet.
 
     def add(self, capture: Capture, sha256: str, original: Original | None) -> InWarc | None:
-        """`sha256` is the content's, `original` the record that holds it already, if any.
-        Returns where its record will be; None if there is nothing to record."""
+        """`sha256` is of the content, `original` an earlier record of the same content, if any.
+        Returns the place of its record; None if there is nothing to record."""
         if not is_recorded(capture):
             return None
         records = self._current(capture.timestamp).records
@@ -57,7 +57,7 @@ class WarcFiles:
             self._file.flush()
 
     def commit(self) -> None:
-        """What was flushed is known to the capture log."""
+        """The capture log names the flushed records now."""
         self._new.clear()
         if self._file:
             self._file.committed = self._file.records.size
@@ -72,7 +72,7 @@ class WarcFiles:
     def _current(self, timestamp: float) -> _OpenWarc:
         if self._file is None:
             self._number += 1
-            while (path := self._path()).exists():  # Of an earlier process of this run.
+            while (path := self._path()).exists():  # From an earlier process of this run.
                 self._number += 1
             self._file = _OpenWarc(path, self._packing)
             self._file.records.describe(timestamp, self._run, self._about)
@@ -103,9 +103,9 @@ class _OpenWarc:
 
 
 def recover(folder: Path, last: tuple[str, int] | None, suffix: str = "") -> None:
-    """Complete the file that a killed process left open: up to the last record that the capture
-    log knows of, which is told as the file's name and the record's end. Files of runs that end
-    in another suffix are another process's, which may be at work."""
+    """Complete the file that a killed process left open, up to the last record that the capture
+    log names: `last` is the name of the file and the end of that record. Files with another suffix
+    belong to another process, which may be running."""
     for unfinished in folder.glob(f"*{_OPEN}") if folder.is_dir() else ():
         if (found := _SUFFIX.search(unfinished.name)) and found[1] != suffix:
             continue

@@ -15,12 +15,12 @@ from trawlnet.webpage.surt import escape
 Headers = Iterable[tuple[str, str]]
 
 _GZIP_LEVEL = 3  # Measured on pages: half the time of the usual 6, for 5 % more bytes.
-_GZIP_WINDOW = 31  # zlib's word for a gzip member with the largest window.
+_GZIP_WINDOW = 31  # zlib's code for a gzip member with the largest window.
 _REVISIT = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED = _REVISIT + "server-not-modified"
 SAME_PAYLOAD = _REVISIT + "identical-payload-digest"
 
-# They tell of the bytes as they travelled; what is recorded has been decoded.
+# Headers about the encoded body; the recorded body is decoded.
 _OF_THE_WIRE = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _ORIGINAL = "X-Archive-Orig-"
 
@@ -35,7 +35,7 @@ class Original:
 
 
 def info(record_id: UUID, timestamp: float, fields: Sequence[tuple[str, str]]) -> bytes:
-    """The record at the head of a file: who wrote it."""
+    """The first record of a file, which describes its writer."""
     block = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in fields).encode(
         "utf-8", "replace"
     )
@@ -60,7 +60,7 @@ def response(
 def revisit(
     record_id: UUID, timestamp: float, url: str, head: bytes, profile: str, of: Original | None
 ) -> bytes:
-    """A response whose payload is in an earlier record; the head is as it came this time."""
+    """A response whose payload is in an earlier record; the head is that of the new response."""
     fields = [
         ("WARC-Type", "revisit"),
         *_identity(record_id, timestamp),
@@ -88,8 +88,8 @@ def request(record_id: UUID, timestamp: float, url: str, head: bytes, answer: UU
 
 
 def response_head(status: int, phrase: str, headers: Headers, size: int | None) -> bytes:
-    """The head of a response. With `size`, what the server said about its coded body is kept
-    under other names, and the length is that of the decoded body."""
+    """The head of a response. With `size`, the headers about the encoded body are renamed, and the
+    length is that of the decoded body."""
     lines = [f"HTTP/1.1 {status} {_one_line(phrase)}".rstrip()]
     for name, value in headers:
         wire = size is not None and name.lower() in _OF_THE_WIRE
@@ -111,7 +111,7 @@ def gzip_member(record: bytes) -> bytes:
 
 
 def payload_digest(body: bytes) -> str:
-    # Not for security: it is the digest by which archives recognise a payload.
+    # Not for security: archives recognise payloads by this digest.
     sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
     return "sha1:" + base64.b32encode(sha1).decode()
 
@@ -132,7 +132,7 @@ def _record(fields: Sequence[tuple[str, str]], block: bytes) -> bytes:
 
 
 def _http(head: str) -> bytes:
-    # Odd bytes in headers come as surrogate escapes, and leave as the bytes that they were.
+    # Invalid bytes in headers are surrogate escapes here, and are written as the original bytes.
     try:
         return head.encode("utf-8", "surrogateescape") + b"\r\n\r\n"
     except UnicodeEncodeError:

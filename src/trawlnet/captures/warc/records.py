@@ -1,4 +1,4 @@
-"""The records of captures, packed one by one, and where each lies in the file they make up."""
+"""Packs the records of captures one by one, and computes their places in the file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trawlnet.captures.warc import format
 from trawlnet.captures.warc.format import Original
 from trawlnet.native.zstd import FrameWriter
 
-_NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # The digest of no bytes at all.
+_NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # The digest of an empty payload.
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How each record is compressed, and how files of such records are called."""
+    """The compression of records, and the file extension."""
 
     pack: Callable[[bytes], bytes]
     suffix: str
@@ -31,12 +31,12 @@ def packing_of(zstd_level: int | None) -> Packing:
 
 
 def is_recorded(capture: Capture) -> bool:
-    """Whether there is anything to record of it."""
+    """Whether the capture has a record."""
     return capture.body is not None or 300 <= capture.http_status < 400
 
 
 class WarcRecords:
-    """One file as it grows. What was added is handed over by `take`, in order."""
+    """One growing file. `take` returns the added bytes, in order."""
 
     def __init__(self, name: str, packing: Packing) -> None:
         self.name = name
@@ -45,13 +45,13 @@ class WarcRecords:
         self._records: list[bytes] = []
 
     def describe(self, timestamp: float, run: str, about: Mapping[str, str]) -> None:
-        """The record that a file begins with."""
+        """Add the first record of a file."""
         fields = [("format", "WARC File Format 1.1"), *about.items()]
         fields += [("isPartOf", run), ("filename", self.name)]
         self._add(format.info(self._next_id(), timestamp, fields))
 
     def add(self, capture: Capture, original: Original | None) -> Recorded:
-        """`original` is the record that holds the same payload already, if any."""
+        """`original` is an earlier record of the same payload, if any."""
         for hop in capture.hops:
             head = format.response_head(hop.status, "", hop.headers, 0)
             identity = self._next_id(), capture.timestamp, hop.url
@@ -70,11 +70,11 @@ class WarcRecords:
         return b"".join(records)
 
     def _next_id(self) -> UUID:
-        """Unique as long as file names are."""
+        """A UUID that is unique if file names are."""
         return uuid5(NAMESPACE_URL, f"{self.name}#{self.size}")
 
     def _add(self, record: bytes) -> int:
-        """Returns its length as packed."""
+        """Returns its packed length."""
         packed = self._pack(record)
         self._records.append(packed)
         self.size += len(packed)
@@ -84,7 +84,7 @@ class WarcRecords:
 @dataclass(frozen=True, slots=True)
 class Recorded:
     where: InWarc
-    payload: Original | None  # What later records of the same payload can refer to.
+    payload: Original | None  # The record for later revisits of the same payload to refer to.
 
 
 def _answer(
@@ -112,7 +112,7 @@ def _head(capture: Capture, size: int | None) -> bytes:
 
 def _request(record_id: UUID, capture: Capture, answer: UUID) -> bytes:
     url = capture.final_url or capture.url
-    # By hand: some URLs that browsers accept are refused by the standard library.
+    # Parsed by hand: the standard library refuses some URLs that browsers accept.
     beyond_host = _AFTER_HOST.match(url)
     target = beyond_host[1] if beyond_host else url
     head = format.request_head(target or "/", capture.request_headers)

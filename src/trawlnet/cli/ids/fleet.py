@@ -14,7 +14,7 @@ from trawlnet.crawlers.ids.api.presets import api_of, base_of, needs_key
 from trawlnet.crawlers.ids.config import IdsConfig
 from trawlnet.crawlers.ids.ledger.open_ledger import check_shareable
 from trawlnet.crawlers.ids.storing.locations import KEYS
-from trawlnet.fleet.ids import Pair, keep, office_of
+from trawlnet.fleet.ids import Pair, keep, leadership_of
 from trawlnet.fleet.limits import RunLimits
 from trawlnet.fleet.standby import Holders
 from trawlnet.fleet.supervise import Runtime, begin
@@ -43,7 +43,7 @@ async def _crawl(config: IdsConfig, runtime: Runtime, as_json: bool) -> int:
         await begin(keys, 1, "ids")
         with steered_by_signals(lambda word: keys.change(word=word)):
             limits = RunLimits(clock, config.max_seconds)
-            word = await keep(Pair(office_of(config), runtime, clock, show.look_at, limits))
+            word = await keep(Pair(leadership_of(config), runtime, clock, show.look_at, limits))
     finally:
         await keys.close()
     say(f"ended: {word}; settled ids are in Redis")

@@ -18,8 +18,8 @@ from trawlnet.crawlers.ids.ledger.open_ledger import check_shareable, looked_at
 from trawlnet.crawlers.ids.storing.locations import KEYS
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.ports import Clock
-from trawlnet.fleet.ids import office_of, with_term
-from trawlnet.fleet.standby import LeaderFenced, holders, in_office
+from trawlnet.fleet.ids import leadership_of, with_term
+from trawlnet.fleet.standby import LeaderFenced, holders, leading
 from trawlnet.net.clock import SystemClock
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.stores.errors import StateLost
@@ -34,9 +34,9 @@ async def open_in_turn(
     """Yield the parts of a crawl as soon as no other process is active."""
     check_shareable(config)
     try:
-        async with in_office(office_of(config), clock, _say_waiting) as term:
-            say(f"no other process crawls these ids: this one is active, as {term.tenure.token}")
-            async with open_parts(config, workspace, clock, metrics, term.mandate) as parts:
+        async with leading(leadership_of(config), clock, _say_waiting) as term:
+            say(f"no other process crawls these ids: this one is active, as {term.lease.token}")
+            async with open_parts(config, workspace, clock, metrics, term.ownership) as parts:
                 with _said_where(parts):
                     yield with_term(parts, term)
     except LeaderFenced as fenced:
@@ -73,8 +73,8 @@ async def instead_of_a_crawl(config: IdsConfig) -> AsyncIterator[str]:
                 f"{who} {'crawls' if one is found.active else 'stands by to crawl'} these ids",
                 "end it first: trawlnet fleet drain --ids --store redis://HOST:PORT/0",
             )
-    async with in_office(office_of(config), SystemClock()) as term:
-        yield term.tenure.token
+    async with leading(leadership_of(config), SystemClock()) as term:
+        yield term.lease.token
 
 
 async def shared_facts(config: IdsConfig, state: Path) -> Mapping[str, Any]:

@@ -70,7 +70,7 @@ async def open_parts(
     workspace: Path,
     clock: Clock,
     metrics: CrawlMetrics,
-    mandate: ShardOwnership = _ALONE,
+    ownership: ShardOwnership = _ALONE,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Parts[Sequence[LedgerEntry]]]:
     """Everything that a crawl needs, let go of at the end. Raises NotReady and Unanswered."""
@@ -79,11 +79,11 @@ async def open_parts(
     async with AsyncExitStack() as stack:
         folder = workspace / "state" / CRAWLER
         make_directory(folder)
-        ledger = await ledger_to_write(config, folder, server.lane, mandate.token)
+        ledger = await ledger_to_write(config, folder, server.lane, ownership.token)
         stack.push_async_callback(ledger.close)
         found = await open_queue(queue_place(config, workspace), api.queue)
         stack.push_async_callback(found.close)
-        gate = Gate(clock, manners(config), barred_until=mandate.barred_until)
+        gate = Gate(clock, manners(config), barred_until=ownership.barred_until)
         turns = traced_turns(gate, metrics.ways)
         http = await stack.enter_async_context(_http(config, turns, clock))
         scout = Scout(MeteredHttp(http, metrics.http), api, server, clock)
@@ -110,7 +110,7 @@ async def open_parts(
             head.age(clock.now()),
         )
         handler = IdsHandler(scout.http, api, server, askers, clock, helm.watch)
-        sink = QueueingSink(found, meter.published, mandate.may_put)
+        sink = QueueingSink(found, meter.published, ownership.may_put)
         companions: list[Callable[[Control], Coroutine[Any, Any, None]]] = [
             helm.steer,
             heeding(gate, server.lane, askers, clock),

@@ -1,4 +1,4 @@
-"""One write transaction of the LMDB store: what a page, a receipt or a retry changes on disk."""
+"""One write transaction of the LMDB store: the changes of pages, receipts and retries."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class _LaneChange:
 
 @dataclass
 class Batch:
-    """Changes tables at once, counters and lanes in `finish`; memory only after the commit."""
+    """Changes tables immediately, counters and lanes in `finish`, memory only after the commit."""
 
     txn: Any
     tables: LmdbTables
     leases: Leases
-    numbers: dict[str, bytes]  # Lane numbers that are known without asking.
+    numbers: dict[str, bytes]  # Cached lane numbers.
     remember_done: bool
     ended: dict[bytes, bytes] = field(default_factory=dict)  # Leases to end: digest to lane.
-    met: dict[str, bytes] = field(default_factory=dict)  # Lane numbers learnt in this batch.
+    met: dict[str, bytes] = field(default_factory=dict)  # Lane numbers read in this batch.
 
     def __post_init__(self) -> None:
         self._counters = read_counters(self.txn, self.tables)
@@ -118,7 +118,7 @@ class Batch:
         reopened = 0
         for lane, until in self._walk(self.tables.holds, b""):
             if HOLD.unpack(until)[0] == math.inf:
-                # Ready ones first: the others join them, and must not be counted twice.
+                # Ready keys first: later ones move into their queue, and must not count twice.
                 reopened += self._renew_all(self.tables.ready, lane)
                 reopened += self._renew_all(self.tables.later, lane)
                 self._hold(lane, 0.0)
@@ -144,7 +144,7 @@ class Batch:
             self._hold(lane, 0.0)
 
     def _discover(self, task: Task) -> None:
-        # The hot path of a crawl that follows links: nearly every found key is a settled one.
+        # The hot path of a crawl that follows links: nearly every found key is settled already.
         key_digest = digest(task.key)
         entry = self.txn.get(key_digest, db=self.tables.rows)
         if entry is None:
@@ -179,7 +179,7 @@ class Batch:
             self.txn.delete(key_digest, db=rows)
 
     def _renew_all(self, queue: Any, lane: bytes) -> int:
-        """Make every open key of a lane's queue as new."""
+        """Reset the attempts of every open key in a lane's queue."""
         renewed = 0
         for _, value in self._walk(queue, lane):
             key_digest = value[:DIGEST_BYTES]
@@ -255,7 +255,7 @@ class Batch:
             self.txn.delete(lane, db=self.tables.holds)
 
     def _walk(self, table: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries under a prefix, each found anew, so that they may be changed on the way."""
+        """Entries under a prefix; each is looked up again, so that the loop may change them."""
         cursor = self.txn.cursor(db=table)
         start = prefix
         while cursor.set_range(start) and cursor.key().startswith(prefix):
@@ -271,7 +271,7 @@ def _state(task: Task, scheduled: bool = False) -> RowState:
 
 
 def _summed(totals: dict[str, int], changes: Counter[str]) -> dict[str, int]:
-    """Totals by reason; what comes to nothing is left out."""
+    """Totals by reason, without zeros."""
     words = totals.keys() | changes.keys()
     sums = {str(word): totals.get(word, 0) + changes[word] for word in words}
     return {word: number for word, number in sums.items() if number}

@@ -1,4 +1,4 @@
-"""The open tasks of an LMDB store in a few numbers, read beside the crawl that works on it."""
+"""Counts the open tasks of an LMDB store by rank and lane, while a crawl works on it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from trawlnet.stores.lmdb.rows import order_of
 from trawlnet.stores.lmdb.tables import decode_lane
 
 _TABLES = 16
-_MOST = 1_000_000  # Tasks looked at: a look must not hold up the reuse of pages for long.
+_MOST = 1_000_000  # Tasks read: a long read would delay the reuse of LMDB pages.
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTasks:
-    by_rank: Counter[int]  # Tasks that were never put off.
+    by_rank: Counter[int]  # Tasks that were never delayed.
     by_lane: Counter[str]  # All open tasks.
-    is_whole: bool  # False where there were more than anybody waits for.
+    is_whole: bool  # False if there were more tasks than are read.
 
 
 def read_frontier(path: Path, rank_of: Callable[[float], int]) -> OpenTasks:
-    """`rank_of` makes a rank of a score. Changes nothing. Raises StoreError."""
+    """`rank_of` maps a score to a rank. Changes nothing. Raises StoreError."""
     by_rank: Counter[int] = Counter()
     by_lane: Counter[str] = Counter()
     if not (path / "data.mdb").exists():

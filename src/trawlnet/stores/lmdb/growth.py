@@ -1,4 +1,4 @@
-"""Room in an LMDB map, which is of a fixed size until somebody lets it grow."""
+"""Grows an LMDB map, whose size is otherwise fixed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ T = TypeVar("T")
 def with_room(opened: Callable[[], lmdb.Environment], run: Callable[[], T]) -> T:
     """Run a transaction, and again with a larger map for as long as the map is too small.
 
-    The environment is asked for late: `run` may be what opens it, and the map of another process
-    can grow between its opening and its first transaction.
+    `opened` is called late: `run` may open the environment, and another process may grow the map
+    between that opening and the first transaction.
     """
     while True:
         try:
             return run()
         except lmdb.MapFullError:
             environment = opened()
-            # A reader that was killed may keep old pages from being used again.
+            # A killed reader may still block the reuse of old pages.
             environment.reader_check()
             environment.set_mapsize(2 * environment.info()["map_size"])
         except lmdb.MapResizedError:
-            # Another process has let the map grow; zero takes over the size on disk.
+            # Another process has grown the map; zero adopts the size on disk.
             opened().set_mapsize(0)

@@ -1,4 +1,4 @@
-"""Who works on what, kept in memory: with one process a crash gives everything back by itself."""
+"""The leases of an LMDB store, in memory: a crash of the only process ends them all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 
 class Leases:
-    """Expiry by lane and key digest; as large as what is in flight."""
+    """Expiry by lane and key digest; one entry for each task in flight."""
 
     def __init__(self) -> None:
         self._lanes: dict[bytes, dict[bytes, float]] = {}

@@ -1,4 +1,4 @@
-"""A notebook of LMDB tables for what can be worked out again: quick looks, and no only copy."""
+"""LMDB tables for data that can be computed again: a cache, never the only copy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNREADABLE: Final = (
 
 
 class LmdbNotes:
-    """Transactions are for one thread each; several threads may have some."""
+    """Each transaction belongs to one thread; several threads may have some at once."""
 
     def __init__(self, environment: Any) -> None:
         self._environment = environment
@@ -49,7 +49,7 @@ class LmdbNotes:
 
 
 def open_notes(path: Path) -> LmdbNotes:
-    """What cannot be read is begun anew."""
+    """Open the tables; a file that cannot be read is replaced by an empty one."""
     make_directory(path)
     try:
         return LmdbNotes(_open(path))
@@ -61,7 +61,7 @@ def open_notes(path: Path) -> LmdbNotes:
 
 
 def count_notes(path: Path, table: str) -> int:
-    """How many there are, without making a notebook where there is none."""
+    """The number of entries; does not create a file."""
     if not (path / "data.mdb").exists():
         return 0
     try:
@@ -74,27 +74,27 @@ def count_notes(path: Path, table: str) -> int:
 
 
 def note_values(path: Path, table: str) -> Iterator[bytes]:
-    """Everything that a table holds, without making a notebook where there is none."""
+    """All values of a table; does not create a file."""
     for _, value in notes_in(path, table):
         yield value
 
 
 def notes_in(path: Path, table: str) -> Iterator[tuple[bytes, bytes]]:
-    """The same, with the keys."""
+    """All keys and values of a table; does not create a file."""
     with _looking(path, table) as txn:
         if txn is not None:
             yield from txn.cursor()
 
 
 def known_notes(path: Path, table: str, keys: Iterable[bytes]) -> set[bytes]:
-    """Which of the keys are there."""
+    """The keys that are in the table."""
     with _looking(path, table) as txn:
         return set() if txn is None else {key for key in keys if txn.get(key) is not None}
 
 
 @contextmanager
 def _looking(path: Path, table: str) -> Iterator[Any]:
-    """A reading transaction; None where there is no notebook, or one older than the table."""
+    """A read transaction; None if there is no file, or no such table in it."""
     if not (path / "data.mdb").exists():
         yield None
         return
@@ -119,5 +119,5 @@ def _in_words() -> Iterator[None]:
     except lmdb.Error as error:
         raise StoreError(
             f"the notes of the crawl cannot be read or written: {error}",
-            "free some space and start again: notes can be lost, they are made anew",
+            "free some space and start again: the notes are a cache, and are rebuilt",
         ) from error

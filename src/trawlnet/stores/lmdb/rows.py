@@ -1,4 +1,4 @@
-"""How the LMDB store writes keys, places in queues and rows as bytes."""
+"""The byte formats of the LMDB store: keys, queue positions and rows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ SEQ_BYTES: Final = 8
 
 
 class RowState(IntEnum):
-    """What the table `rows` says of a key; the numbers are on disk."""
+    """The state of a key in the table `rows`; the numbers are on disk."""
 
     SETTLED = 0
-    READY = 1  # Open, never put off: in the queue `ready`, by score.
-    LATER = 2  # Open, put off: in the queue `later`, by due time.
-    SCHEDULED = 3  # Succeeded, to be visited again: in the queue `later` too.
+    READY = 1  # Open, never delayed: in the queue `ready`, by score.
+    LATER = 2  # Open, delayed: in the queue `later`, by due time.
+    SCHEDULED = 3  # Succeeded, with a later visit: in the queue `later`, too.
 
 
 SETTLED_ENTRY: Final = bytes([RowState.SETTLED])
 
 
 class TaskRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A task as it lies in a queue or among the failures."""
+    """A task in a queue or among the failures."""
 
     key: str
     lane: str
@@ -41,7 +41,7 @@ class TaskRow(msgspec.Struct, array_like=True, frozen=True, gc=False):
     score: float
     attempt: int
     waits: int
-    detail: str = ""  # Of the last try.
+    detail: str = ""  # Of the last attempt.
     at: float = 0.0
 
     def task(self) -> Task:
@@ -58,7 +58,7 @@ _decoder = msgspec.msgpack.Decoder(TaskRow)
 
 
 def digest(key: str) -> bytes:
-    """What stands for a key or a lane name of any length; LMDB takes 511 bytes at most."""
+    """A fixed-length digest of a key or lane name: LMDB keys have at most 511 bytes."""
     try:
         return blake2b(key.encode(), digest_size=DIGEST_BYTES).digest()
     except UnicodeEncodeError:
@@ -66,7 +66,7 @@ def digest(key: str) -> bytes:
 
 
 def pack_row(task: Task, receipt: Receipt[object] | None = None) -> bytes:
-    """A task as bytes, with what is remembered of its last try."""
+    """A task as bytes, with the result of its last attempt."""
     text_bytes(task.lane)
     return _encoder.encode(
         TaskRow(
@@ -92,7 +92,7 @@ def unpack_row(packed: bytes) -> TaskRow:
 
 
 class PendingPlace(NamedTuple):
-    """Where a pending key lies: its entry in `rows`, and its position in a queue."""
+    """The place of a pending key: its entry in `rows`, and its position in a queue."""
 
     state: RowState
     lane: bytes  # The lane's number, as the prefix of its positions.
@@ -118,14 +118,14 @@ class PendingPlace(NamedTuple):
 
 
 def ordered(number: float) -> bytes:
-    """Eight bytes that sort as the numbers do."""
+    """Eight bytes that sort like the numbers."""
     # Adding zero turns -0.0 into 0.0: equal numbers must be equal bytes.
     (bits,) = _WORD.unpack(_DOUBLE.pack(number + 0.0))
     return _WORD.pack(bits ^ _ALL_BITS if bits & _SIGN_BIT else bits | _SIGN_BIT)
 
 
 def number_of(eight: bytes) -> float:
-    """The number that `ordered` made these bytes of."""
+    """The inverse of `ordered`."""
     (bits,) = _WORD.unpack(eight)
     bits = bits ^ _SIGN_BIT if bits & _SIGN_BIT else bits ^ _ALL_BITS
     return float(_DOUBLE.unpack(_WORD.pack(bits))[0])
@@ -136,7 +136,7 @@ def seq_bytes(seq: int) -> bytes:
 
 
 def order_of(position: bytes) -> float:
-    """What a position is sorted by: a score in the queue `ready`, a due time in `later`."""
+    """The sort value of a position: a score in the queue `ready`, a due time in `later`."""
     return number_of(position[LANE_BYTES:-SEQ_BYTES])
 
 

@@ -41,20 +41,20 @@ class SpanFile:
                 create=not readonly,
             )
             if not readonly:
-                fsync_path(path)  # LMDB syncs its files, and not their names.
+                fsync_path(path)  # LMDB syncs its files, but not their names.
         try:
             self._spans, self._notes = (
                 self._table(name, create=not readonly) for name in (b"spans", b"notes")
             )
             self._check_format(readonly)
         except BaseException:
-            self.close()  # Nobody else can, and a file may be open only once in a process.
+            self.close()  # The caller has no object to close, and may open a file only once.
             raise
 
     def write(
         self, spans: Sequence[Span], notes: Mapping[str, Any], stands: Container[str] = ()
     ) -> dict[str, int]:
-        """In one durable transaction."""
+        """Write in one durable transaction."""
 
         def run() -> dict[str, int]:
             changes: dict[str, int] = {}
@@ -119,7 +119,7 @@ class SpanFile:
             )
 
     def _with_room(self, run: Callable[[], T]) -> T:
-        """Again with a larger map for as long as the map is too small."""
+        """Run a transaction, and again with a larger map while the map is too small."""
         with self._in_words():
             return with_room(lambda: self._environment, run)
 

@@ -26,21 +26,21 @@ from trawlnet.stores.lmdb.view import FailureChunk, View
 T = TypeVar("T")
 
 FIRST_MAP_BYTES: Final = 64 << 20  # Address space, not disk; doubled whenever it is full.
-# A write that a full disk cuts short is an input/output error to LMDB.
+# LMDB reports a write that a full disk cut short as an input/output error.
 _DISK_TROUBLES: Final = tuple(
     os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 )
-_NUMBERS_KEPT: Final = 65_536  # Lane numbers known without asking the disk.
+_NUMBERS_CACHED: Final = 65_536  # Cached lane numbers.
 
 
 class LmdbStore:
-    """Made by `await LmdbStore.open(folder)`. Only one process at a time may work on a folder:
-    leases live in its memory, so that after a crash all unsettled work is simply open."""
+    """Made by `await LmdbStore.open(folder)`. Only one process at a time may use a folder: leases
+    are in its memory, so that after a crash all unsettled tasks are open."""
 
     def __init__(self, path: Path, remember_done: bool) -> None:
         self._path = path
         self._remember_done = remember_done
-        # One thread: syncing to disk never stops the loop, and nothing below needs a lock.
+        # One thread: a sync never blocks the event loop, and nothing below needs a lock.
         self._thread = Threads(1, "lmdb")
         self._leases = Leases()
         self._numbers: dict[str, bytes] = {}
@@ -57,8 +57,8 @@ class LmdbStore:
         look: bool = False,
     ) -> LmdbStore:
         """`remember_done=False` forgets a key once it has succeeded: for sources whose cursor
-        alone keeps them from telling a key twice. With `look` it is opened for reading, until
-        something is written."""
+        alone prevents that a key is listed twice. `look` opens the store for reading, until the
+        first write."""
         store = cls(path, remember_done)
         try:
             await store._call(lambda: store._look(map_size) if look else store._open(map_size))
@@ -114,7 +114,7 @@ class LmdbStore:
 
     async def retry(self, reason: Reason | None = None) -> int:
         def change(batch: Batch) -> int:
-            # Blocked lanes first: what is reopened on them must not be counted twice.
+            # Blocked lanes first: keys reopened on them must not be counted twice.
             blocked = batch.reopen_blocked() if reason in (None, Reason.BLOCKED) else 0
             return blocked + batch.reopen_failed(reason)
 
@@ -128,7 +128,7 @@ class LmdbStore:
         self._thread.shutdown(wait=False)
 
     async def _chunks(self, read: Callable[[View, bytes], FailureChunk]) -> AsyncIterator[Failure]:
-        """A long listing in short transactions, so that it never stands in the way of a crawl."""
+        """A long listing in short transactions, so that it does not block a crawl."""
         after: bytes | None = b""
         while after is not None:
             chunk = await self._read(partial(_beyond, after, read))
@@ -153,7 +153,7 @@ class LmdbStore:
                 batch = Batch(txn, self._tables, self._leases, self._numbers, self._remember_done)
                 result = change(batch)
                 batch.finish()
-            # Committed: only now may memory follow the disk.
+            # Memory is updated only after the commit.
             self._follow(batch)
             return result
 
@@ -183,7 +183,7 @@ class LmdbStore:
     def _follow(self, batch: Batch) -> None:
         for key_digest, lane in batch.ended.items():
             self._leases.end(lane, key_digest)
-        if len(self._numbers) > _NUMBERS_KEPT:
+        if len(self._numbers) > _NUMBERS_CACHED:
             self._numbers.clear()
         self._numbers.update(batch.met)
 

@@ -1,4 +1,4 @@
-"""The tables of an LMDB store: which there are, and whether a folder holds ours."""
+"""The tables of an LMDB store, and the check that a folder is one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LmdbTables:
     lanes: Any  # Number of a lane -> LaneRecord.
     lane_numbers: Any  # Digest of a lane's name -> its number.
     active: Any  # Numbers of the lanes that have pending keys.
-    holds: Any  # Number of a lane -> until when it is held.
+    holds: Any  # Number of a lane -> the end of its hold.
     meta: Any  # "format", "cursor", "counters".
 
 
@@ -39,7 +39,7 @@ class LaneRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoredCounters(msgspec.Struct, array_like=True):
-    seq: int = 0  # Keys that ever arrived.
+    seq: int = 0  # Number of keys that were ever added.
     scheduled: int = 0
     attempts: dict[str, int] = msgspec.field(default_factory=dict)
     settled: dict[str, int] = msgspec.field(default_factory=dict)
@@ -59,7 +59,7 @@ def open_environment(path: Path, map_size: int) -> Any:
     try:
         make_directory(path)
         environment = lmdb.open(str(path), map_size=map_size, max_dbs=_MOST_TABLES)
-        fsync_path(path)  # LMDB syncs its files, and not their names.
+        fsync_path(path)  # LMDB syncs its files, but not their names.
         return environment
     except (lmdb.InvalidError, lmdb.VersionMismatchError, lmdb.CorruptedError) as error:
         raise _foreign(path, str(error)) from error
@@ -71,8 +71,8 @@ def open_environment(path: Path, map_size: int) -> Any:
 
 
 def look_at(path: Path) -> tuple[Any, LmdbTables] | None:
-    """Environment and tables of a store that somebody may be writing to: nothing here waits for
-    that process, which may be frozen in the middle of a write. None where there are no tables."""
+    """Open a store for reading without waiting for its writer, which may be frozen in the middle
+    of a write. None if there are no tables."""
     environment = lmdb.open(str(path), readonly=True, max_dbs=_MOST_TABLES)
     try:
         names = [each.name.encode() for each in fields(LmdbTables)]
@@ -84,13 +84,13 @@ def look_at(path: Path) -> tuple[Any, LmdbTables] | None:
     if is_ours:
         return environment, tables
     environment.close()
-    return None  # Opening it in the ordinary way says what is wrong.
+    return None  # Opening it for writing reports what is wrong.
 
 
 def open_tables(environment: Any, path: Path) -> LmdbTables:
-    """The tables of a store; made if the environment is empty, refused if it is not ours."""
+    """The tables of a store; created in an empty environment, refused in a foreign one."""
     names = [each.name.encode() for each in fields(LmdbTables)]
-    # One transaction: a process killed while it makes a store leaves none, not half of one.
+    # One transaction: a kill while a store is created leaves none, not half of one.
     with environment.begin(write=True) as txn:
         empty = txn.stat()["entries"] == 0
         if not empty:

@@ -1,4 +1,4 @@
-"""One read transaction of the LMDB store: what there is to do, and what was done."""
+"""One read transaction of the LMDB store."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from trawlnet.stores.lmdb.rows import (
 )
 from trawlnet.stores.lmdb.tables import LaneRecord, LmdbTables, decode_lane, read_counters
 
-_CHUNK: Final = 500  # Failures read in one transaction; other calls wait no longer than that.
+_CHUNK: Final = 500  # Failures read in one transaction, for which other calls wait.
 
 
 @dataclass(frozen=True, slots=True)
 class FailureChunk:
     failures: Sequence[Failure]
-    last: bytes | None  # Where to go on; None at the end.
+    last: bytes | None  # Where to continue; None at the end.
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class View:
         return self._range(self.tables.holds, b"", b"")
 
     def _take(self, lane: bytes, want: int, now: float, expiry: float, tasks: list[Task]) -> float:
-        """Lease from one lane into `tasks`; returns when its next put-off one is due."""
+        """Lease from one lane into `tasks`; returns when its next delayed task is due."""
         self.leases.expire(lane, now)
         most = len(tasks) + want
         fresh_ones = self._unleased(self.tables.ready, lane)

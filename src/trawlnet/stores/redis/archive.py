@@ -1,5 +1,5 @@
-"""What others read in Redis about an archive that grows: its segment, how much is in it, and who
-is at work on it."""
+"""Figures about a growing archive in Redis, for other machines: its segment, its size, and the
+processes that write it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trawlnet.engine.ports import Clock, Work
 from trawlnet.stores.redis.work.store import RedisStore
 
 _AT_ONCE = 2000  # Keys in one command.
-_AT_WORK_EVERY = 5.0  # Seconds between two words of a process at work,
-_AT_WORK_FOR = 20  # and after which, without another, it is taken to be gone.
+_AT_WORK_EVERY = 5.0  # Seconds between two heartbeats of a process.
+_AT_WORK_FOR = 20  # Seconds without a heartbeat after which a process counts as gone.
 
 
 class ArchiveKeys:
@@ -26,7 +26,7 @@ class ArchiveKeys:
         self._telling = asyncio.Lock()
 
     async def tell(self, repos: int, size: int) -> None:
-        """So much more is durable. Where many tell at once, one does so for all who wait."""
+        """Add to the durable totals. Of concurrent calls, one sends the sum for all."""
         self._untold = (self._untold[0] + repos, self._untold[1] + size)
         async with self._telling:
             (repos, size), self._untold = self._untold, (0, 0)
@@ -40,7 +40,7 @@ class ArchiveKeys:
             await self._store.ask("SET", "segment_num", number)
 
     async def at_work(self, who: str, clock: Clock) -> None:
-        """Say so as long as this runs; `status` looks from other machines."""
+        """Send heartbeats while this runs; `status` reads them from other machines."""
         try:
             while True:
                 await self._store.ask("SET", "running", who, "EX", _AT_WORK_FOR)
@@ -49,7 +49,7 @@ class ArchiveKeys:
             await self._store.ask("DEL", "running")
 
     async def forget_done(self, keys: Sequence[str]) -> None:
-        """Keys that are done may be given once more; failures stay what they are."""
+        """Let the source list these settled keys again; failures stay."""
         for start in range(0, len(keys), _AT_ONCE):
             some = keys[start : start + _AT_ONCE]
             failed = await self._store.ask("HMGET", "details", *some)

@@ -2,7 +2,7 @@
 -- args: lane, rows to remove, rows to add, notes to keep as pairs of name and value, notes to drop.
 -- Two keys of its own: `spans`, a zset of rows in the order of their first number, which is written
 -- with leading zeros; and `notes`, a hash. Sent twice it leaves the same.
-local lane, gone, fresh, kept, dropped = args[1], args[2], args[3], args[4], args[5]
+local lane, gone, fresh, saved, dropped = args[1], args[2], args[3], args[4], args[5]
 if fenced_off(lane) then
   return refusal(lane)
 end
@@ -12,7 +12,7 @@ end
 for _, row in ipairs(fresh) do
   redis.call('ZADD', name('spans'), 0, row)
 end
-for _, pair in ipairs(kept) do
+for _, pair in ipairs(saved) do
   redis.call('HSET', name('notes'), pair[1], pair[2])
 end
 for _, note in ipairs(dropped) do

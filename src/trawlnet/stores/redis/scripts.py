@@ -1,4 +1,4 @@
-"""Lua scripts and plain commands under one prefix of a Redis server; errors come out as ours."""
+"""Runs Lua scripts and commands under one prefix of a Redis server; maps errors to ours."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _UNREACHABLE: Final = (
 )
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 15.0
-# At the same time; each takes a connection, of which the client has no more than a hundred.
+# Concurrent calls; each takes a connection, and the client has at most a hundred.
 _CALLS: Final = 32
-_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server goes unnoticed.
+_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s, which bridges a restart of the server.
 
 
 def connect(url: str) -> Redis:
@@ -49,15 +49,15 @@ class Scripts:
         self._client: Any = client
         self._calls = asyncio.Semaphore(_CALLS)
         self._prefix = prefix
-        self._token = token  # Checked by every script that changes a lane.
+        self._token = token  # Every script that changes a lane checks it.
         self._where = without_password(url)
         self._scripts: dict[str, Any] = {
             name: client.register_script(script_source(name)) for name in ("epoch", *names)
         }
-        self._epoch = ""  # Of the keys as we first saw them; checked by every script.
+        self._epoch = ""  # Of the keys at the first call; every script checks it.
 
     async def run(self, name: str, *args: Any) -> Any:
-        """Raises StateLost when the keys are no longer those that we began with."""
+        """Raises StateLost if the keys are not those of the first call."""
         if not self._epoch:
             self._epoch = (await self._call("epoch", ())).decode()
         return await self._call(name, args)
@@ -103,7 +103,7 @@ class Scripts:
 
 
 def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
-    """What the client raised, in words; `where` without a password."""
+    """Turn the client's exception into a store's; `where` has no password."""
     if str(error).startswith(_FENCED):
         return Fenced(f"this shard was replaced: {str(error).removeprefix(_FENCED).strip()}")
     if str(error).startswith(_LOST):
@@ -120,7 +120,7 @@ def as_store_error(error: Exception, where: str, prefix: str) -> StoreError:
         )
     return StoreError(
         f"Redis at {where} refused a command: {error}",
-        f"check its memory and disk, and that nobody else writes keys {prefix}*",
+        f"check its memory and disk, and that no other program writes keys {prefix}*",
     )
 
 
@@ -134,8 +134,8 @@ def state_lost(where: str) -> StateLost:
 
 
 async def _ended(call: Awaitable[Any]) -> Any:
-    """What it gives, unless we were cancelled meanwhile: before Python 3.12 the client's
-    `wait_for` forgets that when it happens just as a command has been sent."""
+    """Await the call, and raise a cancellation that came meanwhile: before Python 3.12, the
+    client's `wait_for` loses one that comes just as a command has been sent."""
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     given = await call
@@ -144,7 +144,7 @@ async def _ended(call: Awaitable[Any]) -> Any:
     return given
 
 
-_FENCED: Final = "FENCED"  # As shared.lua says it.
+_FENCED: Final = "FENCED"  # The prefix of the error in shared.lua.
 _LOST: Final = "LOST"
 _FOLDERS: Final = ((), ("work",), ("fleet",))
 
@@ -155,7 +155,7 @@ def _literally(prefix: str) -> str:
 
 
 def script_source(name: str) -> str:
-    """The script `name.lua`, which lies beside the module that calls it, after what all share."""
+    """shared.lua and the script `name.lua`, which is beside the module that calls it."""
     here = resources.files("trawlnet.stores.redis")
     found = (here.joinpath(*folder, f"{name}.lua") for folder in _FOLDERS)
     text = next(file for file in found if file.is_file()).read_text(encoding="utf-8")

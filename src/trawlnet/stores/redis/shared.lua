@@ -59,8 +59,8 @@ local function name(...)
   return prefix .. table.concat({ ... })
 end
 
--- A server that was emptied, or replaced by an empty one, looks like a crawl that is done: whoever
--- has seen the keys before says which ones, and is told when they are gone.
+-- A server that was emptied, or replaced by an empty one, looks like a finished crawl: a client
+-- that has seen the keys before sends their epoch, and gets an error if they are gone.
 local epoch = ARGV[3] or ''
 if epoch ~= '' and redis.call('GET', name('epoch')) ~= epoch then
   return redis.error_reply('LOST the keys that were begun at ' .. epoch)
@@ -221,7 +221,7 @@ local function is_known(key)
     or redis.call('HEXISTS', name('details'), key) == 1
 end
 
--- Whoever owns a lane need not look for the work that others have found for it.
+-- The owner of a lane is told of work that other shards have found for it.
 local function wake(lane)
   local owner = redis.call('HGET', name('fences'), bucket_of(lane))
   if owner and owner ~= token then

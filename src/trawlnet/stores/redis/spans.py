@@ -1,4 +1,4 @@
-"""Spans in Redis, for a ledger that another machine may take over: one writer, who is fenced."""
+"""Spans in Redis, for a ledger that another machine may take over; its one writer is fenced."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _DIGITS: Final = 20  # Of the largest number that eight bytes hold.
 _AT_ONCE: Final = 10_000  # Rows in one answer.
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 15.0
-_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s: a restart of the server goes unnoticed.
+_RECONNECTS: Final = 4  # With pauses of 0.2 s to 1 s, which bridges a restart of the server.
 
 
 class SpanKeys:
-    """What is laid is worked out here, from rows that nobody else can change: a writer whose
-    `token` no longer owns the `lane` is refused, and raises Fenced. Without a token it may only be
-    looked at. Keys that are no longer those of the beginning raise StateLost, whatever is asked.
-    What "durable" means is the server's own setting."""
+    """Computes the new rows here, because no other process can change them: a writer whose `token`
+    no longer owns the `lane` raises Fenced. Without a token the ledger is read-only. Every call
+    raises StateLost if the keys are not those of the first call. The server's settings determine
+    what "durable" means."""
 
     def __init__(self, url: str, prefix: str, *, lane: str = "", token: str = "") -> None:
         self._client: Any = Redis.from_url(
@@ -51,14 +51,14 @@ class SpanKeys:
         self._prefix = prefix
         self._lane = lane
         self._token = token
-        self._epoch = b""  # Of the keys as we first saw them; checked with everything we ask.
+        self._epoch = b""  # Of the keys at the first call; every call checks it.
         self._epoch = self._first_epoch()
         self._check_format()
 
     def write(
         self, spans: Sequence[Span], notes: Mapping[str, Any], stands: Container[str] = ()
     ) -> dict[str, int]:
-        """In one script."""
+        """Write in one script."""
         new = list(gathered(spans))
         before = self._touching(new)
         after = _Rows(before)
@@ -100,7 +100,7 @@ class SpanKeys:
         }
 
     def _read(self, wanted: Sequence[tuple[int, bytes, int]]) -> list[tuple[list[Span], ...]]:
-        """For each the last row that starts before the number, and some of those from there on."""
+        """For each number, the last row that starts before it, and some of the following rows."""
 
         def add(pipe: Any) -> None:
             key = self._prefix + "spans"
@@ -113,8 +113,8 @@ class SpanKeys:
         return list(zip(found[::2], found[1::2], strict=True))
 
     def _look(self, add: Callable[[Any], object]) -> list[Any]:
-        """The answers to commands that change nothing, if the keys are still those that we know:
-        a server that was emptied has a ledger of nothing."""
+        """The answers to read-only commands. Raises StateLost if the epoch has changed: an emptied
+        server would look like an empty ledger."""
 
         def run() -> list[Any]:
             with self._client.pipeline(transaction=True) as pipe:
@@ -129,7 +129,7 @@ class SpanKeys:
         return self._ask(run)
 
     def _first_epoch(self) -> bytes:
-        """Whoever may write notes when the keys were begun, unless that is known."""
+        """The epoch of the keys; a writer creates it if there is none."""
         if self._token:
             nothing = msgspec.msgpack.encode(())
             begin = partial(self._begin, keys=[self._prefix], args=[nothing, self._token])
@@ -166,7 +166,7 @@ class SpanKeys:
 
 
 class _Rows:
-    """Rows in order, as they become while one span after the other is laid over them."""
+    """Sorted rows, updated while spans are laid over them one after the other."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self._rows = sorted(spans)

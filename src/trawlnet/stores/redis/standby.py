@@ -1,4 +1,4 @@
-"""Who waits in Redis to take over from whoever is active; each says so again and again."""
+"""The standbys of an active process, in Redis; each renews its entry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trawlnet.stores.redis.scripts import Scripts, connect
 
 
 class StandbyKeys:
-    """For prefixes with few keys: all of them are looked through."""
+    """For prefixes with few keys: it scans all of them."""
 
     def __init__(self, url: str, prefix: str) -> None:
         self._client: Redis = connect(url)
@@ -20,9 +20,9 @@ class StandbyKeys:
         self._prefix = f"{prefix}standby:".encode()
 
     async def wait(self, name: str, row: Mapping[str, Any], stands: float) -> None:
-        """To be said again before so many seconds are over."""
-        told = json.dumps({"name": name, **row})
-        await self._scripts.ask("SET", f"standby:{name}", told, "PX", int(stands * 1000))
+        """Enter a standby for `stands` seconds; call this again before they are over."""
+        entry = json.dumps({"name": name, **row})
+        await self._scripts.ask("SET", f"standby:{name}", entry, "PX", int(stands * 1000))
 
     async def leave(self, name: str) -> None:
         await self._scripts.ask("DEL", f"standby:{name}")
@@ -33,9 +33,9 @@ class StandbyKeys:
             for key in keys:
                 name = key.removeprefix(self._prefix)
                 if name != key and (
-                    told := await self._scripts.ask("GET", f"standby:{name.decode()}")
+                    entry := await self._scripts.ask("GET", f"standby:{name.decode()}")
                 ):
-                    found.append(json.loads(told))
+                    found.append(json.loads(entry))
         return sorted(found, key=lambda row: str(row["name"]))
 
     async def close(self) -> None:

@@ -1,5 +1,5 @@
-"""What shards that share a crawl agree on in Redis: who owns what, what is to be done, and what is
-published."""
+"""The state that shards of one crawl share in Redis: the plan, the owners of buckets, and the
+published parts."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _SCRIPTS: Final = ("beat", "claim", "close", "heard", "move", "publish", "standi
 
 
 class Word(StrEnum):
-    """What a fleet is told to do."""
+    """The command to a fleet."""
 
     RUN = "run"
-    DRAIN = "drain"  # Finish what is in flight, then stop.
-    STOP = "stop"  # Stop now.
-    DONE = "done"  # There is nothing left to do.
+    DRAIN = "drain"  # Finish the tasks in flight, then stop.
+    STOP = "stop"  # Stop immediately.
+    DONE = "done"  # No task is left.
     LIMIT = "limit"  # A limit that the user set was reached.
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
     version: int = 0  # Each change has a number of its own.
-    run: int = 0  # Of the crawl command that goes on.
+    run: int = 0  # The number of the crawl command.
     shards: int = 0
     word: Word = Word.DONE
-    crawler: str = ""  # Whose crawl it is; empty where none was begun.
+    crawler: str = ""  # The name of the crawler; empty if no crawl has begun.
     moved: Moves = ()
-    asked: int = 0  # Shards that the command asked for when it began; `fleet scale` leaves it.
+    asked: int = 0  # Shards that the command asked for at its start; `fleet scale` keeps it.
 
     def buckets_of(self, shard: int) -> frozenset[int]:
         return share_of(shard, self.shards, self.moved)
@@ -47,8 +47,8 @@ class FleetPlan:
 @dataclass(frozen=True, slots=True)
 class ClaimAnswer:
     granted: bool
-    wait: float = 0.0  # Seconds after which it is worth trying again.
-    before: Sequence[str] = ()  # Tokens that owned these buckets until now.
+    wait: float = 0.0  # Seconds to wait before the next try.
+    before: Sequence[str] = ()  # Tokens of the previous owners of these buckets.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Beat:
 @dataclass(frozen=True, slots=True)
 class Heard:
     row: Mapping[str, Any]
-    stands: float  # Seconds from now without another beat; negative when that time is over.
+    stands: float  # Seconds until its lease ends without another beat; negative afterwards.
 
 
 class FleetKeys:
-    """Made by `await FleetKeys.open(url)`; with a token it speaks for one shard."""
+    """Made by `await FleetKeys.open(url)`; with a token, it acts for one shard."""
 
     def __init__(self, client: Redis, url: str, prefix: str, token: str) -> None:
         self._client = client
@@ -81,7 +81,7 @@ class FleetKeys:
         token = ""
         try:
             if shard is not None:
-                # Numbered over all shards: no two terms of ownership have the same name.
+                # Numbered over all shards, so that no two terms have the same token.
                 token = f"s{shard:03d}-{await scripts.ask('INCR', 'epochs'):08d}"
         except StoreError:
             await client.aclose()
@@ -94,7 +94,7 @@ class FleetKeys:
     async def claim(
         self, plan: FleetPlan, buckets: Collection[int], past: Sequence[str], stands: float
     ) -> ClaimAnswer | None:
-        """All of them or none; None when the plan has changed. `past` are tokens of our own."""
+        """Claim all buckets or none; None if the plan has changed. `past` are our older tokens."""
         answer, rest = await self._scripts.run(
             "claim", plan.version, sorted(buckets), list(past), int(stands * 1000)
         )
@@ -111,11 +111,11 @@ class FleetKeys:
         return Beat(bool(answer), _plan(dict(_pairs(plan))))
 
     async def release(self) -> None:
-        """Whoever claims our buckets need not wait."""
+        """End our lease, so that the next owner of our buckets need not wait."""
         await self._scripts.ask("HDEL", "alive", self.token)
 
     async def woken(self, most: int) -> list[str]:
-        """Lanes of ours for which others have found work since we last asked, some at a time."""
+        """Lanes of ours for which other shards have found work since the last call, in batches."""
         found = await self._scripts.ask("SPOP", f"woken:{self.token}", most)
         return [lane.decode() for lane in found]
 
@@ -131,35 +131,35 @@ class FleetKeys:
         return await self.plan()
 
     async def end(self, word: Word) -> FleetPlan:
-        """End a fleet that runs; what somebody else has told it before stands."""
+        """End a running fleet; an earlier command to end it stays in force."""
         await self._scripts.run("close", word)
         return await self.plan()
 
     async def statuses(self) -> dict[int, Mapping[str, Any]]:
-        """What each shard that stands said of itself at its last beat."""
+        """The last report of each live shard."""
         alive = await self._scripts.run("standing")
         rows = await self._scripts.ask("HGETALL", "shards")
-        told = {int(shard): json.loads(row) for shard, row in rows.items()}
-        return {n: row for n, row in sorted(told.items()) if row["token"].encode() in alive}
+        reports = {int(shard): json.loads(row) for shard, row in rows.items()}
+        return {n: row for n, row in sorted(reports.items()) if row["token"].encode() in alive}
 
     async def heard(self) -> dict[int, Heard]:
-        """What each shard said last, also one that is dead or frozen."""
+        """The last report of each shard, also of dead or frozen ones."""
         now, alive, rows = await self._scripts.run("heard")
         until = {token: int(till) for token, till in _pairs(alive)}
-        told = {int(shard): json.loads(row) for shard, row in _pairs(rows)}
+        reports = {int(shard): json.loads(row) for shard, row in _pairs(rows)}
         return {
             shard: Heard(row, (until.get(row["token"].encode(), 0) - now) / 1000)
-            for shard, row in sorted(told.items())
+            for shard, row in sorted(reports.items())
         }
 
     async def move(self, plan: FleetPlan, moved: Moves) -> FleetPlan | None:
-        """Let these buckets be with these shards from now on; None if the plan has changed."""
+        """Move these buckets to these shards; None if the plan has changed."""
         if not await self._scripts.run("move", plan.version, json.dumps(moved)):
             return None
         return await self.plan()
 
     async def waiting(self) -> dict[int, int]:
-        """By bucket how many tasks are open on its lanes; on those that are blocked they stay."""
+        """The number of open tasks by bucket, without those on blocked lanes."""
         holds = await self._scripts.ask("HGETALL", "holds")
         found: Counter[int] = Counter()
         position: Any = 0
@@ -180,11 +180,11 @@ class FleetKeys:
         return sorted(name.decode() for name in await self._scripts.ask("SMEMBERS", "parts"))
 
     async def owners(self) -> set[str]:
-        """Tokens that own something, alive or not: nobody else can settle anything."""
+        """Tokens that own buckets, alive or not: no other token can settle anything."""
         return {token.decode() for token in await self._scripts.ask("HVALS", "fences")}
 
     async def composable(self) -> list[str]:
-        """Parts that can get no more keys: closed, or made by an owner who is none any more."""
+        """Complete parts: closed ones, and those of tokens that own nothing any more."""
         closed = await self._scripts.ask("SMEMBERS", "closed")
         owners = await self.owners()
         return [
@@ -194,23 +194,23 @@ class FleetKeys:
         ]
 
     async def placed(self, part: str) -> set[bytes]:
-        """Keys whose results in this part count."""
+        """The keys whose settled results are in this part."""
         return set(await self._scripts.ask("SMEMBERS", f"placed:{part}"))
 
     async def next_segment(self) -> int:
         return int(await self._scripts.ask("INCR", "segment_num"))
 
     async def publish(self, parts: Sequence[str], line: Mapping[str, Any]) -> bool:
-        """Put a segment in the place of its parts; False if somebody else has done so."""
+        """Replace parts by their segment; False if another process has done so."""
         return bool(await self._scripts.run("publish", list(parts), json.dumps(line)))
 
     async def tallies(self, counters: Sequence[str]) -> list[int]:
-        """What settlements have added to each counter."""
+        """The values of these counters."""
         found = await self._scripts.ask("HMGET", "tallies", *counters)
         return [int(value or 0) for value in found]
 
     async def left_out(self) -> dict[str, int]:
-        """By why how many links were not asked for, over all shards and runs."""
+        """The number of keys that were left out, by reason, over all shards and runs."""
         found = await self._scripts.ask("HGETALL", "left_out")
         return {why.decode(): int(links) for why, links in found.items()}
 

@@ -1,4 +1,4 @@
-"""What shards of one crawl ask each other in Redis for every page: places under caps, and turns."""
+"""Limits that shards of one crawl share in Redis, used for every page: caps, and turns."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _SCRIPTS: Final = ("take", "turn", "turned")
 
 class PlaceAnswer(IntEnum):
     TAKEN = 0
-    FULL = 1  # For good: counters never fall.
-    BUSY = 2  # The last places are taken by keys that may yet come to nothing.
+    FULL = 1  # Final: counters never fall.
+    BUSY = 2  # The last places are reserved by keys that may still fail.
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """A place in a counter, or a look at it."""
+    """A request for places in a counter, or a check of it."""
 
     counter: str
     most: int
-    places: int = 1  # 0: it must not be full, and that is all.
+    places: int = 1  # 0: only check that the counter is not full.
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
     answer: PlaceAnswer
-    want: Want | None = None  # The one that stands in the way.
+    want: Want | None = None  # The one that cannot be met.
 
 
 class ShareKeys:
-    """Speaks for one shard in one term of its ownership, by its token."""
+    """Acts for one shard, by the token of its present term."""
 
     def __init__(self, client: Redis, url: str, token: str, prefix: str = "crawler:") -> None:
         self._client = client
@@ -51,7 +51,7 @@ class ShareKeys:
         await self._client.aclose()
 
     async def take(self, key: str, wants: Sequence[Want]) -> Taken:
-        """All of them or none, for as long as the key is leased to us. Raises Fenced if it is
+        """Reserve all places or none, while the key is leased to us. Raises Fenced if it is
         not."""
         packed = [[want.counter, want.most, want.places] for want in wants]
         answer, number = await self._scripts.run("take", self._token, key, packed)
@@ -60,15 +60,15 @@ class ShareKeys:
     async def turn(
         self, gaps: Mapping[str, float], longest: float, lane: str | None = None
     ) -> float:
-        """Be the only shard to ask there, for so many seconds at most. `gaps` are the seconds
-        that each name is left alone after a request. Returns 0, or after how long it is worth
-        asking again. Raises Fenced if the lane is no longer ours."""
+        """Take the turn of these names, which no other shard then has, for at most `seconds`.
+        `gaps` are the seconds between two requests to each name. Returns 0, or the seconds after
+        which to try again. Raises Fenced if the lane is no longer ours."""
         held = _milliseconds(longest)
         waited = await self._scripts.run("turn", _pairs(gaps), held, lane or False)
         return float(waited) / 1000.0
 
     async def turned(self, gaps: Mapping[str, float]) -> None:
-        """We have asked; the next one waits for the gap of each name."""
+        """End the turn; the next one waits for the gap of each name."""
         await self._scripts.run("turned", _pairs(gaps))
 
 
@@ -77,5 +77,5 @@ def _pairs(gaps: Mapping[str, float]) -> list[tuple[str, int]]:
 
 
 def _milliseconds(seconds: float) -> int:
-    """At least one, and never a shorter time."""
+    """Rounded up, and at least one."""
     return max(1, -int(-seconds * 1000.0 // 1))

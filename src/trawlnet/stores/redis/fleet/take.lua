@@ -1,5 +1,5 @@
 -- take: a leased key takes a place in each of some counters, in all or in none. The places are
--- given back when its lease ends; what counts for good is told by its settlement.
+-- released when its lease ends; its settlement adds to the counters themselves.
 -- args: owner, key, wants as triples of counter, most, places (0: only looked at).
 -- Returns 0 for taken, 1 for a counter that is full, 2 for one whose last places may yet be free;
 -- then the number of that want.
@@ -18,9 +18,9 @@ end
 local places = {}
 for index, want in ipairs(wants) do
   if want[3] > 0 then
-    local kept = tonumber(redis.call('HGET', name('tallies'), want[1]) or 0)
+    local settled = tonumber(redis.call('HGET', name('tallies'), want[1]) or 0)
     local under_way = tonumber(redis.call('HGET', name('under_way'), want[1]) or 0)
-    if kept + under_way >= want[2] then
+    if settled + under_way >= want[2] then
       return { 2, index }
     end
     places[#places + 1] = want[1]

@@ -8,8 +8,8 @@ if lane and fenced_off(lane) then
   return refusal(lane)
 end
 
--- Whoever asks now is not the holder: in one shard turns come one after the other, so that one of
--- our own was left unfinished, like that of a shard which is no more.
+-- Whether a turn was abandoned: in one shard turns come one after the other, so a turn of our own
+-- was left unfinished, like that of a dead shard.
 local function is_left(holder)
   return holder == token or redis.call('HEXISTS', name('alive'), holder) == 0
 end

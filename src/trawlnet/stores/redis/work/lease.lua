@@ -6,8 +6,8 @@ local opening, sequence, owner, now, expiry, wants =
   args[1], args[2], args[3], args[4], args[5], args[6]
 local tasks, dues = {}, {}
 
--- The same lease once more: the answer was lost with its connection, and whoever asks knows nothing
--- of these tasks. Left alone, they would be with nobody until their lease is over.
+-- The same lease once more: the answer was lost with its connection, so the client does not know
+-- these tasks. Without this, they would stay leased and idle until their lease is over.
 local function take_back()
   local packed = redis.call('HGET', name('lent'), opening)
   local last = packed and cmsgpack.unpack(packed)

@@ -1,5 +1,5 @@
--- reside: accounts that were found on lanes, each counted once whoever has found it.
--- args: how many of a lane are told apart, rows of lane and digests of accounts.
+-- reside: accounts that were found on lanes; each counts once, even if several shards find it.
+-- args: how many accounts of a lane are remembered, rows of lane and digests of accounts.
 -- Returns how many accounts each of these lanes has now.
 local enough, rows = args[1], args[2]
 local counts = {}

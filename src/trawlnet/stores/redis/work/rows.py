@@ -1,4 +1,4 @@
-"""Tasks, receipts and failures as the Redis scripts read and return them."""
+"""The formats of tasks, receipts and failures in the Redis scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trawlnet.stores.packing import clean_detail, pack_payload, text_bytes, unpa
 
 
 def packed_task(task: Task) -> list[Any]:
-    """A task as the scripts read it; see row_of in shared.lua."""
+    """A task in the format of the scripts; see row_of in shared.lua."""
     text_bytes(task.key)
     text_bytes(task.lane)
     return [
@@ -48,7 +48,7 @@ def packed_receipt(receipt: Receipt[CounterDelta], part: str) -> list[Any]:
 
 
 def _lua_string(data: bytes) -> msgspec.Raw:
-    # Redis's decoder knows no binary type, but takes any bytes in a string: marked as one.
+    # Redis's decoder has no binary type, but accepts any bytes in a string, so mark them as one.
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
 
 

@@ -46,14 +46,14 @@ _SCRIPTS: Final = (
     "vacate",
 )
 
-_KEYS_AT_ONCE: Final = 2_000  # In one script, so that no script keeps other clients waiting long.
+_KEYS_AT_ONCE: Final = 2_000  # Keys of one script, so that none blocks other clients for long.
 _QUEUES: Final = ("ready", "later", "leases")
 
 
 class RedisStore:
-    """Made by `await RedisStore.open(url)`. A page or a batch larger than `_KEYS_AT_ONCE` goes
-    in parts: the cursor with the last one, and a receipt is never split. What "durable" means
-    is the server's own setting (`appendonly`, `appendfsync`)."""
+    """Made by `await RedisStore.open(url)`. A page or a batch larger than `_KEYS_AT_ONCE` is
+    written in parts: the cursor with the last one, and a receipt is never split. The server's
+    settings (`appendonly`, `appendfsync`) determine what "durable" means."""
 
     def __init__(
         self, client: Redis, url: str, prefix: str, remember_done: bool, fence: Fence | None
@@ -68,8 +68,8 @@ class RedisStore:
         self._sequence = 0
         self._leases = 0
         self._erased = False
-        # Writes are numbered, and the server skips numbers from the past: they go one by one. So do
-        # leases, of which it remembers the last one.
+        # Writes are numbered, and the server skips numbers it has seen, so they run one by one. So
+        # do leases, of which the server remembers the last one.
         self._writing = asyncio.Lock()
         self._leasing = asyncio.Lock()
 
@@ -83,9 +83,9 @@ class RedisStore:
         remember_done: bool = True,
         fence: Fence | None = None,
     ) -> RedisStore:
-        """`owner` names the process across restarts: what a crashed predecessor of that name had
-        leased is given back at once. Without a name it waits until those leases expire. With a
-        `fence` it is one of many that share the crawl, and raises Fenced when it was replaced."""
+        """`owner` names the process across restarts: the leases of a crashed predecessor of that
+        name end at once. Without a name the store waits until those leases expire. With a `fence`
+        the process is one of many shards, and raises Fenced when it was replaced."""
         client = connect(url)
         store = cls(client, url, prefix, remember_done, fence)
         try:
@@ -147,7 +147,7 @@ class RedisStore:
     async def hold(self, lane: str, until: float) -> None:
         text_bytes(lane)
         if not self._fence.covers(lane):
-            return  # After a redirect, say: its owner finds out for itself.
+            return  # Not our lane, as after a redirect: its owner will notice by itself.
         await self._scripts.run("hold", lane, repr(float(until)))
 
     async def holds(self, now: float) -> Mapping[str, float]:
@@ -158,7 +158,7 @@ class RedisStore:
         answer = await self._scripts.run("counts")
         opened, leased, waiting, blocked, scheduled, remembered, attempts, settled = answer
         words = by_reason(settled)
-        # These are failures that are not completed.
+        # These failures are not in the set of completed keys.
         remembered += sum(n for reason, n in words.items() if reason.again is not Again.NEVER)
         return Counts(
             opened, leased, waiting, blocked, scheduled, remembered, by_reason(attempts), words
@@ -184,7 +184,7 @@ class RedisStore:
         for word in await self._failed_words() if reason is None else [reason]:
             while opened := await self._scripts.run("reopen_failed", word, _KEYS_AT_ONCE):
                 reopened += opened
-        # Shards at work may have given up on these lanes: they look again.
+        # Running shards may have blocked these lanes: tell them to look again.
         await self._scripts.ask("HINCRBY", "wishes", "again", 1)
         return reopened
 
@@ -203,11 +203,11 @@ class RedisStore:
         return await self._scripts.ask(command, name, *args)
 
     async def run(self, script: str, *args: Any) -> Any:
-        """One of the scripts; for what is kept beside the crawl."""
+        """Run one of the scripts; for data beside the crawl."""
         return await self._scripts.run(script, *args)
 
     async def erase(self) -> None:
-        """Delete every key under the prefix. Cut short, it must be run again before a crawl."""
+        """Delete every key under the prefix. After an interruption, run it again before a crawl."""
         async for names in self._scripts.names():
             await self._scripts.delete(names)
         self._erased = True
@@ -215,7 +215,7 @@ class RedisStore:
     async def close(self) -> None:
         try:
             if self._erased:
-                return  # Giving back what is no more would leave keys behind.
+                return  # Releasing leases of erased state would create keys.
             await self._scripts.run("release", self._owner)
             await self._scripts.ask("HDEL", "applied", self._writer)
             await self._scripts.ask("HDEL", "lent", self._writer)
@@ -230,19 +230,19 @@ class RedisStore:
                 f"the keys {self._prefix}* hold {found!r}, this program writes {FORMAT!r}",
                 "use the version of trawlnet that made them, or another prefix",
             )
-        # Each opening numbers its own writes, so that even two of one name cannot mix them up.
+        # Each opening numbers its own writes, so that two of one name cannot be confused.
         self._writer = str(await self._scripts.ask("INCR", "openings"))
         self._owner = owner or f"anonymous-{self._writer}"
         await self._scripts.run("release", self._owner)
 
     async def _lease(self, *args: Any) -> Any:
-        """Under a number: sent again, it takes back what the lost answer had handed out."""
+        """Lease under a number: if the call is sent again, it replaces the lost lease."""
         async with self._leasing:
             self._leases += 1
             return await self._scripts.run("lease", self._writer, self._leases, self._owner, *args)
 
     async def _write(self, script: str, *args: Any) -> int:
-        """Run a script that must not be applied twice when it is sent again."""
+        """Run a script that must not be applied twice if it is sent again."""
         async with self._writing:
             self._sequence += 1
             return int(await self._scripts.run(script, self._writer, self._sequence, *args))
@@ -283,7 +283,7 @@ class RedisStore:
 
 
 def _parts(items: Sequence[T], weights: Iterable[int]) -> Iterator[list[T]]:
-    """Items in runs of at most `_KEYS_AT_ONCE` in weight, though never less than one item."""
+    """Items in runs of at most `_KEYS_AT_ONCE` in weight, but at least one item each."""
     part: list[T] = []
     total = 0
     for item, weight in zip(items, weights, strict=True):
