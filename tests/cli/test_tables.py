@@ -79,14 +79,17 @@ def test_a_damaged_segment_is_named_and_the_exit_code_is_1(workspace, tmp_path):
     assert "replayed: " in ran.err and "replayed: 0 records" not in ran.err
 
 
-def test_tables_in_use_are_code_11_and_a_following_mirror_stops_when_told(
-    network, workspace, tmp_path
-):
+def test_tables_in_use_can_be_queried_and_are_code_11_to_who_writes(network, workspace, tmp_path):
     plc = network.ready["plc"]
     mirror = ("repos", "plc", "-w", tmp_path / "w", "--plc-url", plc, PRIVATE, "--follow")
     with started(*mirror, folder=tmp_path / "out") as running:
-        running.says("mirroring")
-        ran = trawlnet("repos", "query", "SELECT 1", "-w", tmp_path / "w", "--json")
+        running.says("up to date")
+        rows = answer(tmp_path / "w", "SELECT count() AS n FROM plc_did_state")
+        assert rows == [{"n": sum(row["in_plc"] for row in network.manifest["dids"].values())}]
+        ran = trawlnet(
+            *("repos", "replay", "-w", tmp_path / "w", "--input-dir", workspace / "archive"),
+            "--json",
+        )
         assert ran.code == 11 and str(running.pid) in ran.error["error"]
         running.process.terminate()
         ended = running.ended()

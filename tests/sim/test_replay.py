@@ -95,6 +95,7 @@ def test_the_table_has_the_columns_that_people_rely_on(tmp_path):
             ["created_at", "DateTime64(6)"],
             ["indexed_at", "DateTime64(6)"],
             ["time_us", "Int64"],
+            ["is_deleted", "UInt8"],  # Not among what `SELECT *` gives.
         ]
         ((kinds, times, indexed),) = await tables.rows(
             Query(

@@ -25,8 +25,8 @@ _FOLDER = "tables"  # Of a workspace.
 
 
 def query(where: str | Path | ClickHouseServer, sql: str) -> Iterator[dict[str, Any]]:
-    """The rows of an answer, read while they are asked for. `where` is a workspace, whose tables
-    no other process may have open meanwhile, or a server. Repeated rows count once."""
+    """The rows of an answer, read while they are asked for. `where` is a workspace, whose
+    tables another process may write meanwhile, or a server. Repeated rows count once."""
     rest = b""
     for piece in _pieces(where, sql, "JSONEachRow"):
         *lines, rest = (rest + piece).split(b"\n")

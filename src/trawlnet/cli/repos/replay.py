@@ -187,8 +187,8 @@ def _sum_up(done: ReplayCounts, seconds: float, code: Exit, as_json: bool) -> No
 def query(sql: Sql, *, workspace: Folder, json: Json = False, flags: Mapping[str, Any]) -> int:
     """Run a SQL query on the tables, and print the rows.
 
-    Repeated rows count once, as if each table were followed by FINAL. On a server,
-    an account that may only read is enough.
+    Repeated rows count once, as if each table were followed by FINAL. Works while
+    a crawl runs. On a server, an account that may only read is enough.
     """
     config = load_section(Workspace(workspace, "repos"), ReposConfig, flags).config
     if not config.clickhouse_address:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from trawlnet.tables.clickhouse.chdb import open_chdb
 from trawlnet.tables.clickhouse.ports import Tables, statement
 from trawlnet.tables.clickhouse.server import ClickHouseServer, open_server
+from trawlnet.tables.clickhouse.snapshot import NoSnapshot, snapshot_of
 from trawlnet.tables.errors import TablesError
 
 
@@ -27,16 +29,27 @@ async def opened(where: Path | ClickHouseServer) -> AsyncIterator[Tables]:
 
 @asynccontextmanager
 async def opened_to_read(where: Path | ClickHouseServer) -> AsyncIterator[Tables]:
-    """Nothing is made on a server, so that an account which may only read will do."""
+    """Nothing is made on a server, so that an account which may only read will do. Of embedded
+    tables a snapshot is read: another process may have them open, and goes on."""
     if isinstance(where, Path):
-        async with opened(where) as tables:
-            yield tables
+        async with AsyncExitStack() as stack:
+            yield await stack.enter_async_context(opened(await _to_read(where, stack)))
         return
     reader = await open_server(where, to_read=True)
     try:
         yield reader
     finally:
         await reader.close()
+
+
+async def _to_read(folder: Path, stack: AsyncExitStack) -> Path:
+    taken = snapshot_of(folder)
+    try:
+        place = await asyncio.to_thread(taken.__enter__)
+    except NoSnapshot:
+        return folder
+    stack.callback(taken.__exit__, None, None, None)
+    return place
 
 
 # Each step may be repeated, since a crash can come between it and the note that it was made.
@@ -51,6 +64,16 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ),
     ("create_pgcr_raw",),
     ("create_item_raw",),
+    (
+        # Rows with the operation delete hide those before them, which the engine must be told when
+        # a table is made: so a new table takes the parts of the old one, and its name.
+        "add_is_deleted",
+        "drop_repo_records_next",
+        "create_repo_records_next",
+        "take_repo_records",
+        "exchange_repo_records",
+        "drop_repo_records_next",
+    ),
 )
 
 

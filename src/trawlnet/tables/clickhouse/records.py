@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trawlnet.tables.clickhouse import native
 from trawlnet.tables.clickhouse.ports import Tables, statement
 
-_OPERATION = "Enum8('create' = 1, 'update' = 2, 'delete' = 3)"
+OPERATION = "Enum8('create' = 1, 'update' = 2, 'delete' = 3)"
 _CREATE = b"\x01"
 _INSTANT = struct.Struct("<q")
 _LOOKUP = 2000  # DIDs in one parameter.
@@ -58,7 +58,7 @@ class RecordBatch:
             native.NativeColumn("repo", "String", b"".join(self._repo)),
             native.NativeColumn("collection", "String", b"".join(self._collection)),
             native.NativeColumn("rkey", "String", b"".join(self._rkey)),
-            native.NativeColumn("operation", _OPERATION, _CREATE * self.rows),
+            native.NativeColumn("operation", OPERATION, _CREATE * self.rows),
             native.NativeColumn("record_json", "String", b"".join(self._json)),
             native.NativeColumn("created_at", "DateTime64(6)", instants),
             native.NativeColumn("time_us", "Int64", instants),
@@ -116,11 +116,24 @@ async def note_segment(
     )
 
 
+async def prune_repeats(
+    tables: Tables, is_wanted: Callable[[str], bool] = lambda collection: True
+) -> None:
+    """Afterwards none is there that its repository no longer has, of the collections that were
+    replayed."""
+    found = [name for (name,) in await tables.rows(statement("collections"))]
+    wanted = [name for name in found if is_wanted(name)]
+    await tables.run(statement("prune_repo_records"), {"collections": wanted})
+
+
 async def merge_repeats(tables: Tables) -> None:
-    """Afterwards each record is there once, and none that its repository no longer has."""
-    await tables.run(statement("prune_repo_records"))
+    """Afterwards each record is there once, also for those who ask without FINAL."""
     await tables.run(statement("merge_repo_records"))
-    await tables.run(statement("note_merged_segments"))
+
+
+async def note_merged(tables: Tables, collections: str) -> None:
+    """There is nothing left to prune of what was replayed with this filter."""
+    await tables.run(statement("note_merged_segments"), {"collections": collections})
 
 
 async def forget_records(tables: Tables) -> None:

@@ -1,3 +1,8 @@
+-- name: add_is_deleted
+-- The column that tells the engine which rows are deletions, in a table of before it was there.
+ALTER TABLE repo_records
+ADD COLUMN IF NOT EXISTS is_deleted UInt8 MATERIALIZED operation = 'delete' COMMENT '1 for a deletion; FINAL leaves such rows out'
+
 -- name: create_database
 -- The database that a server was told to use.
 CREATE DATABASE IF NOT EXISTS {database:Identifier}
@@ -115,7 +120,7 @@ ORDER BY (segment, collections)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 
 -- name: create_repo_records
--- The records of archived repositories. A repository that is replayed again replaces its rows.
+-- The records of archived repositories, as the first version of the schema had them.
 CREATE TABLE IF NOT EXISTS repo_records
 (
     repo String,
@@ -131,6 +136,25 @@ ENGINE = ReplacingMergeTree(time_us)
 ORDER BY (collection, repo, rkey)
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 
+-- name: create_repo_records_next
+-- The records of repositories as they are now: of the rows of a record the newest counts, and a
+-- deletion leaves none.
+CREATE TABLE IF NOT EXISTS repo_records_next
+(
+    repo String,
+    collection String,
+    rkey String,
+    operation Enum8('create' = 1, 'update' = 2, 'delete' = 3),
+    record_json String CODEC(ZSTD(1)),
+    created_at DateTime64(6) COMMENT 'when the repository was crawled, or the change was heard of',
+    indexed_at DateTime64(6) DEFAULT now64(6),
+    time_us Int64 COMMENT 'created_at in microseconds',
+    is_deleted UInt8 MATERIALIZED operation = 'delete' COMMENT '1 for a deletion; FINAL leaves such rows out'
+)
+ENGINE = ReplacingMergeTree(time_us, is_deleted)
+ORDER BY (collection, repo, rkey)
+SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
+
 -- name: create_schema_version
 -- Which steps of the schema were made, one row each.
 CREATE TABLE IF NOT EXISTS schema_version
@@ -142,6 +166,14 @@ ENGINE = MergeTree
 ORDER BY version
 SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 
+-- name: drop_repo_records_next
+-- Remove what an unfinished or a finished exchange has left.
+DROP TABLE IF EXISTS repo_records_next SYNC
+
+-- name: exchange_repo_records
+-- Both names change places at once.
+EXCHANGE TABLES repo_records AND repo_records_next
+
 -- name: note_schema_version
 -- Remember that a step of the schema was made.
 INSERT INTO schema_version (version) SELECT {version:UInt32}
@@ -149,3 +181,7 @@ INSERT INTO schema_version (version) SELECT {version:UInt32}
 -- name: schema_version
 -- The newest step of the schema; 0 in an empty database.
 SELECT max(version) FROM schema_version
+
+-- name: take_repo_records
+-- The parts of the old table, as links: no row is copied.
+ALTER TABLE repo_records_next ATTACH PARTITION tuple() FROM repo_records

@@ -12,6 +12,7 @@ from trawlnet.archive.reader import Damage, Place, Segment, find_segments
 from trawlnet.archive.tally import open_all
 from trawlnet.crawlers.repos.replay.reading import CollectionFilter, SegmentReader, folded_batches
 from trawlnet.tables.clickhouse import records
+from trawlnet.tables.clickhouse.live_records import live_position
 from trawlnet.tables.clickhouse.ports import Tables
 from trawlnet.tables.clickhouse.records import RecordBatch, RepoRow
 
@@ -127,8 +128,14 @@ class Replay:
             if not before.get((_ELSEWHERE, ""), 0) and self.done.tries == self.done.segments:
                 await self._note_elsewhere(repeats=0)
         finished = await records.finished_segments(self._tables)
-        if self.done.repeats or any(finished.values()):
+        is_live = await live_position(self._tables) is not None
+        if not (is_live or self.done.repeats or any(finished.values())):
+            return
+        await records.prune_repeats(self._tables, self._wanted.wants)
+        # Where changes come in all the time, there are always repeats: merging all is no use.
+        if not is_live:
             await records.merge_repeats(self._tables)
+        await records.note_merged(self._tables, str(self._wanted))
 
     async def _note_elsewhere(self, repeats: int) -> None:
         """Others write, and whoever comes after us has to merge if we do not get to the end."""
@@ -137,11 +144,14 @@ class Replay:
     async def _bury(self, stones: dict[str, int]) -> None:
         """Accounts whose servers no longer show them leave the tables, too."""
         known = await records.replayed_at(self._tables, list(stones))
-        gone = [RepoRow(did, "", "", 0, stones[did]) for did in known if known[did] < stones[did]]
+        # Changes of an account that never was replayed may be there, too.
+        gone = [
+            RepoRow(did, "", "", 0, at) for did, at in stones.items() if known.get(did, -1) < at
+        ]
         if gone:
             await records.note_segment(self._tables, _TOMBSTONES, "", 0, len(gone))
             await records.insert_repos(self._tables, gone)
-            self.done.removed += len(gone)
+            self.done.removed += sum(row.repo in known for row in gone)
 
 
 @dataclass(slots=True)
