@@ -35,6 +35,14 @@ class BadAnswer(Exception):
     """The bytes received are not a valid response."""
 
 
+class NotUpgraded(BadAnswer):
+    """A server gave an ordinary answer instead of opening a WebSocket."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
 class TooLarge(Exception):
     """More bytes than the limits allow."""
 
@@ -90,6 +98,9 @@ _OURS = frozenset(
 )
 
 
+_LOWEST_ERROR = 400  # Status.
+
+
 class _Verdict(NamedTuple):
     reason: Reason
     culprit: BaseException
@@ -100,6 +111,8 @@ def _verdict(error: Exception, in_body: bool) -> _Verdict:
     for link in chain:
         if isinstance(link, OSError) and link.errno in _OURS:
             return _Verdict(Reason.UNKNOWN, link)
+        if isinstance(link, NotUpgraded) and link.status >= _LOWEST_ERROR:
+            return _Verdict(reason_for_status(link.status), link)
     for kind, reason in _REASONS:
         for link in chain:
             if isinstance(link, kind):

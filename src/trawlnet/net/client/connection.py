@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from functools import lru_cache
 from typing import cast
 
 import httptools
-from multidict import CIMultiDict, CIMultiDictProxy, istr
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from trawlnet.net.client.connection_state import ConnectionState
 from trawlnet.net.client.dial import Endpoint
-from trawlnet.net.client.framing import UNCODED, Overhead, framing_of, is_folded, length_of
+from trawlnet.net.client.framing import UNCODED, Overhead, framing_of, header, is_folded, length_of
 from trawlnet.net.client.low_water import SocketLowWater
 from trawlnet.net.client.patience import Patience
 from trawlnet.net.client.response_wait import ResponseWait
@@ -27,7 +26,6 @@ _TO_THE_END = 1 << 62  # Bytes: nothing is enough before the last one.
 _PROXYS_HEAD = 16 * 1024  # Bytes.
 _INFORMATIONAL = range(102, 200)
 _BODILESS = (204, 304)
-_BLANKS = b" \t"
 
 _READY, _HEAD, _PARSED, _COUNTED, _FILLED, _ENDED, _BROKEN = ConnectionState
 _WHOLE = (_READY, _ENDED)
@@ -50,6 +48,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """`received` counts the bytes below TLS, where that is between the server and us."""
         self.place = place
+        self.received = received
         self.idle_since = 0.0
         self.status = 0  # Of the response under way.
         self.headers: CIMultiDictProxy[str] = _NO_HEADERS
@@ -130,6 +129,15 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None:
             raise ConnectionDropped("the connection broke while TLS was agreed on")
         self._transport = transport
+
+    def hand_over(self, protocol: asyncio.Protocol) -> bytes:
+        """Another protocol goes on with a connection that the server has switched to it. Returns
+        what came behind the head; the protocol resumes reading when it has taken that in."""
+        if not self._is_paused or self._transport.is_closing():
+            raise ConnectionDropped("the connection broke after it was switched")
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        return self._beyond
 
     async def piece(self, enough: int = 1) -> bytes:
         """What has come of the body, or so many bytes of what comes next; empty at its end."""
@@ -255,14 +263,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _parse(self, came: memoryview) -> None:
         was_headed = self._state is _PARSED
+        self._unparsed = came
         try:
             if len(came) <= _SLICE:
                 self._feed_part(came)
             else:
                 self._feed(came)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             if self._state is not _BROKEN:
                 self._state = _ENDED  # What comes next is another protocol.
+                self._beyond = bytes(self._unparsed[upgrade.args[0] :])
+                self._pause()
         except TooLarge as error:
             self._fail(error)
             return
@@ -288,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         every line that it is folded into."""
         while len(came) > _SLICE and (self._framing.is_chunked or self._state is _HEAD):
             self._feed_part(came[:_SLICE])
-            came = came[_SLICE:]
+            self._unparsed = came = came[_SLICE:]
         self._feed_part(came)
 
     def _feed_part(self, part: memoryview) -> None:
@@ -357,8 +368,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._state is _HEAD:  # Else in the trailer, which nobody reads.
-            text = value.rstrip(_BLANKS).decode("utf-8", "surrogateescape")
-            self._fields.append((_name(name), text))
+            self._fields.append(header(name, value))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -387,9 +397,3 @@ class Connection(asyncio.BufferedProtocol):
 
 _NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 _NOWHERE = memoryview(b"")
-
-
-@lru_cache(maxsize=128)  # The same few come in every head.
-def _name(raw: bytes) -> istr:
-    """The parser sees a length in `Content-Length : 4 `, and leaves the blanks for us to see."""
-    return istr(raw.rstrip(_BLANKS).decode("utf-8", "surrogateescape"))

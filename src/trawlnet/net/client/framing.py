@@ -7,12 +7,14 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import NamedTuple
 
 from multidict import CIMultiDictProxy, istr
 
 _PER_BODY_BYTE = 10  # Bytes of framing: a chunk of one byte has five, or ten with a padded size.
 _LONGEST_LENGTH = 19  # Digits.
+_BLANKS = b" \t"
 
 
 class Framing(NamedTuple):
@@ -26,6 +28,16 @@ UNCODED = Framing(False)  # The body is as long as announced, or ends with the c
 _CHUNKED = Framing(True)
 _CODING = istr("Transfer-Encoding")
 _LENGTH = istr("Content-Length")
+
+
+def header(name: bytes, value: bytes) -> tuple[istr, str]:
+    """The parser sees a length in `Content-Length : 4 `, and leaves the blanks for us to see."""
+    return _name(name), value.rstrip(_BLANKS).decode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=128)  # The same few come in every head.
+def _name(raw: bytes) -> istr:
+    return istr(raw.rstrip(_BLANKS).decode("utf-8", "surrogateescape"))
 
 
 def framing_of(headers: CIMultiDictProxy[str]) -> Framing:
