@@ -26,8 +26,8 @@ from trawlnet.observe.alerts.rules import (
     AlertKind,
     CrawlState,
     Disk,
+    alerts_between,
     judged,
-    what_to_tell,
 )
 from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.observe.alerts.watcher import Watcher
@@ -43,7 +43,7 @@ def titles(*looks: CrawlState) -> list[list[str]]:
     told, before = [], CALM
     for look in looks:
         now = judged(look, before.troubles)
-        told.append([alert.title for alert in what_to_tell(before, now)])
+        told.append([alert.title for alert in alerts_between(before, now)])
         before = now
     return told
 
@@ -75,7 +75,7 @@ def test_answers_and_waits_are_no_failures() -> None:
 
 
 def test_a_runaway_names_its_reasons_most_frequent_first() -> None:
-    (alert,) = what_to_tell(CALM, judged(tried(10, timeout=30, dns_error=60), frozenset()))
+    (alert,) = alerts_between(CALM, judged(tried(10, timeout=30, dns_error=60), frozenset()))
     assert alert.text == "90 % of the last 100 attempts failed"
     assert list(alert.fields.items()) == [("dns_error", "60"), ("timeout", "30")]
 
@@ -129,11 +129,11 @@ def test_newly_blocked_hosts_are_named_and_made_harmless() -> None:
     before = replace(CALM, blocked=frozenset({"old"}))
     fresh = {f"host{n}" for n in range(6)} | {"<script>\x1b[31m"}
     now = replace(before, blocked=before.blocked | fresh, blocked_tasks=1234)
-    (alert,) = what_to_tell(before, now)
+    (alert,) = alerts_between(before, now)
     assert alert.title == "hosts blocked"
     assert "host0" in alert.text and "and 2 more" in alert.text and "\x1b" not in alert.text
     assert alert.fields == {"blocked hosts": "8", "their tasks": "1,234"}
-    assert what_to_tell(now, before) == []
+    assert alerts_between(now, before) == []
 
 
 LOOKS = st.builds(

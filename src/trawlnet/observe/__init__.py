@@ -1,1 +1,1 @@
-"""What a person or a monitor sees of a crawl."""
+"""Shows a crawl to people and monitors: terminal, logs, metrics, alerts, dashboard, reports."""

@@ -1,4 +1,4 @@
-"""What a crawl has been doing, kept small: fine for the last hour, coarser the longer ago.
+"""The history of a crawl's figures, in bounded space: dense for the last hour, sparser before.
 
 Three files of JSON lines, each with its own step; a line is a sample. A file that has grown to
 twice its length is cut to the newer half, so that disk is bounded and a sample costs one append.
@@ -25,14 +25,14 @@ class Sample(NamedTuple):
 class Tier:
     name: str
     step: float  # Seconds between two samples, at least.
-    length: int  # Samples that are kept, at least.
+    length: int  # The least number of stored samples.
 
     def wants(self, at: float, last: float) -> bool:
-        """A clock that was set back must not stop the history until it has caught up."""
+        """Whether a sample is due; also after a clock was set back."""
         return not 0.0 <= at - last < self.step * _NEARLY
 
 
-_NEARLY = 0.9  # Whoever samples every ten seconds is a little early now and then.
+_NEARLY = 0.9  # Share of a step: a timer of ten seconds sometimes fires a little early.
 
 
 TIERS = (
@@ -43,7 +43,7 @@ TIERS = (
 
 
 class History:
-    """The writer; there is one, whoever holds the lock of the workspace."""
+    """The only writer: the process with the lock of the workspace."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class History:
             self._lines[tier.name] = len(samples)
 
     def add(self, at: float, values: Mapping[str, float]) -> None:
-        """Takes what each tier wants of it. Raises OSError."""
+        """Add a sample to each tier that is due. Raises OSError."""
         line = line_of(at, values) + b"\n"
         for tier in TIERS:
             if not tier.wants(at, self._last[tier.name]):
@@ -82,7 +82,7 @@ class History:
 
 
 def _end_torn_line(path: Path) -> None:
-    """So that the next sample does not become part of it."""
+    """End an incomplete line, so that the next sample does not become part of it."""
     if path.exists() and not path.read_bytes().endswith(b"\n"):
         with path.open("ab") as file:
             file.write(b"\n")
@@ -97,8 +97,8 @@ def read_history(folder: Path, since: float, most: int = 720) -> list[Sample]:
 
 
 def picked(tiers: Iterable[Sequence[Sample]], since: float, most: int) -> list[Sample]:
-    """Samples from `since` on, out of the finest tier that reaches back so far; at most so many,
-    evenly left out."""
+    """Samples from `since` on, from the densest tier that reaches back so far; at most `most`,
+    evenly thinned out."""
     found: Sequence[Sample] = ()
     for samples in tiers:
         recent = [sample for sample in samples if sample.at >= since]
@@ -112,18 +112,18 @@ def picked(tiers: Iterable[Sequence[Sample]], since: float, most: int) -> list[S
 
 
 def last_sample(folder: Path) -> Sample | None:
-    """The newest one, without reading the others."""
+    """The newest sample, without reading the others."""
     try:
         with (folder / f"{TIERS[0].name}.jsonl").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINES))
             lines = file.read().splitlines()
     except FileNotFoundError:
         return None
-    # The first line may have been cut by us, the last by a crash.
+    # The first line may be cut off by our read, the last one by a crash.
     return next(samples_of(reversed(lines)), None)
 
 
-_LONGEST_LINES = 16 << 10  # Bytes, of two.
+_LONGEST_LINES = 16 << 10  # Bytes of two lines.
 
 
 def _read(path: Path) -> Iterator[Sample]:
@@ -134,7 +134,7 @@ def _read(path: Path) -> Iterator[Sample]:
 
 
 def samples_of(lines: Iterable[bytes]) -> Iterator[Sample]:
-    """A line that was torn by a crash is left out, and so is what is no sample."""
+    """The samples; skips incomplete lines and anything that is no sample."""
     for line in lines:
         try:
             fields = json.loads(line)

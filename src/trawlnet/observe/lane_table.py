@@ -1,7 +1,7 @@
-"""The table of lanes on its way from a crawl to whoever looks: columns there, rows here.
+"""The table of lanes, from a crawl to its dashboards: written as columns, read as rows.
 
-A crawl has thousands of lanes and better things to do than to tell of them: it hands over one list
-for each column, and whoever reads makes the rows.
+A crawl has thousands of lanes and little time to report them: it writes one list for each column,
+and the reader builds the rows.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class LaneRow(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LaneTable:
     rows: Sequence[LaneRow] = ()
-    left_out: int = 0  # Lanes that there are besides.
+    left_out: int = 0  # Further lanes that are not listed.
     at: float = 0.0
 
 
 class LaneWriter:
-    """Remembers the names: they are most of the table, and seldom change."""
+    """Caches the names, which are most of the table and seldom change."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -51,12 +51,12 @@ class LaneWriter:
             self._names = columns.lane
             self._names_json = orjson.Fragment(orjson.dumps([shown(name) for name in columns.lane]))
         packed: dict[str, Any] = columns._asdict() | {"lane": self._names_json}
-        # What has no end becomes null: a rate without a bound, a lane that is blocked.
+        # Infinity becomes null: an unlimited rate, a blocked lane.
         return orjson.dumps(packed | {"at": now, "left_out": total - len(columns.lane)})
 
 
 def read_table(raw: bytes) -> LaneTable:
-    """Another process wrote it, perhaps one of another version: what makes no sense is empty."""
+    """Another process wrote it, perhaps of another version: an unreadable table becomes empty."""
     try:
         packed = orjson.loads(raw)
         columns = [packed[name] for name in LaneColumns._fields]

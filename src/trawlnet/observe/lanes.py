@@ -1,4 +1,4 @@
-"""How a lane is doing, in one word, and its name made safe to show."""
+"""The condition of a lane in one word, and its name made safe to show."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import StrEnum
 
 from trawlnet.engine.gate import LaneState
 
-LANE_NAME_MAX = 60  # Characters of a lane's name that people get to see.
+LANE_NAME_MAX = 60  # Characters of a lane's name that are shown.
 
 
 class LaneCondition(StrEnum):
     HEALTHY = "healthy"
-    SLOWED = "slowed"  # Failed lately; asked less often until it answers.
-    PARKED = "parked"  # Told us to wait, or is being waited for.
-    BLOCKED = "blocked"  # Failed too often; left alone for this run.
+    SLOWED = "slowed"  # Failed recently; gets fewer requests until it answers.
+    PARKED = "parked"  # Asked us to wait, or waits for a probe.
+    BLOCKED = "blocked"  # Failed too often; gets no request in this run.
 
 
 def condition(state: LaneState, now: float) -> LaneCondition:
@@ -33,8 +33,8 @@ def condition_of(parked: float, failures: int, now: float) -> LaneCondition:
 
 
 def shown(remote: str, most: int = LANE_NAME_MAX) -> str:
-    """Text that a stranger chose, as one short piece that moves no cursor and starts no markup."""
-    # Cut before cleaning: the work is bounded by what can be shown.
+    """Text from a server, shortened, without control characters or markup."""
+    # Cut before cleaning, so that the work is bounded.
     cut = remote[: most + 1]
     if cut.isascii() and cut.isprintable() and len(cut) <= most:
         return cut  # Nearly all names, at a twentieth of the cost.
@@ -43,5 +43,5 @@ def shown(remote: str, most: int = LANE_NAME_MAX) -> str:
 
 
 def _visible(char: str) -> bool:
-    """Neither control, format or surrogate, nor a mark that stacks on others, nor odd space."""
+    """No control, format or surrogate character, no combining mark, no unusual space."""
     return unicodedata.category(char)[0] not in "CMZ"

@@ -1,7 +1,7 @@
-"""A running crawl as other processes see it: written beside the state while somebody looks.
+"""Figures of a running crawl for dashboards: written beside the state while one watches.
 
-Whoever looks touches the file `watched` every few seconds; while nobody does, a look costs the
-crawl one `stat` a second. What it may do is left in the folder `orders`, and is done in turn.
+A dashboard touches the file `watched` every few seconds; otherwise the crawl pays one `stat` a
+second. Commands for the crawl are files in the folder `orders`, which it carries out in turn.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 LIVE, LANES, WATCHED = "live.json", "lanes.json", "watched"
 ORDERS, HISTORY = "orders", "history"
-WATCH_SECONDS = 10.0  # How long after a touch somebody is taken to be looking.
+WATCH_SECONDS = 10.0  # Seconds after a touch for which a dashboard counts as watching.
 _LOOK_EVERY = 1.0
 _SAMPLE_EVERY = 10.0
-_LANES_PER_SECOND = 1500  # The more there are, the more seldom all of them are told again.
-# A terminal shows these; whoever watches from outside has the table of all lanes.
+_LANES_PER_SECOND = 1500  # More lanes are written less often.
+# The terminal shows these; a dashboard has the table of all lanes.
 _OF_LANES = ("lanes", "held", "slow")
 
 Take = Callable[[], Awaitable[Snapshot]]
@@ -63,7 +63,7 @@ class Live:
         self._lanes_until = 0.0
 
     async def run(self) -> None:
-        """For as long as the crawl lasts. Trouble with the disk is the sink's to tell."""
+        """Run while the crawl lasts. The sink reports errors of the disk."""
         while True:
             try:
                 await self.look()
@@ -134,7 +134,7 @@ class Live:
 
 
 class RetryOrder:
-    """Open the failures of one reason again, or of all."""
+    """Reopen the failures of one reason, or all."""
 
     __slots__ = ("reason",)
 
@@ -143,7 +143,7 @@ class RetryOrder:
 
 
 def give_order(folder: Path, name: str, reason: Reason | None) -> None:
-    """Leave an order for the crawl of this state folder; it is obeyed within a second or so."""
+    """Write an order for the crawl of this state folder, which obeys within about a second."""
     orders = folder / ORDERS
     make_directory(orders)
     text = json.dumps({"order": "retry", "reason": reason})

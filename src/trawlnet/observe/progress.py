@@ -1,4 +1,4 @@
-"""How a crawl is doing at one instant: a value, computed from what the engine counts anyway."""
+"""The progress of a crawl at one instant: a snapshot, computed from the engine's counters."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneLook:
-    """One lane worth looking at; the name is already safe to show."""
+    """One lane worth showing; the name is already safe to show."""
 
     lane: str
     condition: LaneCondition
-    why: str  # The reason that parked it; empty if nothing did.
-    wait: float  # Seconds until it is let go; infinity when blocked, 0 when it is not held.
-    rate: float  # Requests per second that it gets now.
+    why: str  # The reason that parked it; empty if it is not parked.
+    wait: float  # Seconds until its hold ends; infinity if blocked, 0 if not held.
+    rate: float  # Requests per second that it may get now.
     failures: int  # In a row.
-    longest: float  # Seconds that its oldest running task has taken so far.
+    longest: float  # Seconds that its oldest running task has taken.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +45,26 @@ class Snapshot:
     crawler: str
     phase: Phase
     elapsed: float
-    done: int  # Keys with a last word, or scheduled for another visit, over all runs.
+    done: int  # Settled keys, and keys scheduled for another visit, over all runs.
     done_this_run: int
     open: int
     blocked: int
     known: int
-    attempts: int  # Tries in this run.
-    rate: float  # Keys settled per second, lately.
-    eta: float | None  # Seconds; None while nobody can tell how much is still to come.
-    errors: Mapping[Reason, int]  # Tries of this run that were no success, most frequent first.
+    attempts: int  # In this run.
+    rate: float  # Keys settled per second, over the last minute.
+    eta: float | None  # Seconds; None if it cannot be estimated.
+    errors: Mapping[Reason, int]  # Failed attempts of this run, most frequent first.
     in_flight: int
     workers: int
     lanes: Mapping[LaneCondition, int]
-    held: Sequence[LaneLook]  # Parked and blocked lanes, those that wait longest first.
-    slow: Sequence[LaneLook]  # Lanes that keep a worker busy longest, or were slowed down.
-    memory: int  # Bytes in memory that are not mapped files; 0 where the system does not tell.
-    yields: Mapping[str, int] = field(default_factory=dict)  # What this run has brought in.
+    held: Sequence[LaneLook]  # Parked and blocked lanes, the longest wait first.
+    slow: Sequence[LaneLook]  # Lanes whose tasks take longest, or that were slowed down.
+    memory: int  # Bytes in memory that are not mapped files; 0 if the system does not report it.
+    yields: Mapping[str, int] = field(default_factory=dict)  # The results of this run.
 
 
 class ProgressMeter:
-    """Takes snapshots; remembers the last minute, so that "now" means lately."""
+    """Takes snapshots; keeps the marks of the last minute, to measure speeds."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class ProgressMeter:
         self._begun = parts.clock.now()
         self._past: deque[_Mark] = deque(maxlen=_MARKS)
         self._lanes = _Lanes({}, (), (), -math.inf)
-        self._share_at_first: float | None = None  # Of its keys, that the source had named.
+        self._share_at_first: float | None = None  # The share of keys that the source had listed.
         self.ended = False
 
     async def snapshot(self) -> Snapshot:
-        """With the lanes that are worth a look."""
+        """A snapshot with the lanes that are worth showing."""
         now = self._parts.clock.now()
         if now >= self._lanes.stale_at:
             self._lanes = _look_at_lanes(self._parts.gate.states(), self._running(), now)
         return await self.figures()
 
     async def figures(self) -> Snapshot:
-        """The same at less cost: the lanes are those of an earlier look, if there was one."""
+        """The same at less cost: the lanes are those of an earlier snapshot, if there was one."""
         counts, now = await shown_counts(self._parts), self._parts.clock.now()
         control, mark = self._control, _mark(now, counts)
         if not self._past or now - self._past[-1].at >= _MARK_EVERY:
@@ -121,8 +121,8 @@ class ProgressMeter:
         )
 
     def _eta(self, counts: Counts, rate: float, drain: float) -> float | None:
-        """The longest lane's time at least. From the net speed, once the source is dry: a crawl
-        that finds more than it does has no end in sight yet."""
+        """At least the time of the longest lane. Once the source is exhausted, from the net speed:
+        a crawl that finds more than it does cannot be estimated."""
         left, unnamed = counts.open - counts.blocked, self._unnamed()
         if unnamed is None:
             return None
@@ -132,7 +132,7 @@ class ProgressMeter:
         return max((left + unnamed) / speed, self._figures.lanes.longest()) if speed > 0.0 else None
 
     def _unnamed(self) -> float | None:
-        """About how many keys the source has yet to name, if it can tell."""
+        """An estimate of the keys that the source has yet to list, if it can tell."""
         if self._figures.source_dry:
             return 0.0
         share = self._parts.share_named()
@@ -160,7 +160,7 @@ class _Mark:
 
 
 _MARK_EVERY = 1.0
-_MARKS = 60  # A minute is long enough to be steady and short enough to be now.
+_MARKS = 60  # One minute: long enough to be steady, short enough to be current.
 
 
 def _mark(now: float, counts: Counts) -> _Mark:
@@ -169,7 +169,7 @@ def _mark(now: float, counts: Counts) -> _Mark:
 
 
 def _speeds(before: _Mark, now: _Mark) -> tuple[float, float]:
-    """Per second: keys settled, and by how much the open ones became fewer."""
+    """Per second: keys settled, and the decrease of open keys."""
     seconds = now.at - before.at
     if seconds <= 0.0:
         return 0.0, 0.0
@@ -187,11 +187,11 @@ class _Lanes:
     conditions: Mapping[LaneCondition, int]
     held: Sequence[LaneLook]
     slow: Sequence[LaneLook]
-    stale_at: float  # Looking costs time per lane: the more there are, the more seldom we look.
+    stale_at: float  # Reading costs time for each lane, so it happens less often if there are many.
 
 
 _LANES_SHOWN = 5
-_LANES_PER_SECOND = 5_000  # Looked at; measured at 1.7 µs a lane, one hundredth of a core.
+_LANES_PER_SECOND = 5_000  # Lanes read; measured at 1.7 µs a lane, one hundredth of a core.
 
 
 def _look_at_lanes(
@@ -242,8 +242,8 @@ _STATM = Path("/proc/self/statm")
 
 
 def anonymous_bytes() -> int:
-    """Memory that only this process uses. The pages of a mapped store are left out: they belong
-    to the system's cache, which takes them back when somebody needs them."""
+    """The memory that only this process uses. The pages of a mapped store do not count: they are in
+    the system's cache, which frees them on demand."""
     try:
         _, resident, shared, *_ = _STATM.read_bytes().split()
     except OSError:

@@ -207,16 +207,16 @@ async def _obey(keys: FleetKeys, store: RedisStore, order: DeedOrder) -> str:
     match order.deed:
         case Deed.PAUSE:
             await keys.window.wish(paused=True)
-            return "Paused: what is in flight is finished, nothing new is asked for."
+            return "Paused: tasks in flight finish, no new task starts."
         case Deed.RESUME:
             await keys.window.wish(paused=False)
             return "Resumed."
         case Deed.RETRY:
             count = await store.retry(order.reason)
-            return f"{count:,} put back; the shards that own their hosts try them again."
+            return f"{count:,} keys reopened; the shards that own their hosts try them again."
         case Deed.DRAIN | Deed.STOP:
             if (await keys.plan()).word not in (Word.RUN, Word.DRAIN):
-                return "Nothing was done: the fleet is not at work."
+                return "Nothing was done: the fleet is not running."
             # A paused fleet would never finish its tasks in flight.
             await keys.window.wish(paused=False)
             await keys.change(word=order.deed.value)

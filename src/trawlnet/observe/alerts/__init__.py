@@ -1,1 +1,1 @@
-"""Alerts to a webhook: what is worth one, and how it is sent."""
+"""Alerts to a webhook: the rules that raise them, and how they are sent."""

@@ -1,4 +1,4 @@
-"""One POST to a webhook by asyncio's streams: no library is needed for one request a minute."""
+"""A POST to a webhook over asyncio's streams: one request a minute needs no library."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from http.client import HTTPMessage, parse_headers
 from urllib.parse import unquote, urlsplit
 
 _HEAD_BYTES = 64 * 1024
-_BODY_BYTES = 4096  # Of an answer; nobody needs more of it.
+_BODY_BYTES = 4096  # Bytes of an answer that are read.
 
 
 @dataclass(frozen=True, slots=True)
 class PostAnswer:
     status: int
-    headers: HTTPMessage  # Asked for in any case.
-    body: bytes  # The beginning of it.
+    headers: HTTPMessage  # Case-insensitive.
+    body: bytes  # Its first bytes.
 
 
 async def post_json(url: str, body: bytes, timeout: float) -> PostAnswer:
-    """Redirects are not followed. Raises OSError, TimeoutError, and ValueError for what is no
-    answer of HTTP."""
+    """Redirects are not followed. Raises OSError, TimeoutError, and ValueError for an answer that
+    is not HTTP."""
     parts = urlsplit(url)
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     port = parts.port or (443 if tls else 80)
@@ -60,12 +60,12 @@ def _request(url: str, body: bytes) -> bytes:
 
 async def _answer(reader: asyncio.StreamReader) -> PostAnswer:
     status = 100
-    while status < 200:  # A server may say first that it goes on.
+    while status < 200:  # A server may send "100 Continue" first.
         head = await reader.readuntil(b"\r\n\r\n")
         first, _, fields = head.partition(b"\r\n")
         version, _, rest = first.partition(b" ")
         if not version.startswith(b"HTTP/1."):
-            raise ValueError("no answer of HTTP")
+            raise ValueError("the answer is not HTTP")
         status = int(rest[:3])
     headers = parse_headers(io.BytesIO(fields))
     length = headers.get("Content-Length", "")

@@ -1,4 +1,4 @@
-"""What is worth telling about any crawl: decided from looks at it, without sending anything."""
+"""The alert rules of all crawlers: pure functions from states of a crawl to alerts."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from trawlnet.engine.outcome import Again, Reason
 from trawlnet.observe.alerts.shapes import Alert, Level
 from trawlnet.observe.lanes import shown
 
-RUNAWAY_SHARE = 0.5  # Of the tries of the last minutes that failed ...
-RUNAWAY_OVER = 0.25  # ... until it has come down to this ...
-RUNAWAY_LEAST = 50  # ... of at least so many.
-STALLED_AFTER = 1800.0  # Longer than any pause that a crawl makes on its own.
-DISK_SHARE = 0.05  # Of the disk that is free ...
-DISK_PLENTY = 20 << 30  # ... unless that is much anyway ...
-DISK_LEAST = 1 << 30  # ... or less than this, however small the disk.
-_DISK_OVER = 1.25  # Times the limit, before it counts as having room again.
+RUNAWAY_SHARE = 0.5  # Share of failed attempts in the last minutes at which the alert begins.
+RUNAWAY_OVER = 0.25  # Share at which it ends.
+RUNAWAY_LEAST = 50  # The least number of attempts that it is judged by.
+STALLED_AFTER = 1800.0  # Seconds; longer than any pause that a crawl makes on its own.
+DISK_SHARE = 0.05  # Free share of the disk below which the alert begins,
+DISK_PLENTY = 20 << 30  # unless this many bytes are free;
+DISK_LEAST = 1 << 30  # below this many bytes it begins on a disk of any size.
+_DISK_OVER = 1.25  # Multiple of the limit at which it ends.
 _NAMED = 5  # Hosts that a message names; it counts the others.
 
 
 class AlertKind(StrEnum):
-    """Something that lasts; its word is the title of the alert."""
+    """A lasting condition; its value is the title of the alert."""
 
     RUNAWAY = "runaway errors"
     STALLED = "stalled"
     DISK = "disk nearly full"
 
 
-OVER = ": over"  # After the title of a trouble that has ended.
+OVER = ": over"  # Appended to the title when the condition has ended.
 HOSTS_BLOCKED = "hosts blocked"
 BEGAN, ENDED, FAILED = "crawl began", "crawl ended", "crawl failed"
 
-# A host that says no, later or slower has answered; these are tries that brought nothing at all.
+# A refusal or a rate limit is an answer; these reasons are failed attempts without any answer.
 FAILURES = frozenset(r for r in Reason if not r.answer and r.again is not Again.PATIENT)
 
 
@@ -49,9 +49,9 @@ class CrawlState:
 
     crawler: str
     at: float
-    running: bool = True  # Neither paused nor on its way to the end.
-    tries: Mapping[Reason, int] = field(default_factory=dict)  # Of the last minutes.
-    idle: float = 0.0  # Seconds since a try has ended, or since it could.
+    running: bool = True  # Neither paused nor draining.
+    tries: Mapping[Reason, int] = field(default_factory=dict)  # Attempts of the last minutes.
+    idle: float = 0.0  # Seconds since an attempt has ended, or since one could.
     workable: int = 0  # Open tasks on lanes that are not blocked.
     parked: int = 0  # Lanes.
     blocked: frozenset[str] = frozenset()  # Lanes.
@@ -61,7 +61,7 @@ class CrawlState:
 
 
 def judged(look: CrawlState, before: frozenset[AlertKind]) -> CrawlState:
-    """The look with its troubles. One that was there ends only when it is well over."""
+    """The state with its troubles. A trouble ends at a limit well below the one it began at."""
     found = {
         AlertKind.RUNAWAY: _runaway(look, AlertKind.RUNAWAY in before),
         AlertKind.STALLED: look.running and look.workable > 0 and look.idle >= STALLED_AFTER,
@@ -70,8 +70,8 @@ def judged(look: CrawlState, before: frozenset[AlertKind]) -> CrawlState:
     return replace(look, troubles=frozenset(one for one, there in found.items() if there))
 
 
-def what_to_tell(before: CrawlState, now: CrawlState) -> list[Alert]:
-    """From one judged look to the next: what began, what is over, and who was blocked."""
+def alerts_between(before: CrawlState, now: CrawlState) -> list[Alert]:
+    """The alerts between two judged states: troubles that began or ended, and blocked hosts."""
     began, over = now.troubles - before.troubles, before.troubles - now.troubles
     alerts = [_began(trouble, now) for trouble in sorted(began)]
     for trouble in sorted(over):
@@ -84,13 +84,13 @@ def what_to_tell(before: CrawlState, now: CrawlState) -> list[Alert]:
 def _runaway(look: CrawlState, already: bool) -> bool:
     tries, failed = _tries(look)
     if tries < RUNAWAY_LEAST:
-        # Too few to say that it began; none at all do not say that it is over.
+        # Too few attempts cannot begin an alert, and none at all cannot end one.
         return already and (tries == 0 or failed > RUNAWAY_OVER * tries)
     return failed > (RUNAWAY_OVER if already else RUNAWAY_SHARE) * tries
 
 
 def _tries(look: CrawlState) -> tuple[int, int]:
-    """All of them, and those that failed."""
+    """The number of attempts, and of failed ones."""
     return sum(look.tries.values()), sum(n for r, n in look.tries.items() if r in FAILURES)
 
 

@@ -22,18 +22,18 @@ log = logging.getLogger(__name__)
 
 class Alerts(Protocol):
     def tell(self, alert: Alert) -> None:
-        """Returns at once, whatever becomes of it."""
+        """Queue an alert; returns at once."""
 
     async def close(self) -> None:
-        """Send what is left, if that takes no more than a moment."""
+        """Send the rest, within a few seconds."""
 
 
 class BadWebhook(Exception):
-    """The URL cannot be one; it is not told which, for it is a secret."""
+    """The URL is invalid; the error does not contain it, because it is a secret."""
 
 
 def open_alerts(webhook: Webhook, clock: Clock) -> Alerts:
-    """Within a running loop, for a webhook that was checked."""
+    """Needs a running event loop, and a webhook that `check_webhook` accepted."""
     return WebhookAlerts(webhook.url, shape_for(webhook), clock) if webhook.url else LoggedAlerts()
 
 
@@ -48,17 +48,17 @@ def check_webhook(webhook: Webhook) -> None:
 
 
 class LoggedAlerts:
-    """For those without a webhook."""
+    """Only logs alerts, if there is no webhook."""
 
     def tell(self, alert: Alert) -> None:
         extra = {"title": alert.title, "fields": dict(alert.fields)}
         text = f"{alert.title}: {alert.text}"
-        # Whoever sits at the terminal sees warnings; how a crawl ends is said there anyway.
+        # The terminal shows warnings, and the end of a crawl in any case.
         level = logging.INFO if alert.title in (ENDED, FAILED) else _LOG_LEVELS[alert.level]
         log.log(level, text, extra=extra)
 
     async def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: no alert waits."""
 
 
 _LOG_LEVELS = {
@@ -73,15 +73,15 @@ class Pacing:
     every: float = 2.0  # Seconds between two posts.
     batch: int = 10  # Alerts in one post.
     same: float = 60.0  # Seconds before the same title is sent again.
-    waiting: int = 100  # Alerts that wait at most; the oldest give way.
-    tries: int = 3  # Of one post.
+    waiting: int = 100  # Alerts that wait at most; the oldest are dropped.
+    tries: int = 3  # Attempts at one post.
     timeout: float = 10.0
-    farewell: float = 5.0  # Seconds for what is left at the end.
-    longest_wait: float = 300.0  # That a server may ask for.
+    farewell: float = 5.0  # Seconds to send the rest at the end.
+    longest_wait: float = 300.0  # The longest Retry-After that is obeyed.
 
 
 class WebhookAlerts:
-    """Also logs each alert: a webhook that is away must not be the only one to know."""
+    """Also logs each alert, in case the webhook does not answer."""
 
     def __init__(self, url: str, shape: Shape, clock: Clock, pacing: Pacing | None = None) -> None:
         self._url = url
@@ -91,7 +91,7 @@ class WebhookAlerts:
         self._log = LoggedAlerts()
         self._waiting: deque[Alert] = deque(maxlen=self._pacing.waiting)
         self._told_at: dict[str, float] = {}
-        self._held: dict[str, _HeldAlert] = {}  # Told too soon after the last of their title.
+        self._held: dict[str, _HeldAlert] = {}  # Alerts too soon after the last of their title.
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
         self.dropped = 0
@@ -109,13 +109,13 @@ class WebhookAlerts:
         self._news.set()
 
     async def close(self) -> None:
-        """The last word of every title is sent, however soon after the one before."""
+        """Send the last alert of every title now, even too soon after the one before."""
         for title in list(self._held):
             self._release(title)
         self._closing.set()
         self._news.set()
         try:
-            # A post that is under way is not cut short: sent again, it would be told twice.
+            # A post in progress is not cancelled: sending it again would repeat its alerts.
             async with asyncio.timeout(self._pacing.farewell):
                 await self._sending
         except TimeoutError:
@@ -139,7 +139,7 @@ class WebhookAlerts:
                 await self._pause(self._pacing.every)
 
     async def _pause(self, seconds: float) -> None:
-        """Between two posts; at the end there is no time for it."""
+        """Wait between two posts; not at the end."""
         try:
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
@@ -147,7 +147,7 @@ class WebhookAlerts:
             return
 
     async def _until_news(self) -> None:
-        """Until there is something to send: a new alert, or a held one whose time has come."""
+        """Wait until there is something to send: a new alert, or a held one that is due."""
         while not self._waiting and not self._closing.is_set():
             now, same = self._clock.now(), self._pacing.same
             due = {title: self._told_at[title] + same for title in self._held}
@@ -179,10 +179,10 @@ class WebhookAlerts:
         log.warning("alerts not sent", extra={"dropped": len(batch)})
 
     async def _post(self, batch: Sequence[Alert]) -> float | None:
-        """None when there is no more to do, else how long to wait before the next try."""
+        """Returns None if the post is done, else the seconds to wait before the next attempt."""
         body = json.dumps(self._shape(batch)).encode()
         try:
-            # A redirect is not followed: alerts go where the operator said, or nowhere.
+            # A redirect is not followed: alerts go only to the configured URL.
             answer = await post_json(self._url, body, self._pacing.timeout)
         except (OSError, TimeoutError, ValueError) as error:
             log.info("webhook failed", extra={"error": type(error).__name__})
@@ -192,7 +192,7 @@ class WebhookAlerts:
         if answer.status >= 500:
             return 0.0
         if answer.status >= 300:
-            # The URL is a secret: only the status is told.
+            # The URL is a secret: only the status is logged.
             log.warning("webhook refused", extra={"status": answer.status})
         return None
 
@@ -200,11 +200,11 @@ class WebhookAlerts:
 @dataclass(frozen=True, slots=True)
 class _HeldAlert:
     alert: Alert  # The latest of its title.
-    count: int  # How many of that title are held, this one among them.
+    count: int  # The number of held alerts of that title, this one included.
 
 
 def _with_count(alert: Alert, more: int) -> Alert:
-    """Says how many of the same title nobody has seen."""
+    """Add the number of alerts of the same title that were not sent."""
     return replace(alert, fields={**alert.fields, "more like it": str(more)}) if more else alert
 
 

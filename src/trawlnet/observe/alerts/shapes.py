@@ -1,4 +1,4 @@
-"""How alerts are written for those who receive them: Discord, Slack, or any program."""
+"""The JSON of alerts: for Discord, for Slack, or for any program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Alert:
 
 
 class WebhookShape(StrEnum):
-    AUTO = "auto"  # By the host of the URL; json for a host that nobody knows.
+    AUTO = "auto"  # By the host of the URL; json for an unknown host.
     DISCORD = "discord"
     SLACK = "slack"
     JSON = "json"
@@ -35,7 +35,7 @@ class WebhookShape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Whoever has the URL may post: it is a secret."""
+    """A webhook; its URL is a secret, because it allows anyone to post."""
 
     url: str = field(default="", repr=False)
     shape: WebhookShape = WebhookShape.AUTO
@@ -44,7 +44,7 @@ class Webhook:
 Shape = Callable[[Sequence[Alert]], dict[str, Any]]
 
 _COLOURS = {Level.INFO: 0x3498DB, Level.WARNING: 0xE67E22, Level.ERROR: 0xE74C3C}
-_TITLE, _TEXT, _FIELD, _FIELDS = 256, 2000, 1000, 25  # The largest that Discord takes, or less.
+_TITLE, _TEXT, _FIELD, _FIELDS = 256, 2000, 1000, 25  # Discord's limits, or less.
 _MESSAGE = 5000  # Characters of texts and fields of a whole message; Discord refuses 6000.
 
 
@@ -61,7 +61,7 @@ def discord(alerts: Sequence[Alert]) -> dict[str, Any]:
         }
         for alert in alerts
     ]
-    # Nothing in an alert may call people by name.
+    # No text of an alert may mention (notify) people.
     return {"username": "trawlnet", "embeds": embeds, "allowed_mentions": {"parse": []}}
 
 
@@ -116,7 +116,7 @@ def _line(alert: Alert) -> str:
 
 
 def _plain(text: str) -> str:
-    """Slack reads these three as markup, and as calls for people."""
+    """Escape the three characters that Slack reads as markup, and as mentions of people."""
     return text[:_TEXT].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

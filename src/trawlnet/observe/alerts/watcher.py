@@ -1,4 +1,4 @@
-"""Looks at a running crawl now and then, and tells what is worth an alert."""
+"""Checks a running crawl from time to time, and raises alerts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trawlnet.engine.control import Control
 from trawlnet.engine.crawl import Parts
 from trawlnet.engine.figures import Figures
 from trawlnet.engine.outcome import Reason
-from trawlnet.observe.alerts.rules import CrawlState, Disk, judged, what_to_tell
+from trawlnet.observe.alerts.rules import CrawlState, Disk, alerts_between, judged
 from trawlnet.observe.alerts.shapes import Alert
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 
 LOOK_EVERY = 10.0
-_SPAN = 300.0  # Seconds that count as the last minutes.
+_SPAN = 300.0  # Seconds over which attempts are counted.
 _LANES_PER_SECOND = 5_000
 
 
 class Watcher:
-    """Works with every crawler: it asks only what they all know."""
+    """Works with every crawler: it uses only what all of them have."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Watcher:
 
     async def run(self) -> None:
         while True:
-            # Looking costs time per lane: the more there are, the more seldom we look.
+            # A check costs time for each lane, so it runs less often if there are many.
             await self._parts.clock.sleep(max(LOOK_EVERY, self._lanes / _LANES_PER_SECOND))
             await self.look()
 
     async def look(self) -> None:
         now = judged(await self._take(), self._last.troubles)
-        for alert in what_to_tell(self._last, now):
+        for alert in alerts_between(self._last, now):
             self._tell(alert)
         self._last = now
 
@@ -83,9 +83,9 @@ class Watcher:
 
 
 def _words(figures: Figures) -> Mapping[Reason, int]:
-    """What tells whether most of a crawl fails: its tries; where tasks have many steps, the last
-    words about keys. One large server would hide a hundred dead ones with its steps, and one that
-    is ill would look like all of them."""
+    """The counts that show whether most of a crawl fails: attempts, or settled keys if tasks have
+    many steps. The steps of one large server would hide a hundred dead ones, and those of one
+    failing server would look like all of them."""
     return dict(figures.settled if figures.steps else figures.tally)
 
 

@@ -1,4 +1,4 @@
-"""The application: which address is answered by what, and what every request must pass."""
+"""The web application: its routes, and the checks that every request must pass."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _BODY_SECONDS = 5.0
 _MOST_VIEWERS = 50
 _MOST_FIELDS = 8
 _YEAR = 365 * 86_400
-_OPEN = frozenset(("/enter", "/static/style.css", "/static/icon.svg"))  # Before a token is given.
+_OPEN = frozenset(("/enter", "/static/style.css", "/static/icon.svg"))  # Need no token.
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardSite:
     board: Board
     keys: DoorKeys
-    name: str  # Of the workspace, for people.
-    closing: Callable[[], bool]  # Whether the server is about to end.
-    inner: Mapping[str, ASGIApp]  # Other applications by the path that they answer below.
+    name: str  # The displayed name of the workspace.
+    closing: Callable[[], bool]  # Whether the server is shutting down.
+    inner: Mapping[str, ASGIApp]  # Other applications, by their path prefix.
 
 
 class _Pages:
-    """The handlers, and how many viewers there are."""
+    """The handlers, and the number of viewers."""
 
     def __init__(self, site: DashboardSite) -> None:
         self.site = site
@@ -65,7 +65,7 @@ class _Pages:
         if self.viewers >= _MOST_VIEWERS:
             raise HTTPException(503, "Too many viewers.", {"Retry-After": "60"})
         if request.method == "HEAD":
-            return Response(media_type="text/event-stream")  # There is no end to wait for.
+            return Response(media_type="text/event-stream")  # HEAD: the stream has no end.
         question = question_of(request.query_params, self.crawlers)
 
         async def counted() -> AsyncIterator[str]:
@@ -79,7 +79,7 @@ class _Pages:
         return StreamingResponse(counted(), media_type="text/event-stream")
 
     async def ask(self, request: Request) -> Response:
-        """Only asks: a GET changes nothing."""
+        """Show the confirmation page; a GET changes nothing."""
         order = self._order(request.query_params)
         stamp = self.site.keys.stamp(order.crawler)
         return HTMLResponse(page.ask(order, stamp, self.crawlers, self.site.name))
@@ -126,7 +126,7 @@ class _Pages:
         return answer
 
 
-_GUESS_SECONDS = 1.0  # What a wrong token costs.
+_GUESS_SECONDS = 1.0  # Delay after a wrong token.
 _NOTICES = {
     "pause": "Paused. Tasks in flight finish; no new task starts.",
     "resume": "Resumed.",
@@ -153,12 +153,12 @@ def make_app(site: DashboardSite) -> ASGIApp:
 
 
 def closed(title: str, words: str) -> ASGIApp:
-    """An application that only says why it is none."""
+    """An application with one page that says why the real one is not available."""
     return HTMLResponse(page.trouble(title, words), 503)
 
 
 def _at_root(app: ASGIApp) -> ASGIApp:
-    """An application that knows nothing of the path it is below."""
+    """Run an application as if its path prefix were the root."""
 
     async def inner(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
@@ -168,7 +168,7 @@ def _at_root(app: ASGIApp) -> ASGIApp:
 
 
 def _door(app: ASGIApp, keys: DoorKeys) -> ASGIApp:
-    """Every request passes here, those to the inner applications, too."""
+    """Check every request, those to the inner applications, too."""
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -259,6 +259,6 @@ def _file(name: str) -> bytes:
 
 @cache
 def style_sheet() -> str:
-    """The palette and the figures are those of the reports."""
+    """Our style sheet, after the palette and the chart styles of the reports."""
     own = files(__package__).joinpath("static", "style.css").read_text("utf-8")
     return report.style_sheet() + own

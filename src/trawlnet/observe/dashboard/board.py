@@ -1,4 +1,4 @@
-"""What all viewers share: each crawl is looked at once a second, however many look."""
+"""The cache that all viewers share: each crawl is read once a second, for any number of them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from trawlnet.observe.lane_table import LaneTable
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY = 0.9  # Seconds: a little less than viewers wait between two looks.
+_LOOK_EVERY = 0.9  # Seconds; a little less than the interval of the viewers.
 _HISTORY_EVERY = 5.0
-_COST = 20.0  # Slow facts are read less often: reading them may take one twentieth of the time.
+_COST = 20.0  # Slow facts are read less often: reading may take one twentieth of the time.
 _NOTHING = CrawlerFacts({}, ())
-_FEW = 6  # Samples that make no picture yet.
+_FEW = 6  # Samples that are too few for a chart.
 
 
 @dataclass(slots=True)
 class _CrawlCache:
-    """The last looks at one crawl, and when they are too old."""
+    """The last data of one crawl, and when they become stale."""
 
     look: CrawlView | None = None
     looked_until: float = 0.0
@@ -51,7 +51,7 @@ class Board:
         self.look_around()
 
     def look_around(self) -> None:
-        """A crawl may begin while the page is open."""
+        """Find crawls that have started while the page is open."""
         self.places = {
             place.crawler: self.places.get(place.crawler, place) for place in self._find()
         }
@@ -59,7 +59,7 @@ class Board:
             self._desks.setdefault(crawler, _CrawlCache())
 
     async def look(self, crawler: str) -> CrawlView:
-        """At most a second old. Tells the crawl that somebody watches."""
+        """At most a second old. Tells the crawl that a dashboard watches."""
         desk, place = self._desks[crawler], self.places[crawler]
         async with desk.looking:
             now = self.clock.now()
@@ -74,7 +74,7 @@ class Board:
             return desk.look
 
     async def facts(self, crawler: str) -> CrawlerFacts:
-        """What is being asked for already is waited for by one viewer, and by nobody else."""
+        """While one viewer waits for fresh facts, the others get the old ones."""
         desk, place = self._desks[crawler], self.places[crawler]
         if desk.reading.locked() and desk.facts_until:
             return desk.facts
@@ -90,7 +90,7 @@ class Board:
             return desk.facts
 
     async def history(self, look: CrawlView, span: str) -> Sequence[Sample]:
-        """Back from now; or from the end, if that was it."""
+        """The span before now, or before the end of a crawl that has ended."""
         crawler, now = look.crawler, self.clock.now()
         desk = self._desks[crawler]
         until, samples = desk.samples.get(span, (0.0, ()))
@@ -105,7 +105,7 @@ class Board:
 
     async def obey(self, order: DeedOrder) -> str:
         reply = await self.places[order.crawler].obey(order)
-        # Something was done that whoever did it wants to see.
+        # Drop the cache, so that the viewer sees the effect of the command.
         self._desks[order.crawler] = _CrawlCache()
         return reply
 
@@ -115,7 +115,7 @@ def _nothing_of(crawler: str, now: float) -> CrawlView:
 
 
 def _with_now(samples: Sequence[Sample], look: CrawlView) -> Sequence[Sample]:
-    """A crawl that has just begun has little history; what it does now is part of it, too."""
+    """Add the present figures: a crawl that has just begun has little history."""
     last = samples[-1].at if samples else 0.0
     if look.as_of is None or look.as_of <= last + 1.0:
         return samples

@@ -1,4 +1,4 @@
-"""The pictures of the page: what the history has, over the time that a viewer asks for."""
+"""The charts of the page: the history over the time span that a viewer chooses."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SPANS: Mapping[str, tuple[str, float]] = {
     "day": ("last day", 86_400.0),
     "season": ("all", 60 * 86_400.0),
 }
-POINTS = 120  # Of one line: more cannot be told apart on a laptop.
-_GAP = 4  # Steps without a sample after which the line is broken.
+POINTS = 120  # Points of one line; a laptop's screen cannot show more.
+_GAP = 4  # Steps without a sample after which the line is interrupted.
 _MB, _GB = 1e6, 1e9
-_LETTER = 13.5  # The pictures are small: letters are twice as wide in them as in a report.
+_LETTER = 13.5  # The charts are small: letters are twice as wide in them as in a report.
 _ATTEMPTS = ("keys done", "attempts", "failed attempts")
-# A registry is shared: whoever scans, it counts as done, and an attempt here is one step of a scan.
+# A registry is shared: scans by all processes count as done, but only our own steps as attempts.
 _STEPS = ("PDSes done, by all processes", "steps of scans here", "failed steps")
 
 Line = Sequence[float | None]
 
 
 def pictures(crawler: str, samples: Sequence[Sample], span: str) -> Mapping[str, Markup]:
-    """By the name of their place on the page."""
+    """The charts, by the name of their place on the page."""
     samples = _with_gaps(samples)
     named = _clock(samples, span)
     places = [f"{datetime.fromtimestamp(sample.at, UTC):{named}}" for sample in samples]
@@ -122,7 +122,7 @@ _DRAWN = {Draw.BARS: _bars, Draw.COLUMNS: _columns, Draw.LINES: _lines, Draw.TAB
 
 
 def _with_gaps(samples: Sequence[Sample]) -> list[Sample]:
-    """A time without samples is a time without a crawl: the line must not lead across it."""
+    """Insert gaps where there are no samples, because no crawl ran then."""
     if len(samples) < 3:
         return list(samples)
     steps = sorted(late.at - early.at for early, late in pairwise(samples))
@@ -144,7 +144,7 @@ def _scaled(value: float | None, unit: float) -> float | None:
 
 
 def _speed(samples: Sequence[Sample], name: str) -> Line:
-    """From a count that only grows, except that a new run begins it anew."""
+    """The growth per second of a counter; a new run starts again at 0."""
     speeds: list[float | None] = [None]
     for early, late in pairwise(samples):
         before, after, seconds = early.values.get(name), late.values.get(name), late.at - early.at
@@ -152,19 +152,19 @@ def _speed(samples: Sequence[Sample], name: str) -> Line:
             speeds.append(None)
         else:
             speeds.append(round((after - before) / seconds, 3))
-    # The first sample has none before it: it is taken to be like the second.
+    # The first sample has no predecessor, and gets the speed of the second.
     return [*speeds[1:2], *speeds[1:]] if len(samples) > 1 else speeds[: len(samples)]
 
 
 def _clock(samples: Sequence[Sample], span: str) -> str:
-    """How times are written, so that no two that can be told apart read the same."""
+    """The format of times, precise enough that no two on the axis look the same."""
     if span == "season":
         return "%m-%d %H:%M"
     is_short = not samples or samples[-1].at - samples[0].at < _MINUTES
     return "%H:%M:%S" if is_short else "%H:%M"
 
 
-_MINUTES = 600.0  # Seconds: over a longer time, seconds are no news.
+_MINUTES = 600.0  # Seconds; over a longer span, times are shown without seconds.
 
 
 def _capital(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Who is let in: which names the server answers to, which token opens it, which form may act."""
+"""Access control: the host names that the server accepts, its token, and signed forms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 COOKIE = "trawlnet_dashboard"
 _BEARER = "bearer "
 
-# Scripts and styles are our own files; nothing from elsewhere, and nobody may frame a button.
+# Only our own scripts and styles, and no other site may frame a page with a button.
 SAFE_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    # Elsewhere nothing is told. Not `no-referrer`: browsers then hide the origin of our own
-    # forms, too, and off loopback there would be nothing left to know them by.
+    # No referrer to other sites. Not `no-referrer`: browsers then hide the origin of our own
+    # forms, too, which is needed to recognise them outside loopback.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -29,17 +29,17 @@ SAFE_HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class DoorKeys:
-    host: str  # The name or address that the server was told to listen on.
-    token: str  # Empty where none is needed.
-    secret: bytes  # Of this process: what it signs, another one does not know.
+    host: str  # The name or address that the server listens on.
+    token: str  # Empty if none is needed.
+    secret: bytes  # The signing key of this process.
 
     @property
     def cookie(self) -> str:
-        """What a browser keeps instead of the token; the same after a restart."""
+        """The value that a browser stores instead of the token; the same after a restart."""
         return hmac.new(self.token.encode(), b"session", sha256).hexdigest()
 
     def stamp(self, crawler: str) -> str:
-        """Proves that a form is from a page of ours: other sites cannot read it."""
+        """A stamp that proves that a form is from our page: other sites cannot read it."""
         return hmac.new(self.secret, b"form " + crawler.encode(), sha256).hexdigest()
 
     def opens(self, offered: str) -> bool:
@@ -55,8 +55,9 @@ class DoorKeys:
         return is_bearer and self.opens(authorization[len(_BEARER) :])
 
     def answers_to(self, host: str) -> bool:
-        """A page elsewhere can make its own name lead to this machine; the name gives it away.
-        Where a token is asked for that is no use to it: it has no cookie of ours."""
+        """Whether we accept this host name. Another site can point its own name at this machine
+        (DNS rebinding); the name reveals that. With a token this is no danger, because such a site
+        has no cookie of ours."""
         name = urlsplit(f"//{host}").hostname if _is_plain(host) else None
         if name is None:
             return False
@@ -67,7 +68,7 @@ class DoorKeys:
 
 
 def is_own_page(headers: Mapping[str, str]) -> bool:
-    """Whether a form was sent from our own page. All browsers of today say one or the other."""
+    """Whether a form was sent from our own page. Every browser sends one of these headers."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -87,5 +88,5 @@ def _is_plain(host: str) -> bool:
 
 
 def _same(one: str, other: str) -> bool:
-    """In a time that does not tell how much of it was right."""
+    """Compare in constant time."""
     return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())

@@ -1,4 +1,4 @@
-"""What a viewer is sent: once everything, then every second what has changed."""
+"""The event stream of a viewer: first the whole page, then the changes, once a second."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from trawlnet.observe.dashboard.lanes import LaneQuery, choose, wish_of
 from trawlnet.observe.dashboard.place import CrawlView
 
 _EVERY = 1.0
-_SILENCE = 15  # Seconds without a change after which a sign of life is due.
+_SILENCE = 15  # Seconds without a change after which a keep-alive is sent.
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one viewer looks at; all of it is in the address of the page."""
+    """The view of one viewer; all of it is in the URL of the page."""
 
     crawler: str
     wish: LaneQuery = field(default_factory=LaneQuery)
@@ -30,13 +30,13 @@ class Question:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """What links within the page must not lose."""
+        """The parameters that links within the page must repeat."""
         return {"crawler": self.crawler, "span": self.span}
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """The page at one instant, as far as it changes."""
+    """The changing parts of the page at one instant."""
 
     look: CrawlView
     parts: Mapping[str, Markup]
@@ -45,7 +45,7 @@ class Face:
 
 
 def question_of(query: Mapping[str, str], crawlers: Sequence[str]) -> Question:
-    """What makes no sense is the usual: an old link still leads somewhere."""
+    """Invalid parameters get the defaults, so that old links still work."""
     crawler, span = query.get("crawler", ""), query.get("span", "")
     return Question(
         crawler if crawler in crawlers else crawlers[0],
@@ -74,15 +74,15 @@ async def face_of(board: Board, question: Question) -> Face:
     }
     charts = dict(pictures(question.crawler, samples, question.span))
     if look.figures and "disk_free" not in look.figures:
-        del charts["disk"]  # Of many machines there is no one disk.
+        del charts["disk"]  # A fleet has many disks.
     made |= {f"chart-{name}": picture for name, picture in charts.items()}
-    # Where there is but one host, its table is no news.
+    # A table of a single host shows nothing new.
     leads = about.leads or len(look.lanes.rows) <= 1
     return Face(look, made, parts.lane_rows(chosen.rows), leads)
 
 
 def difference(old: Face | None, new: Face) -> dict[str, Any]:
-    """Empty when nothing has changed. Rows that are new come with the order of all."""
+    """Empty if nothing has changed. New rows come with the order of all rows."""
     if old is None:
         return {"parts": new.parts, "rows": new.lanes, "order": list(new.lanes)}
     change: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def _changed(old: Mapping[str, Markup], new: Mapping[str, Markup]) -> dict[str, 
 async def stream(
     board: Board, question: Question, closing: Callable[[], bool]
 ) -> AsyncIterator[str]:
-    """Server-sent events, until the viewer goes or the server does."""
+    """Server-sent events, until the viewer leaves or the server ends."""
     face: Face | None = None
     silent = 0
     while not closing():

@@ -1,4 +1,4 @@
-"""The table of lanes: thousands of rows, of which a page is chosen, sorted and sent."""
+"""The table of lanes: filters and sorts thousands of rows, and selects one page of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USUAL_SORT = "condition"
 
 @dataclass(frozen=True, slots=True)
 class LaneQuery:
-    """What a viewer wants to see of it."""
+    """The filter, order and page that a viewer asks for."""
 
     sort: str = _USUAL_SORT
     down: bool = True
@@ -30,14 +30,14 @@ class LaneQuery:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     rows: Sequence[LaneRow]
-    found: int  # That fit the wish, on all pages.
+    found: int  # Matching rows, on all pages.
     total: int
     page: int
     pages: int
 
 
 def wish_of(query: Mapping[str, str]) -> LaneQuery:
-    """From the address of the page. What makes no sense is the usual."""
+    """Read from the URL of the page; invalid parameters get the defaults."""
     page = query.get("page", "")
     sort, condition = query.get("sort", ""), query.get("condition", "")
     return LaneQuery(
@@ -57,7 +57,7 @@ def choose(rows: Sequence[LaneRow], wish: LaneQuery) -> Chosen:
         if part and part not in row.lane.casefold():
             continue
         wanted.append(row)
-    # By name first: rows that are equal otherwise must not jump about from second to second.
+    # Sorted by name first, so that equal rows do not swap places every second.
     wanted.sort(key=lambda row: row.lane)
     wanted.sort(key=SORTS[wish.sort], reverse=wish.down)
     pages = max(1, math.ceil(len(wanted) / PAGE_ROWS))

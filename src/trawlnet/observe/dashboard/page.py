@@ -1,4 +1,4 @@
-"""The pages as whole documents: the dashboard, the question before a deed, the way in."""
+"""The pages as whole documents: the dashboard, the confirmation of a command, the login."""
 
 from __future__ import annotations
 

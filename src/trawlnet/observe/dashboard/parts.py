@@ -1,4 +1,4 @@
-"""The parts of the page that change: each has a name, and is sent again only when it differs."""
+"""The changing parts of the page: each has a name, and is sent again only when it differs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NUMBERS = frozenset(("rate", "in_flight", "parked_until", "failures"))
 
 
 def standing(look: CrawlView) -> Markup:
-    """The one part that a screen reader is told about by itself."""
+    """The state of the crawl, the one part whose changes a screen reader announces."""
     return _html.standing(look.standing, _KINDS.get(look.standing, ""), _story(look))
 
 
@@ -128,9 +128,9 @@ def _yield_name(key: str) -> str:
     return f"PDSes {key}" if key in _OF_THE_REGISTRY else f"{name_of(key)}, this run"
 
 
-_OF_THE_REGISTRY = frozenset(("scanning", "pending"))  # They come and go.
+_OF_THE_REGISTRY = frozenset(("scanning", "pending"))  # Temporary states.
 _LITTLE = 2e9  # Bytes of disk.
-# What the history has of every crawl; the rest is in the terms of one.
+# Figures that every crawl has in its history; the others belong to one crawler.
 _COMMON = frozenset(
     (
         *("done", "open", "blocked", "rate", "attempts", "errors", "in_flight", "workers"),
@@ -144,7 +144,7 @@ def _is_answer(word: str) -> bool:
 
 
 def queue(look: CrawlView) -> Markup:
-    """Where every key is, and how it got there."""
+    """The number of keys in each state."""
     rows = [(words, look.counts.get(key, 0)) for key, words in _STATES.items()]
     return _html.queue(rows)
 
@@ -191,7 +191,7 @@ def _exhibit(exhibit: Exhibit) -> Markup:
 
 
 def facts(about: CrawlerFacts) -> Markup:
-    """What `status` says besides, one line each."""
+    """The further lines of `status`."""
     rows = [
         (name_of(key), figure(key, value), not isinstance(value, str))
         for key, value in about.facts.items()
@@ -203,7 +203,7 @@ def facts(about: CrawlerFacts) -> Markup:
 @dataclass(frozen=True, slots=True)
 class _Head:
     name: str
-    query: Mapping[str, str]  # Of the page that is sorted by it.
+    query: Mapping[str, str]  # The URL parameters of the page sorted by this column.
     order: str | None
     is_number: bool
 
@@ -222,7 +222,7 @@ def _head(key: str, wish: LaneQuery, query_so_far: Mapping[str, str]) -> _Head:
 def lane_pages(
     look: CrawlView, chosen: Chosen, wish: LaneQuery, query_so_far: Mapping[str, str]
 ) -> Markup:
-    """How many there are, and the way to the others."""
+    """The number of rows, and links to the other pages."""
     words = f"{chosen.found:,} of {chosen.total:,} hosts"
     if look.lanes.left_out:
         words += f"; {look.lanes.left_out:,} more are not listed"
@@ -243,7 +243,7 @@ def _asked(wish: LaneQuery) -> dict[str, str]:
 
 
 def lane_key(row: LaneRow) -> str:
-    """An id for the row that holds no stranger's text."""
+    """An HTML id for the row, without any text from servers."""
     return "l" + hashlib.blake2b(row.lane.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 

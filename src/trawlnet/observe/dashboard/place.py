@@ -1,4 +1,4 @@
-"""One crawl as the dashboard knows it: how it stands, what it tells, and what it can be told."""
+"""One crawl as the dashboard sees it: its state, its facts, and the commands it accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trawlnet.engine.outcome import Reason
 from trawlnet.observe.history import Sample
 from trawlnet.observe.lane_table import LaneTable
 
-_FRESH = 15.0  # Seconds after which figures of a crawl that runs are called old.
+_FRESH = 15.0  # Seconds after which the figures of a running crawl are called old.
 
 
 class Draw(StrEnum):
@@ -23,7 +23,7 @@ class Draw(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """Something that only one crawler has to show; every text in it may be a stranger's."""
+    """A table or chart that only one crawler has; any text in it may come from servers."""
 
     title: str
     heads: Sequence[str]
@@ -31,28 +31,28 @@ class Exhibit:
     draw: Draw = Draw.TABLE
     note: str = ""
     unit: str = ""
-    link: str = ""  # Where there is more, on this site.
+    link: str = ""  # A page of this site with more.
     link_words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CrawlerFacts:
-    """What a crawler says in its own terms."""
+    """Facts that only one crawler has."""
 
     facts: Mapping[str, Any]
     exhibits: Sequence[Exhibit]
-    keeps: float = 5.0  # Seconds after which it is worth asking again.
-    leads: bool = False  # Of more interest than the hosts.
+    keeps: float = 5.0  # Seconds for which the facts are fresh.
+    leads: bool = False  # Show them before the hosts.
 
 
 class CrawlCondition(StrEnum):
-    """How a crawl stands, to someone outside it."""
+    """The condition of a crawl, as seen from outside."""
 
     RUNNING = "running"
     PAUSED = "paused"
     DRAINING = "draining"
     ENDED = "ended"
-    CUT_SHORT = "cut short"  # Killed, or stopped at once; it goes on when it is run again.
+    CUT_SHORT = "cut short"  # Killed or stopped; running the command again continues it.
     NEVER = "not begun"
 
     @property
@@ -76,7 +76,7 @@ class DeedOrder:
 
 
 def order_of(crawler: str, deed: str, reason: str) -> DeedOrder | None:
-    """None for what is no order."""
+    """None for an invalid order."""
     if deed not in Deed.__members__.values():
         return None
     if deed == Deed.RETRY and reason:
@@ -92,14 +92,14 @@ class CrawlView:
     crawler: str
     now: float
     standing: CrawlCondition
-    who: str  # At work: a process, or so many shards.
-    as_of: float | None  # When the figures and the lanes were taken; None if there are none.
+    who: str  # The running process, or the number of running shards.
+    as_of: float | None  # The time of the figures and lanes; None if there are none.
     counts: Mapping[str, Any]  # In the shape of `status`.
-    figures: Mapping[str, float]  # The latest of those that are in the history.
+    figures: Mapping[str, float]  # The latest sample of the history.
     lanes: LaneTable
-    yields: Mapping[str, float]  # What this run has brought in.
+    yields: Mapping[str, float]  # The results of this run.
     eta: float | None = None  # Seconds.
-    deeds: tuple[Deed, ...] = ()  # What makes sense now, besides a retry.
+    deeds: tuple[Deed, ...] = ()  # Commands that are possible now, besides a retry.
 
     @property
     def is_fresh(self) -> bool:
@@ -107,26 +107,26 @@ class CrawlView:
 
 
 class Unreadable(Exception):
-    """What was asked for cannot be read now; the page shows what it knew."""
+    """The data cannot be read now; the page shows the last known data."""
 
 
 class CrawlPlace(Protocol):
-    """Where a crawl is. All of it may be slow, and only `obey` and `sweep` change anything."""
+    """Access to one crawl. All methods may be slow; only `obey` and `sweep` change anything."""
 
     crawler: str
-    can: frozenset[Deed]  # All that it can ever be told.
+    can: frozenset[Deed]  # All commands that it accepts.
 
     async def look(self, now: float) -> CrawlView:
-        """Tells the crawl, too, that somebody watches. Raises Unreadable."""
+        """Also tells the crawl that a dashboard watches. Raises Unreadable."""
 
     async def facts(self) -> CrawlerFacts:
         """Raises Unreadable."""
 
     async def history(self, since: float, most: int) -> Sequence[Sample]:
-        """At most so many, evenly left out. Raises Unreadable."""
+        """At most `most` samples, evenly thinned out. Raises Unreadable."""
 
     async def obey(self, order: DeedOrder) -> str:
-        """Do it, and say in a sentence what was done."""
+        """Carry out the command; returns a sentence about it."""
 
     def sweep(self) -> None:
-        """Remove what an order has left and nobody needs any more."""
+        """Remove control files that are no longer needed."""

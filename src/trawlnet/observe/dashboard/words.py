@@ -1,4 +1,4 @@
-"""Figures in words: how the page writes a count, a share, a size, a time."""
+"""Formats figures for the page: counts, shares, sizes, times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trawlnet.observe.terminal.render import duration, size
 
 UNKNOWN = "\N{EN DASH}"
 
-# Figures of all crawlers that the page calls by another name; the rest are shown as they are.
+# The displayed names of figures; any other figure is shown under its own name.
 NAMES: Mapping[str, str] = {
     "lag_p20_s": "lag, 20th percentile",
     "fraction_404": "share of 404 answers",
@@ -32,7 +32,7 @@ def name_of(key: str) -> str:
 
 
 def figure(key: str, value: object) -> str:
-    """By what the name says it is."""
+    """Format a figure by the unit in its name."""
     if value is None:
         return UNKNOWN
     if not isinstance(value, int | float) or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A crawl of a workspace: read from what it leaves there, whether it runs or not, and steered by
+"""A crawl of a workspace, running or not: reads the files that it writes, and steers it by control
 files."""
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from trawlnet.observe.progress import Phase
 log = logging.getLogger(__name__)
 
 STATUS = "status.json"
-_LATELY = 15.0  # Seconds: figures that are older than the history by more are of another run.
+_LATELY = 15.0  # Seconds; figures older than the history by more belong to another run.
 _COUNT_EVERY = 5.0
 _OURS = "The dashboard asked for this, and removes the file when the crawl has ended.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSource:
-    """How the crawler of a workspace is asked; all of it may be slow."""
+    """Functions that read the state of one crawler in a workspace; all of them may be slow."""
 
     crawler: str
     workspace: Path
-    folder: Callable[[], Path]  # Of what the process at work says of itself.
-    holder: Callable[[], int | None]  # The pid of the crawl that runs.
-    flag: Callable[[str], Path | None]  # The control file for a word, if it is there.
+    folder: Callable[[], Path]  # The folder of the running process's figures.
+    holder: Callable[[], int | None]  # The pid of the running crawl.
+    flag: Callable[[str], Path | None]  # The control file for a word, if it exists.
     counts: Callable[[], Awaitable[Mapping[str, Any]]]  # From the store, in the shape of `status`.
     facts: Callable[[], Awaitable[CrawlerFacts]]
     retry: Callable[[Reason | None], Awaitable[int]]  # For a crawl that does not run.
@@ -52,7 +52,7 @@ class WorkspaceSource:
 class WorkspacePlace:
     def __init__(self, asked: WorkspaceSource, clock: Clock) -> None:
         self.crawler = asked.crawler
-        self.can = frozenset(Deed) - {Deed.STOP}  # To drain it is to stop it, and loses nothing.
+        self.can = frozenset(Deed) - {Deed.STOP}  # A drain stops it, too, and repeats no task.
         self._asked = asked
         self._clock = clock
         self._files: Files | None = None
@@ -71,9 +71,9 @@ class WorkspacePlace:
     async def _count(self, now: float) -> None:
         try:
             self._stored = await self._asked.counts()
-        except Unreadable as error:  # Such as when a crawl has just taken the store.
+        except Unreadable as error:  # For example, a crawl has just opened the store.
             log.warning("store not read", extra={"crawler": self.crawler, "error": str(error)})
-        # Slow figures are read less often: it may take one twentieth of the time.
+        # Slow figures are read less often: reading may take one twentieth of the time.
         took = self._clock.now() - now
         self._stored_until = self._clock.now() + max(_COUNT_EVERY, 20.0 * took)
 
@@ -94,16 +94,16 @@ class WorkspacePlace:
         match order.deed:
             case Deed.PAUSE:
                 _put(asked, "pause")
-                return "Paused: what is in flight is finished, nothing new is asked for."
+                return "Paused: tasks in flight finish, no new task starts."
             case Deed.RESUME:
                 _take_away(asked, "pause")
                 return "Resumed."
             case Deed.DRAIN:
                 _put(asked, "stop")
                 _take_away(asked, "pause")
-                return "The crawl finishes what is in flight, saves, and ends."
+                return "The crawl finishes the tasks in flight, saves, and exits."
             case Deed.STOP:
-                return "Nothing was done: a crawl of a workspace is drained."
+                return "Nothing was done: a crawl of a workspace can only be drained."
             case Deed.RETRY:
                 return await self._retry(order.reason)
 
@@ -115,11 +115,11 @@ class WorkspacePlace:
         try:
             count = await self._asked.retry(reason)
         except Unreadable as error:
-            return f"Nothing was put back: {error}."
-        return f"{count:,} put back; the next crawl tries them again."
+            return f"Nothing was reopened: {error}."
+        return f"{count:,} keys reopened; the next crawl tries them again."
 
     def sweep(self) -> None:
-        """A drained crawl has ended: without its file, the next one may begin."""
+        """Remove the control file of a drained crawl that has ended, so that the next may begin."""
         if self._asked.holder() is None and _is_ours(self._asked, "stop"):
             _control_file(self._asked, "stop").unlink(missing_ok=True)
 
@@ -133,7 +133,7 @@ def _put(asked: WorkspaceSource, word: str) -> None:
 
 
 def _take_away(asked: WorkspaceSource, word: str) -> None:
-    """Every file that stands for it; a bound, should somebody keep making them."""
+    """Remove every control file for the word; bounded, in case a program keeps creating them."""
     for _ in range(8):
         if (path := asked.flag(word)) is None:
             return
@@ -149,13 +149,13 @@ def _is_ours(asked: WorkspaceSource, word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What was read."""
+    """The data of the files."""
 
-    live: Mapping[str, Any]  # The last snapshot of the crawl; empty if nobody ever watched.
+    live: Mapping[str, Any]  # The last snapshot of the crawl; empty if none was ever watched.
     status: Mapping[str, Any]
     lanes: LaneTable
     last: Sample | None
-    lanes_stamp: tuple[int, ...] = ()  # Of the file: it is large, and read when it has changed.
+    lanes_stamp: tuple[int, ...] = ()  # The file is large, so it is read only when this changes.
 
 
 def read_files(state: Path, before: Files | None = None) -> Files:
@@ -196,7 +196,7 @@ def _read_object(path: Path) -> Mapping[str, Any]:
 def look_at(
     asked: WorkspaceSource, files: Files, stored: Mapping[str, Any], now: float
 ) -> CrawlView:
-    """`stored` is what the store says; only asked for while nobody works on it."""
+    """`stored` are the counts of the store, which is read only while no crawl runs."""
     pid = asked.holder()
     live, last = files.live, files.last
     begun = bool(files.status) or bool(live) or last is not None
@@ -223,7 +223,7 @@ def look_at(
 def _standing(asked: WorkspaceSource, pid: int | None, files: Files) -> CrawlCondition:
     said = files.live.get("state")
     if pid is None:
-        # A crawl that was killed has left no last word, or an earlier one has.
+        # A killed crawl has not written a final state, or an earlier one has.
         same = files.live.get("pid") == files.status.get("running")
         return CrawlCondition.ENDED if said == Phase.ENDED and same else CrawlCondition.CUT_SHORT
     if asked.flag("stop"):

@@ -1,4 +1,4 @@
-"""Read the logs of a workspace back: all runs as one, oldest first, a line in memory at a time."""
+"""Reads the logs of a workspace: all runs merged, oldest first, one line in memory at a time."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from typing import Any, BinaryIO
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _NAME = re.compile(r"(?P<run>(?P<who>[a-z]+)(?:_[a-z_]+)?-[^/]+)\.log(?:\.(?P<age>\d+))?")
-_LINE_BYTES = 1 << 20  # What we write ourselves is far shorter.
+_LINE_BYTES = 1 << 20  # Our own lines are far shorter.
 
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which lines; what is empty leaves nothing out."""
+    """Selects lines; an empty field selects all."""
 
     crawler: str = ""
     lane: str = ""  # Part of its name.
     reason: str = ""
-    event: str = ""  # Part of it, in any case of letters.
+    event: str = ""  # Part of it, case-insensitive.
     level: str = ""  # This one, or worse.
-    since: str = ""  # An instant as the lines write it.
+    since: str = ""  # A time in the format of the lines.
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
     at: str
-    run: str  # The crawler and when it was begun, as the file is named.
+    run: str  # The crawler and its start, from the name of the file.
     fields: Mapping[str, Any]
 
 
 @dataclass(slots=True)
 class Reader:
-    """`lines` gives what is there, and when asked again what has come since."""
+    """`lines` returns all lines, and on further calls the new ones."""
 
     folder: Path
     wanted: LogFilter
-    unreadable: int = 0  # Lines that are none of ours, or were torn by a crash.
-    _read: dict[int, int] = field(default_factory=dict)  # How far, by the file's own number.
+    unreadable: int = 0  # Foreign or incomplete lines.
+    _read: dict[int, int] = field(default_factory=dict)  # Position by inode.
 
     def lines(self) -> Iterator[LogLine]:
-        """In order of time: each run is in order by itself, so that a merge needs one line each."""
+        """In order of time: each run is in order, so that a merge needs one line of each."""
         with ExitStack() as stack:
-            # All of a run are opened at once: while it goes on, its files change their names.
+            # All files of a run are opened at once, because a running crawl renames them.
             runs = [self._run(run, files) for run, files in self._open(stack).items()]
             yield from heapq.merge(*runs, key=lambda line: line.at)
 
@@ -59,7 +59,7 @@ class Reader:
             try:
                 file = path.open("rb")
             except FileNotFoundError:
-                continue  # It was rotated away, or its run was forgotten, just now.
+                continue  # It was just rotated away, or its run was deleted.
             stack.enter_context(file)
             number, end = _number(file), os.fstat(file.fileno()).st_size
             if number not in met and end > self._read.get(number, 0):
@@ -92,7 +92,7 @@ def is_wanted(line: LogLine, wanted: LogFilter) -> bool:
 
 
 def instant(moment: str) -> str:
-    """So that text sorts by time: a whole second is written without a fraction."""
+    """A time as sortable text: whole seconds are written without a fraction."""
     return moment.removesuffix("Z")
 
 
@@ -101,7 +101,7 @@ def _rank(level: object) -> int:
 
 
 def _files(folder: Path, crawler: str) -> list[tuple[str, Path]]:
-    """Of each run the oldest file first: it has the highest number, and the newest has none."""
+    """The files of each run, oldest first: it has the highest number, the newest has none."""
     found = []
     for path in folder.iterdir() if folder.is_dir() else ():
         if (name := _NAME.fullmatch(path.name)) and crawler in ("", name["who"]):

@@ -26,9 +26,9 @@ from trawlnet.observe.lanes import shown
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    file_bytes: int = 50 << 20  # Then the file is rotated.
-    rotated: int = 3  # Older files kept of one run.
-    runs: int = 20  # Runs of one crawler whose files are kept.
+    file_bytes: int = 50 << 20  # Size at which the file is rotated.
+    rotated: int = 3  # Older files of one run that stay.
+    runs: int = 20  # Runs of one crawler whose files stay.
     per_kind: int = 100  # Lines of one event per minute; the rest is counted.
     value_chars: int = 500
     trace_chars: int = 4000
@@ -40,8 +40,8 @@ def logging_to(
 ) -> Iterator[Path]:
     """Log to `name`.log in the folder; warnings go to `say`, too, as one short line each.
 
-    The name is `<crawler>-<run>`, where runs sort by age: only the latest logs are kept, and those
-    of runs that are still under way.
+    The name is `<crawler>-<run>`, where runs sort by age. Deletes the logs of all but the latest
+    runs and those in progress.
     """
     limits = limits or LogLimits()
     make_directory(folder)
@@ -53,13 +53,13 @@ def logging_to(
 
 @contextmanager
 def warnings_to(say: Callable[[str], None]) -> Iterator[None]:
-    """For a command that keeps no log: people are told the same as of one that does."""
+    """Show warnings of a command that writes no log, like those of one that does."""
     with _handled_by(_RunHandler(logging.NullHandler(), say, LogLimits()), logging.WARNING):
         yield
 
 
 def log_to_stderr() -> None:
-    """For a process whose stderr somebody keeps: the lines that a run has in its file."""
+    """Log JSON lines to stderr, for a process whose stderr is saved."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines(LogLimits()))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -103,8 +103,8 @@ def _is_written(path: Path) -> bool:
 
 
 class _JsonLines(logging.Formatter):
-    """An object per record. Every value is cut: what a server says must not become a line
-    without end."""
+    """One object for each record. Every value is cut, so that a server's text cannot make an
+    endless line."""
 
     def __init__(self, limits: LogLimits) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "level": record.levelname.lower(),
         }
-        # A name with an underscore is a library's own mark: Ray puts one on every record.
+        # Fields with a leading underscore belong to libraries: Ray adds one to every record.
         extra = [n for n in vars(record) if n not in _OF_EVERY_RECORD and not n.startswith("_")]
         fields |= {name: getattr(record, name) for name in extra[:_FIELDS]}
         at = datetime.fromtimestamp(record.created, UTC).replace(tzinfo=None)
@@ -134,17 +134,17 @@ class _JsonLines(logging.Formatter):
             return value
         if is_secret(key):
             return HIDDEN
-        # Before it is cut: half a URL is not known by its end.
+        # Redacted before it is cut: half a URL would not be recognised.
         text = redact(value if isinstance(value, str) else _text_of(value))
         if key == "exception":
-            # The end of a trace names the error; the beginning names only our own loop.
+            # The end of a traceback names the error; its beginning is only our own loop.
             return text[-self._limits.trace_chars :]
         return _cut(text, self._limits.value_chars)
 
 
-_FIELDS = 30  # That a caller may add.
-_TRACE = 16 * 1024  # Characters of a trace, from its end, that are looked at for secrets.
-# Of every record; and uvicorn's message once more, with the codes of a terminal's colours.
+_FIELDS = 30  # Fields that a caller may add.
+_TRACE = 16 * 1024  # Characters at the end of a traceback that are searched for secrets.
+# Standard attributes of records; and uvicorn's second message, with colour codes.
 _OF_EVERY_RECORD = frozenset((*vars(logging.makeLogRecord({})), "message", "color_message"))
 
 
@@ -160,7 +160,7 @@ def _cut(text: str, most: int) -> str:
 
 
 class _LogFile(logging.handlers.RotatingFileHandler):
-    """A log that cannot be written is no reason to stop a crawl, but one to say so, once."""
+    """A log file that cannot be written does not stop the crawl; it is reported once."""
 
     def __init__(self, path: Path, say: Callable[[str], None], limits: LogLimits) -> None:
         super().__init__(
@@ -175,7 +175,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
         self._complained = False
 
     def _open(self) -> TextIOWrapper:
-        """Also after each rotation. The kernel ends the lock with the process."""
+        """Lock the file, also after each rotation. The kernel releases the lock at exit."""
         stream = super()._open()
         with suppress(OSError):  # A file system without locks.
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -188,7 +188,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 
 
 class _RunHandler(logging.Handler):
-    """Passes a bounded number of lines per event on, and counts the others aloud."""
+    """Passes on a bounded number of lines for each event, and logs how many it dropped."""
 
     def __init__(
         self, file: logging.Handler, say: Callable[[str], None], limits: LogLimits
@@ -202,7 +202,7 @@ class _RunHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.created - self._minute >= 60.0 or record.created < self._minute:
-            self._tell_suppressed()
+            self._log_suppressed()
             self._minute = record.created
         kind = _kind(record)
         if kind not in self._seen and len(self._seen) >= _KINDS:
@@ -212,17 +212,17 @@ class _RunHandler(logging.Handler):
             self._pass_on(record)
 
     def close(self) -> None:
-        self._tell_suppressed()
+        self._log_suppressed()
         self._file.close()
         super().close()
 
     def _pass_on(self, record: logging.LogRecord) -> None:
         self._file.emit(record)
-        # What a library warns of is for the log; what comes of it is told by whoever used it.
+        # Warnings of libraries go only to the log; our code reports their consequences.
         if record.levelno >= logging.WARNING and record.name.startswith(_OURS):
             self._say(_short_text(record))
 
-    def _tell_suppressed(self) -> None:
+    def _log_suppressed(self) -> None:
         seen, self._seen = self._seen, {}
         for kind, count in seen.items():
             if count > self._most:
@@ -230,11 +230,11 @@ class _RunHandler(logging.Handler):
 
 
 _OURS = ("trawlnet", "asyncio")
-_KINDS = 200  # Events that are told apart within a minute.
+_KINDS = 200  # Events that are counted separately within a minute.
 
 
 def _kind(record: logging.LogRecord) -> str:
-    """The event, not its values: these may come from a server and be different every time."""
+    """The event without its values, which may come from a server and differ every time."""
     return f"{record.name}: {str(record.msg)[:100]}"
 
 
@@ -245,10 +245,10 @@ def _suppressed(kind: str, count: int) -> logging.LogRecord:
 
 
 def _short_text(record: logging.LogRecord) -> str:
-    """One line without a trace: that is in the file."""
+    """One line without a traceback, which is in the file."""
     fields = vars(record)
     words = [f"{record.levelname.lower()}: {shown(redact(_message(record)), 200)}"]
-    words += [f"{name}={shown(redact(str(fields[name])), 80)}" for name in _TOLD if name in fields]
+    words += [f"{name}={shown(redact(str(fields[name])), 80)}" for name in _SHOWN if name in fields]
     return " ".join(words)
 
 
@@ -256,18 +256,18 @@ def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except (TypeError, ValueError):
-        return str(record.msg)  # Arguments that do not fit are the caller's slip, not our end.
+        return str(record.msg)  # Wrong format arguments must not raise here.
 
 
-_TOLD = ("key", "lane", "reason", "detail", "path", "error")  # Fields a person gets to see.
+_SHOWN = ("key", "lane", "reason", "detail", "path", "error")  # Fields that people see.
 
 
 log = logging.getLogger(__name__)
 
 
 class LoggedTries:
-    """An answer is no failure, whatever it says. A parked lane is told of when it is held, and
-    what is not published yet is expected. The log bounds how many lines a minute brings."""
+    """Logs failed attempts. An answer such as "not found" is no failure; a parked lane is logged
+    when it is held; an id that is not published yet is expected. The log limits the lines."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler

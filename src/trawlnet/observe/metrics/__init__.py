@@ -1,1 +1,1 @@
-"""Prometheus series: one table of all of them, what fills them, and the server that shows them."""
+"""Prometheus series: the table of all series, the code that fills them, and the exporter."""

@@ -15,7 +15,7 @@ class SeriesKind(StrEnum):
 
 
 class Owner(StrEnum):
-    """Who shows a series, and so the board that it is on."""
+    """The process that exports a series, which also determines its board."""
 
     EVERY = "every"
     REPOS = "repos"
@@ -28,7 +28,7 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     MILLISECONDS = "milliseconds"
     BYTES = "bytes"
-    COUNT = "count"  # Of whatever the text says.
+    COUNT = "count"  # A number of the things in the help text.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ LISTED: dict[str, Series] = {}  # By name, in the order of the reference.
 
 
 def _series_of(owner: Owner, *shared: str) -> Callable[..., str]:
-    """What enters a series of this owner, with these labels and more, and returns its name."""
+    """A function that adds a series of this owner, with these labels and more."""
 
     def enter(name: str, kind: SeriesKind, text: str, *labels: str, unit: Unit = Unit.COUNT) -> str:
         LISTED[name] = Series(name, kind, text, owner, (*shared, *labels), unit)

@@ -1,4 +1,4 @@
-"""The figures of a running crawl that every crawler has, read when somebody asks."""
+"""The metrics that every crawler has, computed at each scrape."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.
 
 
 class StatusClass(StrEnum):
-    """How a request ended, as a label: what a server says is never a label itself."""
+    """The result of a request as a label: a server's own text is never a label."""
 
     INFORMATIONAL = "1xx"
     SUCCESS = "2xx"
@@ -51,13 +51,13 @@ _CLASSES = list(StatusClass)
 
 
 class HttpMeter:
-    """Counts what went over the wire; `Http` tells it after each request."""
+    """Counts requests and bytes; `Http` calls it after each request."""
 
     def __init__(self) -> None:
         self.requests: Counter[StatusClass] = Counter()
         self.wire = 0
         self.inflated = 0
-        # Told the status, if there was an answer, and how long the server took, if that is known.
+        # Called with the status, if there was an answer, and the server's time, if it is known.
         self.listeners: list[Callable[[int | None, float | None], None]] = []
 
     def request_ended(
@@ -71,20 +71,20 @@ class HttpMeter:
 
 
 class CrawlMetrics:
-    """The figures of one run, in a registry of its own: two runs in one process do not mix.
+    """The metrics of one run, in a registry of its own: two runs in one process do not mix.
 
-    Everything is read when somebody asks; a crawl that nobody scrapes pays for the stopwatch only.
+    Values are computed at each scrape; a crawl without scrapes pays only for the stopwatch.
     """
 
     def __init__(self, crawler: str, clock: Clock) -> None:
         self.crawler = crawler
         self.http = HttpMeter()
         self.sink_bytes = 0
-        self.yields: dict[str, int] = {}  # What the crawl has brought in, for people to look at.
-        self.figures: dict[str, float] = {}  # How it is doing, in a crawler's own terms.
-        self.ways: Ways | None = None  # Where tasks are traced, if somebody collects that.
-        self.alerts: Alerts = LoggedAlerts()  # Who is told what is worth an alert.
-        self.folder: Path | None = None  # The workspace, whose disk may fill up.
+        self.yields: dict[str, int] = {}  # The results of the crawl, for display.
+        self.figures: dict[str, float] = {}  # The crawler's own figures, for display.
+        self.ways: Ways | None = None  # Traces tasks, if a collector is configured.
+        self.alerts: Alerts = LoggedAlerts()  # Receives the alerts.
+        self.folder: Path | None = None  # The workspace, whose disk is measured.
         self.registry = CollectorRegistry()
         self._clock = clock
         self._scrape: Scrape | None = None
@@ -108,16 +108,16 @@ class CrawlMetrics:
         return self._scrape.control.figures.lanes.with_work() if self._scrape else 0
 
     def counts(self) -> Counts:
-        """What the store held at the last scrape."""
+        """The counts of the store at the last scrape."""
         return self._scrape.counts if self._scrape else Counts()
 
     def not_begun(self) -> int:
-        """Open tasks that nobody works on, as of the last scrape."""
+        """Open tasks that are not in progress, at the last scrape."""
         return self._scrape.counts.open - self._scrape.counts.leased if self._scrape else 0
 
 
 class Timed:
-    """A handler with a stopwatch, which also knows what is being worked on now."""
+    """A handler with a stopwatch, which also lists the running tasks."""
 
     def __init__(self, handler: Handler, clock: Clock, duration: LocalHistogram) -> None:
         self._handler = handler
@@ -136,7 +136,7 @@ class Timed:
 
 
 class Weighed:
-    """A sink whose durable bytes are counted, once they are durable."""
+    """A sink that counts bytes once they are durable."""
 
     def __init__(self, sink: Sink, metrics: CrawlMetrics) -> None:
         self._sink = sink
@@ -159,7 +159,7 @@ class Scrape(Collector):
         self.counts = Counts()
 
     async def text(self) -> bytes:
-        # The store answers asynchronously, the library collects synchronously: ask first.
+        # The store is asynchronous and the library synchronous, so read the store first.
         self.counts = await self._parts.store.counts()
         return generate_latest(self._metrics.registry)
 
@@ -204,5 +204,5 @@ class Scrape(Collector):
 
 
 def _every_reason(counts: Mapping[Reason, int]) -> Mapping[str, int]:
-    """Reasons that have not occurred count as 0: a series must be there before it moves."""
+    """Reasons that have not occurred count as 0: a series must exist before it increases."""
     return {reason: counts.get(reason, 0) for reason in Reason}

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 from trawlnet.loading import load
 
-_MOST_CONNECTIONS = 32  # At a time; one more is hung up on.
+_MOST_CONNECTIONS = 32  # At a time; further ones are closed.
 _HEAD_BYTES = 8 * 1024
-_HEAD_SECONDS = 5.0  # For the request: who says nothing makes room for others.
-_ANSWER_SECONDS = 10.0  # For the answer to be taken.
-_SHUTDOWN = 1.0  # Seconds that a scrape in progress has when the crawl ends.
+_HEAD_SECONDS = 5.0  # Time limit for receiving a request.
+_ANSWER_SECONDS = 10.0  # Time limit for sending the answer.
+_SHUTDOWN = 1.0  # Seconds that a scrape in progress gets when the crawl ends.
 
 Scrape = Callable[[], Awaitable[bytes]]
 
@@ -28,7 +28,7 @@ class MetricsAddressError(Exception):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`, `:PORT` or `PORT`; without a host nobody outside this machine can connect."""
+    """`HOST:PORT`, `:PORT` or `PORT`; without a host only this machine can connect."""
     host, colon, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port) > 65535 or (colon and "/" in host):
         raise MetricsAddressError(
@@ -40,7 +40,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 @asynccontextmanager
 async def serving_metrics(scrape: Scrape, address: str) -> AsyncIterator[str]:
-    """Serve `/metrics` while the body runs; gives the URL, whose port is the real one for 0."""
+    """Serve `/metrics` while the body runs; yields the URL, with the real port for port 0."""
     host, port = parse_address(address)
     door = _Door(scrape)
     try:
@@ -60,8 +60,8 @@ async def serving_metrics(scrape: Scrape, address: str) -> AsyncIterator[str]:
 
 
 class _Door:
-    """One request for each connection, and a deadline for each step of it: visitors who stay
-    cannot keep the next scrape out."""
+    """One request for each connection, and a deadline for each step, so that idle clients cannot
+    block the next scrape."""
 
     def __init__(self, scrape: Scrape) -> None:
         self._scrape = scrape
@@ -82,7 +82,7 @@ class _Door:
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # Whoever that was, it is no scrape.
+            pass  # An invalid or abandoned request.
         finally:
             self._inside.discard(task)
             writer.transport.abort()

@@ -1,4 +1,4 @@
-"""The figures of the ids crawler under the names that its users know."""
+"""The metrics of the ids crawler, under the names that its users know."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.families import alone, by_label, family, histogram
 
-_SAMPLES = 64  # Values kept of one second: those of a second are much alike.
+_SAMPLES = 64  # Stored values of one second, which are much alike.
 
 
 class RecentValues:
@@ -33,7 +33,7 @@ class RecentValues:
             kept.append(value)
 
     def quantile(self, now: float, share: float) -> float | None:
-        """None when nothing was seen."""
+        """None without values."""
         self._forget(now)
         values = sorted(value for _, kept in self._slots for value in kept)
         return values[min(len(values) - 1, int(share * len(values)))] if values else None
@@ -44,7 +44,7 @@ class RecentValues:
 
 
 class RecentCounts:
-    """How often each of a few things has happened in the last `span` seconds."""
+    """Counts events by kind over the last `span` seconds."""
 
     def __init__(self, span: float) -> None:
         self._span = span
@@ -67,7 +67,7 @@ class RecentCounts:
         return total
 
 
-# Fine up to 1800: between 300 and 1800 alone, any lag would be read as 600.
+# Dense up to 1800: without buckets between 300 and 1800, any lag there would read as 600.
 LAG_BUCKETS = (
     *(5, 10, 15, 20, 25, 30, 35, 40, 45, 60, 90, 120, 180, 240, 300, 360, 420, 480, 540, 600, 720),
     *(900, 1200, 1500, 1800, 3600, 7200, 14400, 21600, 28800, 43200, 57600, 72000, 86400),
@@ -75,7 +75,7 @@ LAG_BUCKETS = (
 )
 REQUEST_BUCKETS_MS = (10, 20, 50, 100, 150, 200, 250, 300, 500, 750, 1000, 1500, 2000, 5000)
 
-# Numbers of the results as dashboards know them; 7 and 8 are out of use.
+# The numbers of results in users' dashboards; 7 and 8 are no longer used.
 STATUSES: Mapping[str, int] = {
     "stored": 1,
     "filtered": 2,
@@ -88,7 +88,7 @@ STATUSES: Mapping[str, int] = {
 }
 _FOUND = ("stored", "filtered")
 _ERRORS = ("malformed", "failed", "throttled")
-_MOST_ATTEMPTS = 10  # As a label; more are the same to a dashboard.
+_MOST_ATTEMPTS = 10  # The largest value of the label; more attempts count as this.
 _LAG_WINDOW = 120.0
 _COUNT_WINDOW = 240.0
 _P20 = 0.2
@@ -96,19 +96,19 @@ _P20 = 0.2
 
 @dataclass(frozen=True, slots=True)
 class EndedRequest:
-    """One request that has ended, in plain words."""
+    """A finished request."""
 
     verdict: str
-    word: str  # The API's own; from a closed set.
+    word: str  # The API's status word, from a closed set.
     purpose: str
-    attempt: int  # Requests for this id before it.
+    attempt: int  # Earlier requests for this id.
     took: float
     lag: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFigures:
-    """What is read only when somebody asks."""
+    """Figures that are computed at each scrape."""
 
     workers: int = 0
     watermark: int = 0
@@ -117,7 +117,7 @@ class LedgerFigures:
     newest_age: float | None = None  # Seconds; None while no id is known.
 
 
-_SURVEY = "survey"  # Most of these find nothing, which says nothing about the crawl.
+_SURVEY = "survey"  # Most of these find nothing, which is normal.
 
 
 class IdsMeter(Collector):
@@ -126,10 +126,10 @@ class IdsMeter(Collector):
     def __init__(self, metrics: CrawlMetrics) -> None:
         self.standing: Callable[[], LedgerFigures] = LedgerFigures
         self.yields = metrics.yields
-        self.figures = metrics.figures  # For people to look at; whoever steers fills them.
+        self.figures = metrics.figures  # For display; the controller fills them.
         self.yields |= {"stored": 0}
         self.verdicts: Counter[str] = Counter()
-        # Every result is there before it has happened: a share of nothing is 0, not unknown.
+        # Every result has a series from the start, so that a share of nothing is 0, not unknown.
         first_tries = {(str(number), "1"): 0 for number in STATUSES.values()}
         self._summary: Counter[tuple[str, str]] = Counter(first_tries)
         self._purposes: Counter[tuple[str, str]] = Counter()
@@ -137,7 +137,7 @@ class IdsMeter(Collector):
         self._recent = RecentCounts(_COUNT_WINDOW)
         self._lag = histogram(names.IDS_LAG, LAG_BUCKETS, metrics.registry)
         self._request = histogram(names.IDS_REQUEST, REQUEST_BUCKETS_MS, metrics.registry)
-        # Making the child of a histogram costs more than using it.
+        # Creating the child of a histogram costs more than using it.
         self._lag_children: dict[tuple[str, str], Histogram] = {}
         self._request_children: dict[str, Histogram] = {}
         metrics.registry.register(self)
@@ -153,7 +153,7 @@ class IdsMeter(Collector):
         child.observe(asked.took * 1000.0)
         labels = (str(STATUSES[asked.verdict]), str(min(asked.attempt + 1, _MOST_ATTEMPTS)))
         self._summary[labels] += 1
-        # Only what exists has a lag: an outage that counted as 0 would look like being on time.
+        # Only existing ids have a lag: counting an outage as 0 would look like being on time.
         if asked.lag is not None and asked.lag >= 0.0:
             self._lags.add(now, asked.lag)
             lag = self._lag_children.get(labels)
@@ -162,15 +162,15 @@ class IdsMeter(Collector):
             lag.observe(asked.lag)
 
     def published(self, found: int) -> None:
-        """They are durable now."""
+        """These items are durable now."""
         self.yields["stored"] += found
 
     def lag_p20(self, now: float) -> float | None:
         return self._lags.quantile(now, _P20)
 
     def fractions(self, now: float, span: float = _COUNT_WINDOW) -> Mapping[str, float]:
-        """Shares of not found and of errors among all requests, their number, and ids found a
-        second."""
+        """The shares of not-found answers and of errors among all requests, their number, and ids
+        found per second."""
         counts = self._recent.counts(now, span)
         total = sum(counts.values())
         errors = sum(counts[word] for word in _ERRORS)
@@ -183,7 +183,7 @@ class IdsMeter(Collector):
         }
 
     def collect(self) -> Iterable[Metric]:
-        # Dashboards ask for this name without a suffix, which a counter would get.
+        # Users' dashboards have this name without the suffix that a counter would get.
         yield family(names.IDS_STATUS, self._summary)
         yield family(names.IDS_ASKS, self._purposes)
         standing = self.standing()
@@ -197,12 +197,12 @@ class IdsMeter(Collector):
 
 @dataclass(frozen=True, slots=True)
 class StoreFigures:
-    """How `ids store` is doing."""
+    """The figures of `ids store`."""
 
     stored: int
     put_aside: int
-    depth: int  # Messages that wait ...
-    behind: float  # ... for so many seconds at most.
+    depth: int  # Waiting messages.
+    behind: float  # The longest wait of a message, in seconds.
 
 
 class StoreMeter(Collector):

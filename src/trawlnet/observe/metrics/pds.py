@@ -1,4 +1,4 @@
-"""The figures of PDS scans under the names that their users know."""
+"""The metrics of PDS scans, under the names that their users know."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trawlnet.observe.metrics.families import by_label, counter, family, histogr
 
 RECORD_STATUSES = ("success", "error", "skipped")
 SCAN_STATUSES = ("success", "partial", "put_off", "error")
-# Ten requests a minute make a scan of any size fill its minute, and a user may allow an hour.
+# At ten requests a minute every scan takes at least a minute, and a user may allow an hour.
 _SCAN_BUCKETS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _INDEX_BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 def show_hosts(metrics: CrawlMetrics, by_status: Mapping[Any, int]) -> None:
-    """How many PDSes have which status, beside what the crawl has brought in."""
+    """Show the number of PDSes by status, beside the results of the crawl."""
     for status, count in by_status.items():
         metrics.yields[str(status)] = count
         if not count:
@@ -30,10 +30,10 @@ def show_hosts(metrics: CrawlMetrics, by_status: Mapping[Any, int]) -> None:
 
 
 class PdsMeter:
-    """Told by scans. Collections come as labels out of a closed set."""
+    """Scans call its methods. Collections come as labels from a closed set."""
 
     def __init__(self, metrics: CrawlMetrics, collections: Iterable[str] = ()) -> None:
-        """Series of these collections are there from the beginning, at 0."""
+        """Series of these collections exist from the start, at 0."""
         registry = metrics.registry
         self._yields = metrics.yields
         self._yields |= {"scans": 0, "records": 0}
@@ -68,12 +68,12 @@ class PdsMeter:
 
 
 class RegistryMeter(Collector):
-    """Read when somebody asks; routes and results are closed sets of ours."""
+    """Computed at each scrape; routes and results are closed sets."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests: Counter[tuple[str, StatusClass]] = Counter()
         self.registrations: Counter[str] = Counter()
-        self.hosts: Mapping[str, int] = {}  # By status, as of the last look.
+        self.hosts: Mapping[str, int] = {}  # By status, as last read.
         self._registry = registry
         registry.register(self)
 

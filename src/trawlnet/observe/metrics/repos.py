@@ -1,4 +1,4 @@
-"""The figures of the repos crawler under the names that its users know."""
+"""The metrics of the repos crawler, under the names that its users know."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _KNOWN_STATUSES = frozenset(map(int, HTTPStatus))
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is read only when somebody asks."""
+    """Figures that are computed at each scrape."""
 
     gate: Gate
     pdses: Callable[[], int]
     left_out: Mapping[str, int]
     drop_reasons: tuple[str, ...]
-    in_memory: Callable[[], Mapping[str, int]]  # Bytes by what they are for.
+    in_memory: Callable[[], Mapping[str, int]]  # Bytes by use.
 
 
 class RepoMeter(Collector):
@@ -71,12 +71,12 @@ class RepoMeter(Collector):
             self._dropped.update(dropped)
 
     def spilled(self, size: int) -> None:
-        """A body of this size went to disk: memory was taken."""
+        """A body of this size was spilled to disk, because memory was short."""
         self.yields["spilled"] = self.yields.get("spilled", 0) + 1
         self._spilled += size
 
     def archived(self, records: int, size: int) -> None:
-        """It is durable now."""
+        """A repository is durable now."""
         self.yields["repos"] += 1
         self.yields["records"] += records
         self.yields["bytes"] += size
@@ -124,7 +124,7 @@ class RepoMeter(Collector):
         yield by_label(names.REPO_MEMORY, watched.in_memory())
 
     def _request_ended(self, status: int | None, seconds: float | None) -> None:
-        # A code that nobody has registered is a server's own word, and no label.
+        # An unregistered code is a server's own text, and must not become a label.
         known = status in _KNOWN_STATUSES
         self._statuses[str(status) if known else str(StatusClass.of(status))] += 1
         if seconds is not None:

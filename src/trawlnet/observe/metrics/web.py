@@ -1,4 +1,4 @@
-"""The figures of the web crawler: its frontier, its pages by type, and what became of links."""
+"""The metrics of the web crawler: its frontier, its pages by type, and its links by fate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trawlnet.observe.metrics import catalogue as names
 from trawlnet.observe.metrics.crawl import CrawlMetrics
 from trawlnet.observe.metrics.families import alone, by_label
 
-OTHER = "other"  # A type that this config does not know: a spool of another program may name any.
-# What may become of a link; the counts of a linker have these names.
+OTHER = "other"  # A type that this config does not have: another program may write any.
+# The fates of a link; the counts of a linker have these names.
 LINK_FATES = (
     "links_extracted",
     "already_seen",
@@ -28,7 +28,7 @@ class WebMeter(Collector):
     def __init__(
         self, metrics: CrawlMetrics, page_types: Iterable[str], links: Mapping[str, int]
     ) -> None:
-        """`links` are the running counts by fate, read when somebody asks."""
+        """`links` are the running counts by fate, read at each scrape."""
         self._metrics = metrics
         self._links = links
         self._types = frozenset(page_types)
@@ -47,7 +47,7 @@ class WebMeter(Collector):
         self._metrics.yields["bytes"] += size
 
     def unchanged(self) -> None:
-        """A page of which the server said that it is as it was."""
+        """A page that the server reported as not modified."""
         self._unchanged += 1
 
     def collect(self) -> Iterable[Metric]:

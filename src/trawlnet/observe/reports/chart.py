@@ -22,24 +22,24 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 14, 28
 _GROUND = _HEIGHT - _BOTTOM
 _BAR = 200.0  # Length of the longest bar beside a name.
 _LINES = 4
-_WIDEST = 90.0  # A single column is no wall.
-_FILLED = 0.76  # Of the width that a column has.
-LETTER = 7.5  # Width of one, about, in a name or a number beside a picture.
+_WIDEST = 90.0  # Width of a column at most, even if there is only one.
+_FILLED = 0.76  # Share of a column's space that the column fills.
+LETTER = 7.5  # Approximate width of a letter in a name or a number beside a chart.
 _WIDEST_LETTERS = frozenset("mwMW@%…")
-_NAME = 16  # Letters of a name below a picture.
-_BESIDE = 8  # Between a number and its line.
-_BETWEEN = 14.0  # Two names.
-_THINNEST = 1.5  # What is not nothing must not look so.
-_TABLE = 500  # Rows of a table behind a picture.
-_NARROW = 3  # Columns of a table that fit beside another.
-_LEAST = 1e-9  # Less than this is nothing.
+_NAME = 16  # Letters of a name below a chart.
+_BESIDE = 8  # Space between a number and its line.
+_BETWEEN = 14.0  # Space between two names.
+_THINNEST = 1.5  # Height of a value that is not 0, at least.
+_TABLE = 500  # Rows of the table behind a chart.
+_NARROW = 3  # Columns of a table that fits beside another.
+_LEAST = 1e-9  # Smaller values count as 0.
 
 _html = html.macros(__package__, "figures.html")
 
 
 @dataclass(frozen=True, slots=True)
 class ExtraColumn:
-    """One table column that can stand beside a chart's own."""
+    """A further column of a chart's table."""
 
     name: str
     unit: str = ""
@@ -57,8 +57,8 @@ class Stack:
 def bars(
     title: str, rows: Rows, column: ExtraColumn, *, first: str, note: str = "", whole: float = 0.0
 ) -> Markup:
-    """A bar beside each name, longest first as given. Shares are of the rows together, unless
-    there is a whole that they are parts of."""
+    """A bar beside each name, in the order of the rows. Shares are of the sum of the rows, unless
+    `whole` is set."""
     most = max((value for _, value in rows), default=0.0)
     total = whole or sum(value for _, value in rows)
     shown = [
@@ -77,7 +77,7 @@ def columns(
     note: str = "",
     letter: float = LETTER,
 ) -> Markup:
-    """Upright bars in their given order: over time, or over sizes. `letter` is how wide one is."""
+    """Upright bars in the order of the rows: over time, or over sizes; `letter` is its width."""
     names = [name for name, _ in rows]
     labels = [
         f"{name}: {number(value)} {column.unit or column.name}".rstrip() for name, value in rows
@@ -112,7 +112,7 @@ def lines(
     note: str = "",
     letter: float = LETTER,
 ) -> Markup:
-    """One line for each series over the same places; None leaves a gap."""
+    """One line for each series over the same points; None leaves a gap."""
     values = [value for line in series.values() for value in line if value is not None]
     if not places or not values:
         return _drawn(title, note, (), None, [], [])
@@ -129,7 +129,7 @@ def lines(
 
 
 def table(title: str, heads: Sequence[str], rows: Cells, *, note: str = "") -> Markup:
-    """For what no picture can show at one scale. Each row begins with its name."""
+    """A table without a chart, for values of different scales. Each row begins with its name."""
     sides = [_side(column) for column in zip(*rows, strict=True)] or [None] * len(heads)
     cells = [(_shown(name), [_shown(value) for value in values]) for name, *values in rows]
     named = list(zip(heads, sides, strict=True))
@@ -138,7 +138,7 @@ def table(title: str, heads: Sequence[str], rows: Cells, *, note: str = "") -> M
 
 
 def _side(column: Sequence[object]) -> str | None:
-    """Figures stand below each other, and so does what stands for one that is not known."""
+    """The alignment of a column: figures, and the signs for unknown ones, are right-aligned."""
     labels = [cell for cell in column if cell is not None and str(cell) not in ("", number(None))]
     return "number" if labels and all(map(_is_figure, labels)) else None
 
@@ -152,10 +152,10 @@ class _Picture:
     """An SVG in numbers that are rounded and written already."""
 
     left: str
-    beside: str  # Where the numbers of the axis end.
-    grid: Sequence[tuple[str, str]]  # Of each line, where it is and what it stands for.
+    beside: str  # The x position at which the numbers of the axis end.
+    grid: Sequence[tuple[str, str]]  # The position and the number of each line.
     names: Sequence[tuple[str, str]]
-    bars: Sequence[tuple[str, Sequence[tuple[str, ...]]]]  # What each tells, and its parts.
+    bars: Sequence[tuple[str, Sequence[tuple[str, ...]]]]  # The tooltip and the parts of each.
     paths: Sequence[tuple[str, str]]
     right: int = _WIDTH - _RIGHT
     width: int = _WIDTH
@@ -166,15 +166,14 @@ class _Picture:
 class _Axis:
     step: float
     count: int
-    left: float  # Where the picture begins: beside the widest number.
+    left: float  # The left edge of the chart, beside the widest number.
 
     def y(self, value: float) -> float:
         return _GROUND - value / (self.step * self.count) * (_GROUND - _TOP)
 
 
 def _axis(values: Sequence[float], letter: float) -> _Axis:
-    """Round distances between lines, of which about `_LINES` are needed; of things that are
-    counted, there are no halves."""
+    """About `_LINES` grid lines at round distances; for counts, at whole numbers."""
     most = max(values)
     rough = (most if most > _LEAST else 1.0) / _LINES
     if all(float(value).is_integer() for value in values):
@@ -208,7 +207,7 @@ def _stacked(
 def _column(
     parts: Iterable[tuple[str, float]], axis: _Axis, left: float, wide: float
 ) -> list[tuple[str, ...]]:
-    """Its parts on top of each other, none of them beyond the picture."""
+    """Its parts on top of each other, clipped to the chart."""
     x, width = _round(left + wide * (1 - _FILLED) / 2), _round(max(wide * _FILLED, 0.5))
     drawn: list[tuple[str, ...]] = []
     ground = float(_GROUND)
@@ -233,7 +232,7 @@ def _picture(
 
 
 def _names(names: Sequence[str], first: float, step: float, letter: float) -> list[tuple[str, str]]:
-    """Those names below a picture that have room, none beyond its edges; the table has them all."""
+    """The names that fit below a chart, within its edges; the table has all of them."""
     cut = [name if len(name) <= _NAME else f"{name[: _NAME - 1]}…" for name in names]
     wide = max(_width(name, letter) for name in cut)
     every = max(1, math.ceil((wide + _BETWEEN) / step)) if step > 0.0 else 1
@@ -248,7 +247,7 @@ def _names(names: Sequence[str], first: float, step: float, letter: float) -> li
 
 
 def _width(name: str, letter: float) -> float:
-    """About how wide a name is, by letters that are as wide as most, wider, and widest."""
+    """The approximate width of a name, from three classes of letters."""
     widest = sum(one in _WIDEST_LETTERS for one in name)
     wider = sum(one.isupper() or one.isdigit() for one in name if one not in _WIDEST_LETTERS)
     return (len(name) + 0.6 * widest + 0.25 * wider) * letter

@@ -37,18 +37,18 @@ def macros(package: str, template: str) -> Macros:
 
 @cache
 def figure_styles() -> str:
-    """What every style sheet begins with: the palette, and the looks of `figures.html`."""
+    """The start of every style sheet: the palette, and the styles of `figures.html`."""
     return files(_SHARED).joinpath("figures.css").read_text("utf-8")
 
 
 def breakable(name: str) -> Markup:
-    """A name that may be long, with the places at which a narrow screen may break it: after what
-    separates its parts, and within a part only if that is too long for any line."""
+    """A name with the places at which a narrow screen may break it: after separators, and within a
+    part only if it is too long for any line."""
     parts = (escape(part) for part in _BREAKS.findall(name))
     return Markup("<wbr>".join(parts).replace(" <wbr>", " "))  # noqa: S704 - each part is escaped.
 
 
-# At most so many characters without a place to break at; separators stay with what they end.
+# The most characters without a break; a separator stays with the part before it.
 _BREAKS = re.compile(r"[^\s./:_?&=-]{1,16}[./:_?&=-]*\s*|[./:_?&=-]+\s*|\s+")
 
 
@@ -57,7 +57,7 @@ def _environment(package: str) -> Environment:
     made = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader(_SHARED)]),
         autoescape=True,
-        undefined=StrictUndefined,  # A misspelled name is an error, not an empty place.
+        undefined=StrictUndefined,  # A misspelled name is an error, not an empty text.
         auto_reload=False,
         keep_trailing_newline=True,
         trim_blocks=True,
@@ -68,5 +68,5 @@ def _environment(package: str) -> Environment:
 
 
 def _spaced(word: object) -> str:
-    """`rate_limited` for people."""
+    """`rate_limited` as `rate limited`."""
     return str(word).replace("_", " ")

@@ -1,10 +1,10 @@
-"""How numbers are written for people: on a page, and beside an axis."""
+"""Formats numbers for pages and for axes."""
 
 from __future__ import annotations
 
 
 def number(value: float | None) -> str:
-    """Whole with commas; a fraction with three figures."""
+    """A whole number with commas; a fraction with three significant digits."""
     if value is None:
         return "–"  # noqa: RUF001 - a dash for "not known" is wider than a hyphen.
     if float(value).is_integer():

@@ -1,4 +1,4 @@
-"""The page around a report: one file that loads nothing, and prints as well as it reads."""
+"""The page around a report: one file without external resources, also fit for printing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tile:
 @dataclass(frozen=True, slots=True)
 class Report:
     title: str
-    lead: str  # One sentence on what was read, and when.
+    lead: str  # One sentence about the data and their date.
     tiles: Sequence[Tile]
     figures: Sequence[Markup]
 

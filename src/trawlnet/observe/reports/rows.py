@@ -12,8 +12,8 @@ Row = tuple[str, float]
 
 SHOWN = 25  # Rows of a list; the rest are one row.
 _HOUR, _DAY = 3600, 86_400
-_MOST_HOURS = 7 * 24  # Beyond, days are told apart and hours are not.
-_MOST_STEPS = 3660  # Columns of a picture, at most; a wrong clock must not make a million.
+_MOST_HOURS = 7 * 24  # More hours are shown as days.
+_MOST_STEPS = 3660  # Columns of a chart at most; a wrong clock must not make a million.
 
 
 def top(counts: Mapping[str, float], shown: int = SHOWN) -> list[Row]:
@@ -26,7 +26,7 @@ def top(counts: Mapping[str, float], shown: int = SHOWN) -> list[Row]:
 
 
 def by_power(counts: Mapping[int, int]) -> list[Row]:
-    """Sizes by their power of 2, the empty ones between them, too."""
+    """Sizes by their power of 2, including empty ones in between."""
     if not counts:
         return []
     powers = range(min(counts), max(counts) + 1)
@@ -41,8 +41,8 @@ def by_number(counts: Mapping[int, int]) -> list[Row]:
 
 
 def over_time(hours: Mapping[int, float]) -> tuple[str, list[Row]]:
-    """From counts by the hour (since 1970) to every hour, or every day where there are many.
-    Returns which."""
+    """Counts by hour (since 1970) as one row for every hour, or for every day if there are many.
+    Also returns the unit."""
     if not hours:
         return "hour", []
     step, word, shape = _HOUR, "hour", "%Y-%m-%d %H:00"
@@ -58,7 +58,7 @@ def over_time(hours: Mapping[int, float]) -> tuple[str, list[Row]]:
 
 
 def grown(history: Sequence[Sample], name: str) -> Mapping[int, float]:
-    """By how much a figure grew in each hour (since 1970); a run begins at zero again."""
+    """The growth of a figure in each hour (since 1970); a new run starts again at 0."""
     hours: Counter[int] = Counter()
     last = 0.0
     for sample in history:

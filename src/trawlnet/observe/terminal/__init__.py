@@ -1,1 +1,1 @@
-"""What a person sees of a running crawl: a live block, plain lines, or JSON lines."""
+"""Shows a running crawl on a terminal: a live block, plain lines, or JSON lines."""

@@ -31,7 +31,7 @@ def json_line(snap: Snapshot) -> str:
 
 
 def as_object(snap: Snapshot) -> dict[str, object]:
-    """Plain JSON data; durations are seconds, and what is not known or has no end is null."""
+    """Plain JSON data; durations are in seconds, and unknown or infinite values are null."""
     return {
         "crawler": snap.crawler,
         "state": snap.phase,
@@ -99,7 +99,7 @@ def _troubled(snap: Snapshot) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`4s`, `1m05s`, `2h03m`, `3d04h`: two units are enough to look at."""
+    """`4s`, `1m05s`, `2h03m`, `3d04h`: at most two units."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"

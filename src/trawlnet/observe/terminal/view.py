@@ -1,4 +1,4 @@
-"""Keeps a person informed while a crawl runs: live block, plain lines or JSON lines."""
+"""Shows the progress while a crawl runs: live block, plain lines or JSON lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trawlnet.observe.terminal.render import json_line, plain_line
 
 class Style(Enum):
     LIVE = "live"  # A block that redraws itself.
-    PLAIN = "plain"  # A line now and then.
+    PLAIN = "plain"  # A line at intervals.
     JSON = "json"  # An object per line, for programs.
     QUIET = "quiet"
 
@@ -28,7 +28,7 @@ _LINE_EVERY = 30.0
 async def showing(
     progress: ProgressMeter, style: Style, out: TextIO, every: float | None = None
 ) -> AsyncIterator[None]:
-    """Show the crawl that runs inside: at once, every so often, and once more at its end.
+    """Show the crawl that runs inside: at once, at intervals, and once more at its end.
 
     `out` is stdout for JSON and stderr for the others; the caller owns it.
     """
@@ -51,7 +51,7 @@ def _writer(out: TextIO, line: Callable[[Snapshot], str]) -> Callable[[Snapshot]
             out.write(line(snap) + "\n")
             out.flush()
         except (OSError, ValueError):
-            pass  # Nobody reads any more; the crawl goes on.
+            pass  # The reader has closed the stream; the crawl continues.
 
     return write
 
@@ -67,7 +67,7 @@ async def _repeating(
     finally:
         repeating.cancel()
         await asyncio.gather(repeating, return_exceptions=True)
-    # Not after an exception: the store that a last look would ask may be what failed.
+    # Not after an exception: the last snapshot would read the store, which may have failed.
     progress.ended = True
     show(await progress.snapshot())
 

@@ -1,1 +1,1 @@
-"""The way of single tasks as OpenTelemetry spans."""
+"""Traces single tasks as OpenTelemetry spans."""

@@ -1,4 +1,4 @@
-"""Tasks' ways as OpenTelemetry spans, sent over OTLP/HTTP by a thread of the library's own."""
+"""Sends traces of tasks as OpenTelemetry spans over OTLP/HTTP, by a thread of the library."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from trawlnet.observe.traces.wrappers import TraceStep, Walked
 
 log = logging.getLogger(__name__)
 
-_QUEUE = 8192  # Spans that wait to be sent; what does not fit is lost, and nothing waits for it.
+_QUEUE = 8192  # Spans that wait to be sent; further ones are dropped.
 _SEND_WITHIN = 5.0  # Seconds for one request to the collector.
-_LAST_WITHIN = 5.0  # Seconds at the end, for what has not been sent.
+_LAST_WITHIN = 5.0  # Seconds at the end to send the rest.
 _SEND_EVERY_MS = 1000
 _TEXT_CHARS = 300
 _NS = 1_000_000_000
@@ -29,14 +29,14 @@ _NS = 1_000_000_000
 
 @contextmanager
 def exporting(crawler: str, service: str) -> Iterator[Callable[[Walked], None]]:
-    """Where to, and with which headers, the library reads from its OTEL_ variables."""
+    """The library reads the address and the headers from its OTEL_ variables."""
     provider = TracerProvider(
-        sampler=ALWAYS_ON,  # Chosen already.
+        sampler=ALWAYS_ON,  # `Choice` has sampled already.
         resource=Resource.create({"service.name": service, "trawlnet.crawler": crawler}),
         shutdown_on_exit=False,
     )
     processor = BatchSpanProcessor(
-        _ToldOnce(OTLPSpanExporter(timeout=_SEND_WITHIN)),
+        _LoggedOnce(OTLPSpanExporter(timeout=_SEND_WITHIN)),
         max_queue_size=_QUEUE,
         schedule_delay_millis=_SEND_EVERY_MS,
     )
@@ -44,19 +44,19 @@ def exporting(crawler: str, service: str) -> Iterator[Callable[[Walked], None]]:
     tracer = provider.get_tracer("trawlnet")
     library = logging.getLogger("opentelemetry")
     level = library.level
-    library.setLevel(logging.CRITICAL)  # It tells each failure anew, in many words.
+    library.setLevel(logging.CRITICAL)  # It logs every failure at length.
     try:
         yield lambda walked: _send(tracer, walked)
     finally:
-        # In a thread that nobody waits for longer: a collector that hangs must not hold us.
+        # In a daemon thread, because a hanging collector must not delay the exit.
         ending = threading.Thread(target=provider.shutdown, name="traces-end", daemon=True)
         ending.start()
         ending.join(_LAST_WITHIN)
         library.setLevel(level)
 
 
-class _ToldOnce(SpanExporter):
-    """A collector that is away costs its traces, and one line in the log."""
+class _LoggedOnce(SpanExporter):
+    """Logs once that the collector does not answer; its traces are lost."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -118,5 +118,5 @@ def _ns(seconds: float) -> int:
 
 
 def _text(remote: str) -> str:
-    """A lone surrogate is valid in Python and invalid in what is sent."""
+    """Replace lone surrogates, which are valid in Python and invalid in UTF-8."""
     return remote[:_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""The way of single tasks through a crawl, for whoever collects traces: wrappers, and no more.
+"""Traces single tasks through a crawl, by wrappers around its parts.
 
-Steps are kept as plain data and handed over when the task is settled. Of a task that is not
-chosen, nothing is kept.
+Steps are collected as plain data and passed on when the task is settled. Tasks that are not sampled
+collect nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from trawlnet.engine.ports import Clock, Counts, Handler, LaneWork, Lease, Sink,
 from trawlnet.engine.task import Task
 from trawlnet.net.http import Leaving, Turns
 
-_MOST_STEPS = 100  # Of one task: a scan may make thousands of requests.
-_MANY = ("gate", "fetch")  # Of which there may be that many; of the others there is one.
+_MOST_STEPS = 100  # Steps of one task; a scan may send thousands of requests.
+_MANY = ("gate", "fetch")  # Steps that may repeat; any other occurs once.
 
 
 class TraceStep(NamedTuple):
@@ -35,12 +35,12 @@ class TraceStep(NamedTuple):
 
 @dataclass(slots=True)
 class Way:
-    """One try at one task, while it goes on."""
+    """One attempt at a task, in progress."""
 
     task: Task
     steps: list[TraceStep]
     left_out: int = 0
-    fetched: float = 0.0  # When the last answer was there.
+    fetched: float = 0.0  # When the last answer was complete.
 
     def add(self, step: TraceStep) -> None:
         if len(self.steps) < _MOST_STEPS or step.name not in _MANY:
@@ -51,7 +51,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """A try from lease to settlement."""
+    """A finished attempt, from lease to settlement."""
 
     task: Task
     steps: Sequence[TraceStep]
@@ -62,13 +62,13 @@ class Walked:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    ratio: float = 1.0  # Of keys: all tries of a key are traced, or none.
-    per_second: int = 50  # However many there are.
-    open: int = 2000  # On their way at a time.
+    ratio: float = 1.0  # Share of keys; all attempts of a key are traced, or none.
+    per_second: int = 50  # Traces begun per second, at most.
+    open: int = 2000  # Traces in progress, at most.
 
 
 class Ways:
-    """The tasks that are traced now, by key."""
+    """The tasks that are being traced, by key."""
 
     def __init__(self, clock: Clock, done: Callable[[Walked], None], choice: Choice) -> None:
         self.clock = clock
@@ -105,7 +105,7 @@ class Ways:
         return True
 
 
-# Which task a request is made for. Set only around the handler of one that is traced.
+# The task of the current request. Set only around the handler of a traced task.
 _now: ContextVar[Way | None] = ContextVar("way", default=None)
 
 
@@ -121,7 +121,7 @@ def traced(parts: Parts[N], ways: Ways | None) -> Parts[N]:
 
 
 def traced_turns(turns: Turns, ways: Ways | None) -> Turns:
-    """For `Http`: the wait at the gate and the request behind it become two steps."""
+    """For `Http`: the wait at the gate and the request become two steps."""
     return turns if ways is None else TracedTurns(turns, ways)
 
 
@@ -206,7 +206,7 @@ class TracedSink:
 
 @dataclass(frozen=True, slots=True)
 class TracedStore:
-    """Only a lease and a settlement are steps of a task's way."""
+    """Only lease and settle are steps of a trace."""
 
     store: Work[Any]
     ways: Ways
