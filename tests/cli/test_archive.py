@@ -77,6 +77,7 @@ def test_inspect_shows_header_index_and_collections(home: Path, ask: Ask) -> Non
         "index          sound\n"
         "repos          3\n"
         "records        9\n"
+        "deltas         0\n"
         f"bytes          {FIRST} bytes\n"
         "torn           0 bytes\n"
         "\n"
@@ -233,6 +234,8 @@ def test_compact_drops_what_no_longer_counts(home: Path, ask: Ask) -> None:
             "removed": 0,
             "superseded": 1,
             "tombstoned": 0,
+            "folded": 0,
+            "deltas": 0,
             "freed": BLOCK.size + ENTRY,
             "damage": [],
             "dry_run": False,

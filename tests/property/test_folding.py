@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 
 from tests.support.repos.living import LivingRepo, cids, pack
 from tests.support.repos.made_repos import DID
-from tests.support.repos.made_segments import make_block, write
-from trawlnet.archive.census import take_census
-from trawlnet.archive.changes.states import ORPHAN, folded_repos
+from tests.support.repos.made_segments import REV, make_block, write
+from trawlnet.archive.census import Census, load_tombstones, take_census
+from trawlnet.archive.changes.lineage import ORPHAN
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.folding import fold, parse_state
 from trawlnet.archive.lookup import FoundRecord, look_up, records
 from trawlnet.archive.proving.proofs import PRUNED
-from trawlnet.archive.reader import Damage, find_segments
+from trawlnet.archive.reader import find_segments
 from trawlnet.archive.tally import inspect, open_all, tally
 from trawlnet.archive.verify import Proven, prove_folded, verify_segment
+from trawlnet.atproto.tid import tid
 
 
 @settings(max_examples=60, deadline=None)
@@ -101,7 +102,7 @@ def test_readers_see_the_repository_as_it_is_now(tmp_path: Path) -> None:
         proven: list[Proven] = []
         census = take_census(open_all(find_segments(folder), []), {})
         for path in find_segments(folder):
-            assert verify_segment(path, tell=proven.append, dead=census.aside(path)).sound
+            assert verify_segment(path, tell=proven.append, census=census).sound
         assert not proven
         assert not list(prove_folded(census, proven.append))
         (verdict,) = (one.verdict for one in proven)
@@ -119,31 +120,39 @@ def test_a_later_full_block_replaces_the_deltas_before_it(tmp_path: Path) -> Non
     assert tally(tmp_path).repos == 1
 
 
-def test_a_delta_without_its_repository_counts_as_nothing(tmp_path: Path) -> None:
+def census_of(folder: Path) -> Census:
+    return take_census(open_all(find_segments(folder), []), load_tombstones(folder))
+
+
+def test_a_delta_without_its_repository_counts_as_nothing_and_is_named(tmp_path: Path) -> None:
     life = LivingRepo(2)
-    delta = pack(life.change())
-    write(tmp_path, [delta])
-    assert tally(tmp_path).repos == 0
-    assert look_up(tmp_path, DID).block is None
     write(tmp_path, [pack(life.change())])
-    census = take_census(open_all(find_segments(tmp_path), []), {})
-    (found,) = folded_repos(census)
-    assert isinstance(found, Damage)
-    assert found.what == ORPHAN
+    for _ in range(2):
+        counts = tally(tmp_path)
+        assert counts.repos == 0
+        assert {one.what.removeprefix(f"{DID}: ") for one in counts.damage} == {ORPHAN}
+        assert look_up(tmp_path, DID).block is None
+        assert [one.what for one in look_up(tmp_path, DID).damage] == [ORPHAN] * len(counts.damage)
+        write(tmp_path, [pack(life.change())])
 
 
 def test_a_chain_that_is_broken_is_named(tmp_path: Path) -> None:
     life = LivingRepo(3)
+    first = life.rev
     write(tmp_path, [life.full])
     life.change()
     write(tmp_path, [pack(life.change())])
     found = look_up(tmp_path, DID)
-    assert found.block
+    assert found.block and found.block.head.rev == first
     assert [life.rev in one.what for one in found.damage] == [True]
+    census = census_of(tmp_path)
+    (broken,) = census.broken
+    assert DID in broken.what and life.rev in broken.what
+    # What is there before the gap is proven all the same.
     proven: list[Proven] = []
-    census = take_census(open_all(find_segments(tmp_path), []), {})
-    assert not list(prove_folded(census, proven.append))
-    assert life.rev in proven[0].verdict.reason
+    for path in find_segments(tmp_path):
+        verify_segment(path, tell=proven.append, census=census)
+    assert [(one.verdict.rev, one.verdict.proven) for one in proven] == [(first, True)]
 
 
 def test_what_was_left_out_by_a_filter_cannot_be_followed_by_proof(tmp_path: Path) -> None:
@@ -160,7 +169,7 @@ def test_what_was_left_out_by_a_filter_cannot_be_followed_by_proof(tmp_path: Pat
 
 def test_a_delta_changes_no_block_of_version_1(tmp_path: Path) -> None:
     life = LivingRepo(5)
-    delta = replace(life.change(), since="3lscuqc52or2x")
+    delta = replace(life.change(), since=REV, rev=tid(int(2e15)))
 
     write(tmp_path, [make_block(DID)])
     write(tmp_path, [pack(delta)])

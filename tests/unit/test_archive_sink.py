@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.repos.living import LivingRepo, pack
 from tests.support.repos.made_repos import DID
-from tests.support.repos.made_segments import NOW
+from tests.support.repos.made_segments import NOW, write
+from trawlnet.archive.compact import compact
 from trawlnet.archive.past import StateFinder
 from trawlnet.archive.sink import SegmentSink
 from trawlnet.archive.tally import tally
@@ -149,3 +150,57 @@ def test_what_cannot_be_written_is_not_noted(
         await shelf.close()
 
     asyncio.run(run())
+
+
+def test_compaction_between_two_crawls_takes_no_rev_back(tmp_path: Path) -> None:
+    lives = [LivingRepo(n, 20, f"did:plc:{n:024}") for n in range(6)]
+    archive = tmp_path / "archive"
+
+    async def append(life: LivingRepo, *blocks: bytes) -> None:
+        shelf = await Shelf.open(tmp_path)
+        await shelf.sink.append(blocks, {life.did: life.rev})
+        await shelf.close()
+
+    async def revs() -> list[str | None]:
+        shelf = await Shelf.open(tmp_path)
+        found = [shelf.archived.rev(life.did) for life in lives]
+        await shelf.close()
+        return found
+
+    for life in lives:
+        asyncio.run(append(life, life.full, *(pack(life.change()) for _ in range(4))))
+    # A later segment has a newer block of one, and an earlier its past.
+    lives[0].change()
+    asyncio.run(append(lives[0], lives[0].signed_block()))
+    for _ in range(3):
+        compact(archive, lambda: NOW)
+        assert asyncio.run(revs()) == [life.rev for life in lives]
+        assert count_archived(tmp_path / "state" / "repos" / "notes", archive) == len(lives)
+        write(archive, [pack(lives[3].change())])
+        assert asyncio.run(revs()) == [life.rev for life in lives]
+
+
+def test_a_segment_that_grew_by_folding_is_not_read_from_amid_a_block(tmp_path: Path) -> None:
+    small, other = LivingRepo(1, 1), LivingRepo(2, 2, "did:plc:" + "b" * 24)
+    archive = tmp_path / "archive"
+
+    async def run(*blocks: bytes) -> str | None:
+        shelf = await Shelf.open(tmp_path)
+        found = shelf.archived.rev(DID)
+        if blocks:
+            await shelf.sink.append(blocks, {DID: small.rev, other.did: other.rev})
+        await shelf.close()
+        return found
+
+    asyncio.run(run(small.full, other.full))
+    asyncio.run(run(*(pack(small.change()) for _ in range(30))))
+    before = (archive / "segment_0001.rca").stat().st_size
+    assert compact(archive, lambda: NOW).folded == 1
+    assert (archive / "segment_0001.rca").stat().st_size > before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trawlnet.archive.blocks._search", _never)
+        assert asyncio.run(run()) == small.rev
+
+
+def _never(*of: object) -> int:
+    raise AssertionError("nothing is searched for in a sound segment")

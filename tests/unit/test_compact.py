@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.repos.living import LivingArchive, LivingRepo, pack, texts
 from tests.support.repos.made_segments import NOW, dids_in, make_block, write, writer_of
+from trawlnet.archive.census import take_census
 from trawlnet.archive.compact import Compaction, compact, plan_compaction
-from trawlnet.archive.lookup import look_up
+from trawlnet.archive.lookup import FoundRecord, look_up, records
+from trawlnet.archive.proving.proofs import NOT_SIGNED
 from trawlnet.archive.reader import NoArchive, find_segments
 from trawlnet.archive.segment_file import check
-from trawlnet.archive.tally import tally
+from trawlnet.archive.tally import open_all, tally
 from trawlnet.archive.tombstones import Tombstone, append_tombstones
-from trawlnet.archive.verify import verify_segment
+from trawlnet.archive.verify import Proven, prove_folded, verify_segment
 from trawlnet.storage.errors import SinkBusy
 
 
@@ -132,11 +139,12 @@ class Crash(BaseException):
     pass
 
 
-def test_a_crash_at_any_step_loses_no_latest_block(tmp_path: Path) -> None:
+def crashes(tmp_path: Path, make: Callable[[Path], object]) -> Iterator[Path]:
+    """Archives whose compaction died: at its first step, its second, and so on to its end."""
     calls = ("write", "replace", "rename", "unlink", "ftruncate", "truncate")
     for steps in range(500):
         folder = tmp_path / str(steps)
-        made(folder)
+        make(folder)
         left = steps
 
         def dying(name: str) -> object:
@@ -159,10 +167,61 @@ def test_a_crash_at_any_step_loses_no_latest_block(tmp_path: Path) -> None:
                 break
             except Crash:
                 pass
+        yield folder
+        (folder / ".lock").unlink(missing_ok=True)
+    assert steps > 8
+
+
+def test_a_crash_at_any_step_loses_no_latest_block(tmp_path: Path) -> None:
+    for folder in crashes(tmp_path, made):
         assert_right(folder)
         (folder / ".lock").unlink(missing_ok=True)
         run(folder)
         assert dids_in(folder) == ["did:plc:a", "did:plc:b", "did:plc:d"]
         assert_right(folder)
         assert not list(folder.glob(".*.tmp"))
-    assert steps > 8
+
+
+def test_a_crash_at_any_step_loses_no_change(tmp_path: Path) -> None:
+    """Deltas before, behind and in the segment of their full block, some of them twice."""
+    past = LivingArchive(tmp_path / "made", 3, 4)
+    for path in past.folder.glob(".*"):
+        path.unlink()
+    truth = {life.did: texts(life.truth) for life in past.lives}
+    for folder in crashes(tmp_path, partial(shutil.copytree, past.folder)):
+        assert_proven(folder, truth)
+        (folder / ".lock").unlink(missing_ok=True)
+        assert not run(folder).damage
+        assert_proven(folder, truth)
+        assert tally(folder).deltas == 0
+        assert not list(folder.glob(".*.tmp"))
+        shutil.rmtree(folder)
+
+
+def assert_proven(folder: Path, truth: dict[str, dict[str, bytes]]) -> None:
+    census = take_census(open_all(find_segments(folder), []), {})
+    assert not census.broken and not census.damage
+    proven: list[Proven] = []
+    for path in find_segments(folder):
+        assert verify_segment(path, tell=proven.append, census=census).sound
+    assert not list(prove_folded(census, proven.append))
+    assert {one.verdict.did: one.verdict.reason for one in proven} == dict.fromkeys(truth, "")
+    for did, expected in truth.items():
+        found = look_up(folder, did)
+        assert found.segment and found.block and not found.damage
+        rows = records(found.segment, found.block, lambda name: True)
+        kept = [one for one in rows if isinstance(one, FoundRecord)]
+        assert {f"{one.collection}/{one.rkey}": one.json for one in kept} == expected
+
+
+def test_what_does_not_give_what_was_signed_is_not_folded(tmp_path: Path) -> None:
+    """Whoever wrote such a delta: as long as it is there, it can be looked into."""
+    life = LivingRepo(1)
+    delta = replace(life.change(), signature=bytes(64))
+    write(tmp_path, [life.full, pack(delta)])
+    files = [path.read_bytes() for path in find_segments(tmp_path)]
+    done = run(tmp_path)
+    assert (done.folded, done.rewritten) == (0, 0)
+    (damage,) = done.damage
+    assert life.did in damage.what and NOT_SIGNED in damage.what
+    assert [path.read_bytes() for path in find_segments(tmp_path)] == files

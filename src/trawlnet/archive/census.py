@@ -1,26 +1,79 @@
-"""Which blocks of an archive count: the latest of each DID, unless a tombstone covers it."""
+"""Which blocks of an archive count: the latest of each DID and what leads on from it, unless a
+tombstone covers them."""
 
 from __future__ import annotations
 
 import heapq
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
+from trawlnet.archive.changes.lineage import (
+    ORPHAN,
+    BlockFacts,
+    Lineage,
+    Version,
+    facts_of,
+    lineage,
+)
 from trawlnet.archive.entries import BlockEntry
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import Damage, Place, Segment, read_entry
 from trawlnet.archive.tombstones import Tombstone, read_tombstones
 
+_BROKEN = 1000  # So many are told one by one.
 
-class Version(NamedTuple):
-    """One block of a DID. Later ones compare greater."""
 
-    crawled_at_us: int
-    segment: int  # Its place in the order of segments.
+class BlockPlace(NamedTuple):
+    segment: Segment
     offset: int
+
+
+class ChangedRepos:
+    """Repositories with deltas: where their full blocks are, and the deltas that lead on from each.
+    A block takes 12 bytes, a repository 8 more."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        self._numbers = array("I")  # Of segments, one for each block,
+        self._offsets = array("q")
+        self._ends = array("q")  # and where the blocks of each repository end among them.
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def deltas(self) -> int:
+        return len(self._offsets) - len(self._ends)
+
+    def add(self, versions: Sequence[Version]) -> None:
+        self._numbers.extend(version.segment for version in versions)
+        self._offsets.extend(version.offset for version in versions)
+        self._ends.append(len(self._offsets))
+
+    def __iter__(self) -> Iterator[list[BlockPlace]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, number: int) -> list[BlockPlace]:
+        """The full block first."""
+        start = self._ends[number - 1] if number else 0
+        return [
+            BlockPlace(self._segments[self._numbers[at]], self._offsets[at])
+            for at in range(start, self._ends[number])
+        ]
+
+    def by_segment(self) -> dict[Place, array[int]]:
+        """Which of them have their full block in which segment."""
+        found: dict[Place, array[int]] = {}
+        start = 0
+        for number, end in enumerate(self._ends):
+            path = self._segments[self._numbers[start]].path
+            found.setdefault(path, array("q")).append(number)
+            start = end
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +83,58 @@ class Census:
 
     superseded: Mapping[Place, array[int]]
     tombstoned: Mapping[Place, array[int]]
+    changed: ChangedRepos
+    folded: Mapping[Place, array[int]]  # Full blocks that deltas have changed,
+    deltas: Mapping[Place, array[int]]  # and those deltas.
+    loose: Mapping[Place, array[int]]  # Deltas that lead on from nothing that is there,
+    broken: Sequence[Damage] = ()  # and why, of the first of them.
     damage: Sequence[Damage] = ()
-    changed: Sequence[Sequence[BlockPlace]] = ()  # A full block and its deltas, for each DID,
-    folded: Mapping[Place, array[int]] = field(default_factory=dict)  # and their offsets.
 
     def dead(self, path: Place) -> frozenset[int]:
         return frozenset(self.superseded.get(path, ())) | frozenset(self.tombstoned.get(path, ()))
 
     def aside(self, path: Place) -> frozenset[int]:
-        """Those that do not count by themselves: the dead, and what has to be folded first."""
+        """Full blocks that do not count by themselves, and all that are dead. Deltas never count by
+        themselves."""
         return self.dead(path) | frozenset(self.folded.get(path, ()))
 
-
-class BlockPlace(NamedTuple):
-    segment: Segment
-    entry: BlockEntry
+    def orphaned(self, path: Place, offset: int) -> list[Damage]:
+        """What is wrong with a delta of whose DID nothing else is there; of any other, nothing."""
+        rows = (self.deltas, self.superseded, self.tombstoned, self.loose)
+        if any(_holds(row.get(path, ()), offset) for row in rows):
+            return []
+        return [Damage(path, offset, ORPHAN)]
 
 
 @dataclass(slots=True)
 class _Taking:
     segments: Sequence[Segment]
-    stones: Mapping[str, Tombstone]
     check: bool
+    changed: ChangedRepos
     superseded: dict[Place, array[int]] = field(default_factory=dict)
     tombstoned: dict[Place, array[int]] = field(default_factory=dict)
+    folded: dict[Place, array[int]] = field(default_factory=dict)
+    deltas: dict[Place, array[int]] = field(default_factory=dict)
+    loose: dict[Place, array[int]] = field(default_factory=dict)
+    broken: list[Damage] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
-    changed: list[list[BlockPlace]] = field(default_factory=list)
+
+    def note(self, did: str, found: Lineage) -> None:
+        for rows, blocks in (
+            (self.superseded, found.superseded),
+            (self.tombstoned, found.tombstoned),
+            (self.folded, [found.full] if found.full and found.deltas else []),
+            (self.deltas, found.deltas),
+            (self.loose, found.broken),
+        ):
+            for one in blocks:
+                path = self.segments[one.version.segment].path
+                rows.setdefault(path, array("q")).append(one.version.offset)
+        if found.full and found.deltas:
+            self.changed.add([one.version for one in (found.full, *found.deltas)])
+        for one in found.broken[: _BROKEN - len(self.broken)]:
+            path = self.segments[one.version.segment].path
+            self.broken.append(Damage(path, one.version.offset, f"{did}: {found.why(one)}"))
 
 
 def load_tombstones(place: Place) -> dict[str, Tombstone]:
@@ -75,19 +154,27 @@ def take_census(
 
     With `check` a block supersedes others only if every byte of it is sound.
     """
-    taking = _Taking(segments, stones, check)
+    taking = _Taking(segments, check, ChangedRepos(segments))
     merged = heapq.merge(*(_numbered(taking, n) for n in range(len(segments))))
     for did, group in groupby(merged, key=lambda pair: pair[0]):
         places = [(segment, entry) for _, segment, _, entry in group]
-        stone = stones.get(did.decode("utf-8", "replace"))
-        # A delta by itself is none of a repository: whoever meets it passes it over.
+        name = did.decode("utf-8", "replace")
+        stone = stones.get(name)
         if stone is not None or len(places) > 1:
-            _sort_out(taking, places, stone)
-    superseded, tombstoned = _in_order(taking.superseded), _in_order(taking.tombstoned)
-    folded: dict[Place, array[int]] = {}
-    for one in (one for blocks in taking.changed for one in blocks):
-        folded.setdefault(one.segment.path, array("q")).append(one.entry.offset)
-    return Census(superseded, tombstoned, taking.damage, taking.changed, folded)
+            facts = (_facts(taking, number, entry) for number, entry in places)
+            # As a set: an index that names a block twice must not make it supersede itself.
+            blocks = {one for one in facts if one is not None}
+            taking.note(name, lineage(list(blocks), stone.at_us if stone else None))
+    return Census(
+        _in_order(taking.superseded),
+        _in_order(taking.tombstoned),
+        taking.changed,
+        _in_order(taking.folded),
+        _in_order(taking.deltas),
+        _in_order(taking.loose),
+        taking.broken,
+        taking.damage,
+    )
 
 
 def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, BlockEntry]]:
@@ -99,31 +186,7 @@ def _numbered(taking: _Taking, number: int) -> Iterator[tuple[bytes, int, int, B
         taking.damage.append(Damage(segment.path, error.offset, error.what))
 
 
-def _sort_out(
-    taking: _Taking, places: Sequence[tuple[int, BlockEntry]], stone: Tombstone | None
-) -> None:
-    # By version: an index that names a block twice must not make it supersede itself.
-    found: dict[Version, tuple[BlockPlace, bool]] = {}
-    for number, entry in places:
-        if read := _version(taking, number, entry):
-            found[read[0]] = BlockPlace(taking.segments[number], entry), read[1]
-    versions = sorted(found)
-    full = max((version for version in versions if not found[version][1]), default=None)
-    counting = []
-    for version in versions:
-        path = taking.segments[version.segment].path
-        if stone is not None and version.crawled_at_us <= stone.at_us:
-            taking.tombstoned.setdefault(path, array("q")).append(version.offset)
-        elif full is not None and version < full:
-            taking.superseded.setdefault(path, array("q")).append(version.offset)
-        else:
-            counting.append(version)
-    if any(found[version][1] for version in counting):
-        taking.changed.append([found[version][0] for version in counting])
-
-
-def _version(taking: _Taking, number: int, entry: BlockEntry) -> tuple[Version, bool] | None:
-    """And whether it is a delta."""
+def _facts(taking: _Taking, number: int, entry: BlockEntry) -> BlockFacts | None:
     segment = taking.segments[number]
     try:
         with segment.open() as fd:
@@ -131,8 +194,12 @@ def _version(taking: _Taking, number: int, entry: BlockEntry) -> tuple[Version, 
     except rca.RcaError as error:
         taking.damage.append(Damage(segment.path, error.offset, error.what))
         return None
-    version = Version(block.head.crawled_at_us, number, entry.offset)
-    return version, block.head.form is rca.Form.DELTA
+    return facts_of(Version(block.head.crawled_at_us, number, entry.offset), block.head)
+
+
+def _holds(offsets: Sequence[int], offset: int) -> bool:
+    at = bisect_left(offsets, offset)
+    return at < len(offsets) and offsets[at] == offset
 
 
 def _in_order(offsets: Mapping[Place, array[int]]) -> dict[Place, array[int]]:

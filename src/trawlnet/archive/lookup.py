@@ -9,7 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from trawlnet.archive.blocks import FoundBlock
-from trawlnet.archive.census import BlockPlace, Version
+from trawlnet.archive.census import BlockPlace
+from trawlnet.archive.changes.lineage import BlockFacts, Version, facts_of, lineage
 from trawlnet.archive.changes.states import FoldedRepo, folded
 from trawlnet.archive.format import rca
 from trawlnet.archive.reader import (
@@ -43,9 +44,10 @@ class RepoLookup:
 
 
 def look_up(place: Place, did: str) -> RepoLookup:
-    """By CrawledAt, then by place. A damaged block is passed over, and told."""
-    found, best = RepoLookup(), Version(-(1 << 63), -1, 0)
-    deltas: list[tuple[Version, BlockPlace]] = []
+    """By CrawledAt, then by place, with what deltas have changed. A damaged block is passed over,
+    and told."""
+    found = RepoLookup()
+    blocks: dict[BlockFacts, tuple[Segment, FoundBlock]] = {}
     for number, segment in enumerate(open_all(find_segments(place), found.damage)):
         for entry in segment.find(did):
             try:
@@ -55,16 +57,19 @@ def look_up(place: Place, did: str) -> RepoLookup:
                 found.damage.append(Damage(segment.path, error.offset, error.what))
                 continue
             version = Version(block.head.crawled_at_us, number, entry.offset)
-            if block.head.form is rca.Form.DELTA:
-                deltas.append((version, BlockPlace(segment, entry)))
-            elif version > best:
-                best, found.block, found.segment = version, block, segment
-                full = BlockPlace(segment, entry)
-    if found.block is not None:
-        later = [one for version, one in sorted(deltas) if version > best]
-        if later:
-            _fold(found, [full, *later])
-        found.tombstone = _covering(place, did, found.block.head.crawled_at_us)
+            blocks[facts_of(version, block.head)] = segment, block
+    stone = _stone(place, did)
+    line = lineage(list(blocks), stone.at_us if stone else None)
+    if line.full is None and stone is not None:
+        found.tombstone, line = stone, lineage(list(blocks))
+    for one in line.broken:
+        segment, block = blocks[one]
+        found.damage.append(Damage(segment.path, block.offset, line.why(one)))
+    if line.full is not None:
+        found.segment, found.block = blocks[line.full]
+    if line.full is not None and line.deltas:
+        chain = (blocks[one] for one in (line.full, *line.deltas))
+        _fold(found, [BlockPlace(segment, block.offset) for segment, block in chain])
     return found
 
 
@@ -75,8 +80,7 @@ def _fold(found: RepoLookup, places: list[BlockPlace]) -> None:
         found.damage.append(made)
         return
     found.block, found.segment = made.block, made
-    if made.incomplete:
-        found.damage.append(Damage(made.path, made.offset, made.incomplete))
+    found.damage += made.damage
 
 
 def records(
@@ -109,10 +113,7 @@ def is_json(data: bytes) -> bool:
     return data.startswith(b"{")
 
 
-def _covering(place: Place, did: str, crawled_at_us: int) -> Tombstone | None:
+def _stone(place: Place, did: str) -> Tombstone | None:
+    """The latest one of a DID."""
     stones = (stone for stone in read_tombstones(place) if stone.did == did)
-    return max(
-        (stone for stone in stones if stone.at_us >= crawled_at_us),
-        key=lambda stone: stone.at_us,
-        default=None,
-    )
+    return max(stones, key=lambda stone: stone.at_us, default=None)

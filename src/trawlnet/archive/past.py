@@ -9,7 +9,8 @@ from pathlib import Path
 
 from trawlnet.archive.blocks import FoundBlock, HeldFile
 from trawlnet.archive.changes.finder import BlockFinder
-from trawlnet.archive.changes.states import ORPHAN, QUICK
+from trawlnet.archive.changes.lineage import ORPHAN
+from trawlnet.archive.changes.states import QUICK
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.cbor_plain import SHA256_LINK
 from trawlnet.archive.format.folding import ArchivedState, encode_state, fold, parse_state

@@ -41,7 +41,8 @@ def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
     seen, counts = Survey(), new_counts()
     segments = open_checked(find_segments(place), seen.tally.damage)
     census = take_census(segments, load_tombstones(place))
-    seen.tally.damage += census.damage
+    seen.tally.damage += (*census.damage, *census.broken)
+    seen.tally.deltas = census.changed.deltas
     for segment in segments:
         aside = census.aside(segment.path)
         seen.tally.segments += 1
@@ -51,13 +52,16 @@ def survey(place: Place, progress: Progress = lambda done: None) -> Survey:
         seen.tally.tombstoned += len(census.tombstoned.get(segment.path, ()))
         with segment.open() as fd:
             for block in sound_blocks(segment, fd, seen.tally):
-                if block.offset not in aside and block.head.form is not rca.Form.DELTA:
+                if block.head.form is rca.Form.DELTA:
+                    seen.tally.damage += census.orphaned(segment.path, block.offset)
+                elif block.offset not in aside:
                     _add_block(seen, counts, segment, fd, block)
                 progress(block.head.size)
     for repo in folded_repos(census):
         if isinstance(repo, Damage):
             seen.tally.damage.append(repo)
             continue
+        seen.tally.damage += repo.damage
         with repo.open() as fd:
             _add_block(seen, counts, repo, fd, repo.block)
     seen.records_by_month.update(counts.months())

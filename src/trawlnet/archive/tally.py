@@ -40,7 +40,7 @@ class Tally:
     superseded: int = 0  # Blocks that a later one of the same DID replaces.
     tombstoned: int = 0
     torn: int = 0  # Bytes behind the last block of unfinalised segments.
-    deltas: int = 0  # Blocks of changes, as `inspect` meets them.
+    deltas: int = 0  # Blocks of changes; of an archive those that count.
     collections: dict[str, CollectionTally] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
 
@@ -65,7 +65,8 @@ def tally(place: Place, progress: Progress = lambda done: None) -> Tally:
     counts = Tally()
     segments = open_checked(find_segments(place), counts.damage)
     census = take_census(segments, load_tombstones(place))
-    counts.damage += census.damage
+    counts.damage += (*census.damage, *census.broken)
+    counts.deltas = census.changed.deltas
     for segment in segments:
         aside = census.aside(segment.path)
         counts.superseded += len(census.superseded.get(segment.path, ()))
@@ -73,13 +74,16 @@ def tally(place: Place, progress: Progress = lambda done: None) -> Tally:
         _add_file(counts, segment)
         with segment.open() as fd:
             for block in sound_blocks(segment, fd, counts):
-                if block.offset not in aside and block.head.form is not rca.Form.DELTA:
+                if block.head.form is rca.Form.DELTA:
+                    counts.damage += census.orphaned(segment.path, block.offset)
+                elif block.offset not in aside:
                     counts.add(block.head)
         progress(segment.size)
     for repo in folded_repos(census):
         if isinstance(repo, Damage):
             counts.damage.append(repo)
         else:
+            counts.damage += repo.damage
             counts.add(repo.block.head)
     return counts
 
@@ -91,11 +95,11 @@ def inspect(path: Place, progress: Progress = lambda done: None) -> tuple[Segmen
     _add_file(counts, segment)
     with segment.open() as fd:
         for block in sound_blocks(segment, fd, counts):
-            if block.head.form is rca.Form.DELTA:
+            is_delta = block.head.form is rca.Form.DELTA
+            if is_delta:
                 counts.deltas += 1
-                progress(block.head.size)
-                continue
-            counts.add(block.head)
+            else:
+                counts.add(block.head)
             for collection in block.head.collections:
                 try:
                     entries = read_collection(fd, block, collection)
@@ -105,7 +109,8 @@ def inspect(path: Place, progress: Progress = lambda done: None) -> tuple[Segmen
                     place = block.offset + collection.start
                     counts.damage.append(Damage(path, place, f"{collection.name}: {error.what}"))
                 else:
-                    counts.collections[collection.name].unpacked += len(entries)
+                    if not is_delta:
+                        counts.collections[collection.name].unpacked += len(entries)
             progress(block.head.size)
     return segment, counts
 

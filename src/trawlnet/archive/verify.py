@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from trawlnet.archive.ends import REPOS_IN_FOOTER, end_damage, index_damage
 from trawlnet.archive.entries import BlockEntry, EntryLog
 from trawlnet.archive.format import rca
 from trawlnet.archive.lookup import is_json
-from trawlnet.archive.proving.proofs import Misfit, ProofVerdict, prove_block
+from trawlnet.archive.proving.proofs import ProofVerdict, prove_block
 from trawlnet.archive.reader import Damage, Place, Segment, entry_of, open_segment, read_collection
 from trawlnet.archive.tally import Progress
 from trawlnet.atproto.syntax import is_did
@@ -33,6 +33,11 @@ class Proven(NamedTuple):
 
 
 Tell = Callable[[Proven], None]
+
+
+class _Proving(NamedTuple):
+    tell: Tell | None
+    census: Census | None
 
 
 @dataclass(slots=True)
@@ -62,9 +67,10 @@ def verify_segment(
     progress: Progress = lambda done: None,
     *,
     tell: Tell | None = None,
-    dead: frozenset[int] = frozenset(),
+    census: Census | None = None,
 ) -> SegmentVerdict:
-    """With `tell` every block is proven and told of but those at the offsets that do not count."""
+    """With `tell` every block is proven and told of but those that do not count by themselves; with
+    the census of all segments a delta without its repository is damage."""
     verdict = SegmentVerdict(path)
     try:
         segment = open_segment(path)
@@ -77,7 +83,7 @@ def verify_segment(
     for offset, what in end_damage(segment):
         verdict.found(offset, what)
     with segment.open() as fd:
-        log, gaps = _check_blocks(verdict, segment, fd, progress, tell, dead)
+        log, gaps = _check_blocks(verdict, segment, fd, progress, _Proving(tell, census))
     if segment.footer is not None:
         _check_index(verdict, segment, log, gaps)
     progress(segment.size - segment.blocks_end)
@@ -89,10 +95,10 @@ def _check_blocks(
     segment: Segment,
     fd: File,
     progress: Progress,
-    tell: Tell | None,
-    dead: frozenset[int],
+    proving: _Proving,
 ) -> tuple[EntryLog, list[DamagedBytes]]:
-    log = EntryLog()
+    log, tell = EntryLog(), proving.tell
+    aside = proving.census.aside(segment.path) if proving.census else frozenset()
     gaps: list[DamagedBytes] = []
     for found in segment.blocks(fd, check=True):
         if isinstance(found, DamagedBytes):
@@ -101,7 +107,11 @@ def _check_blocks(
             continue
         log.add(entry_of(found))
         verdict.blocks += 1
-        counts = found.offset not in dead and found.head.form is not rca.Form.DELTA
+        is_delta = found.head.form is rca.Form.DELTA
+        if is_delta and proving.census:
+            for orphan in proving.census.orphaned(segment.path, found.offset):
+                verdict.found(orphan.offset, f"{found.head.did}: {orphan.what}")
+        counts = found.offset not in aside and not is_delta
         proof = prove_block(fd, found) if tell and counts else None
         if tell and proof:
             tell(Proven(segment.path, found.offset, proof))
@@ -221,7 +231,4 @@ def prove_folded(census: Census, tell: Tell) -> Iterator[Damage]:
             continue
         with repo.open() as fd:
             verdict = prove_block(fd, repo.block)
-        if repo.incomplete:
-            misfits = (*verdict.misfits, Misfit("", repo.incomplete))
-            verdict = replace(verdict, misfits=misfits)
         tell(Proven(repo.path, repo.offset, verdict))

@@ -98,18 +98,23 @@ class Archive:
         damage: list[Damage] = []
         segments = open_all(find_segments(self._place), damage)
         census = take_census(segments, load_tombstones(self._place))
-        for one in (*damage, *census.damage):
+        for one in (*damage, *census.damage, *census.broken):
             _warn(one)
         for segment in segments:
             aside = census.aside(segment.path)
             for block in _sound(segment, check):
-                if block.offset not in aside and block.head.form is not Form.DELTA:
+                if block.head.form is Form.DELTA:
+                    for one in census.orphaned(segment.path, block.offset):
+                        _warn(one)
+                elif block.offset not in aside:
                     yield segment, block
         for repo in folded_repos(census):
             if isinstance(repo, Damage):
                 _warn(repo)
-            else:
-                yield repo, repo.block
+                continue
+            for one in repo.damage:
+                _warn(one)
+            yield repo, repo.block
 
 
 def open_archive(place: str | Path) -> Archive:

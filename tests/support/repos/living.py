@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 
 from tests.support.repos.made_repos import DID, ODD_RECORDS, make_record
-from tests.support.repos.made_segments import NOW, PDS
+from tests.support.repos.made_segments import NOW, PDS, write
 from tests.support.repos.provable import KEY, provable_block
 from tests.support.repository.reading import parse_commit
 from trawlnet.archive.format.content import ExtractOptions
 from trawlnet.archive.format.folding import ArchivedState, encode_state, make_delta
 from trawlnet.archive.format.proof import key_bytes
+from trawlnet.archive.format.record_text import record_text
 from trawlnet.atproto.cid import cid_of
 from trawlnet.atproto.tid import tid
 from trawlnet.native.zstd import FrameWriter
@@ -29,8 +31,9 @@ def pack(state: ArchivedState) -> bytes:
 class LivingRepo:
     """A repository that changes. `past` has its records at each of its revs."""
 
-    def __init__(self, seed: int, size: int = 12, did: str = DID) -> None:
+    def __init__(self, seed: int, size: int = 12, did: str = DID, odd: float = 0.3) -> None:
         self.did = did
+        self.odd = odd  # Share of records that JSON does not give back, or that are left out.
         self.rng = Random(seed)
         self.truth = {self.path(): self.record() for _ in range(size)}
         self.now_us = int(NOW * 1e6)
@@ -42,7 +45,7 @@ class LivingRepo:
         return f"{self.rng.choice(['a.b.c', 'a.b.c.e', 'x.y.z'])}/{self.rng.randrange(60)}"
 
     def record(self) -> bytes:
-        return self.rng.choice(RECORDS) if self.rng.random() < 0.3 else make_record(self.rng)
+        return self.rng.choice(RECORDS) if self.rng.random() < self.odd else make_record(self.rng)
 
     def signed_block(self, options: ExtractOptions | None = None) -> bytes:
         car = build_repo_of_blocks(self.did, self.truth, KEY, self.rev).car()
@@ -83,3 +86,33 @@ class LivingRepo:
 
 def cids(state: ArchivedState) -> dict[bytes, bytes]:
     return {path: record.cid for path, record in state.records.items()} | dict(state.left_out)
+
+
+def texts(records: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What readers show of a repository: JSON by path, of all that has some."""
+    shown = {path: record_text(data) for path, data in records.items()}
+    return {path: text for path, text in shown.items() if isinstance(text, bytes)}
+
+
+def did_of(number: int) -> str:
+    return f"did:plc:{number:024}"
+
+
+class LivingArchive:
+    """An archive of several lives over several segments, some of their deltas twice, and in an
+    order of their own."""
+
+    def __init__(self, folder: Path, seed: int = 1, count: int = 8) -> None:
+        self.folder = folder
+        self.dice = Random(seed)
+        self.lives = [LivingRepo(seed * 100 + n, 9, did_of(n), n % 2 * 0.3) for n in range(count)]
+        write(folder, [life.full for life in self.lives])
+        for _ in range(3):
+            self.go_on()
+
+    def go_on(self) -> None:
+        blocks = []
+        for life in self.dice.sample(self.lives, len(self.lives) // 2 + 1):
+            made = [pack(life.change()) for _ in range(self.dice.randrange(1, 4))]
+            blocks += made + made[-1:] * self.dice.randrange(2)  # Killed before it was settled.
+        write(self.folder, blocks, segment_bytes=4000)

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trawlnet.archive.blocks import File, FoundBlock, HeldFile, read_exactly
+from trawlnet.archive.blocks import File, FoundBlock, HeldFile, read_block, read_exactly
 from trawlnet.archive.census import BlockPlace, Census
 from trawlnet.archive.format import rca
 from trawlnet.archive.format.folding import ArchivedState, encode_state, fold, parse_state
-from trawlnet.archive.reader import Damage, Place, read_entry
+from trawlnet.archive.reader import Damage, Place
 from trawlnet.native.zstd import FrameWriter
 
-ORPHAN = "a delta of a repository that is not there"
 QUICK = 1  # Level of zstd: what is packed here is unpacked at once.
 
 
@@ -25,8 +24,8 @@ class FoldedRepo:
     path: Place  # Of the segment of its full block,
     offset: int  # and where that is.
     block: FoundBlock
-    incomplete: str  # Why later deltas were left aside.
     data: bytes
+    damage: Sequence[Damage] = ()  # Why later deltas were left aside.
 
     @contextmanager
     def open(self) -> Iterator[File]:
@@ -40,25 +39,32 @@ def folded_repos(census: Census) -> Iterator[FoldedRepo | Damage]:
 
 
 def folded(places: Sequence[BlockPlace]) -> FoldedRepo | Damage:
-    """A full block and its deltas, oldest first."""
-    segment, entry = places[0]
-    states = []
+    """A full block and its deltas, oldest first; as far as they can be read."""
+    found = folded_state(places)
+    if isinstance(found, Damage):
+        return found
+    state, damage = found
+    data = encode_state(state, FrameWriter(QUICK, False).frame)
+    block = FoundBlock(0, rca.parse_block(data), 0)
+    return FoldedRepo(places[0].segment.path, places[0].offset, block, data, damage)
+
+
+def folded_state(places: Sequence[BlockPlace]) -> tuple[ArchivedState, list[Damage]] | Damage:
+    states: list[ArchivedState] = []
+    damage: list[Damage] = []
     for one in places:
         try:
             states.append(_state(one))
         except rca.RcaError as error:
-            return Damage(one.segment.path, one.entry.offset, error.what)
+            damage.append(Damage(one.segment.path, one.offset, error.what))
+            if not states:
+                return damage[0]
     full, *deltas = states
-    if full.since:
-        return Damage(segment.path, entry.offset, ORPHAN)
-    state = fold(full, deltas)
-    data = encode_state(state, FrameWriter(QUICK, False).frame)
-    block = FoundBlock(0, rca.parse_block(data), 0)
-    return FoldedRepo(segment.path, entry.offset, block, state.incomplete, data)
+    return fold(full, deltas), damage
 
 
 def _state(place: BlockPlace) -> ArchivedState:
-    segment, entry = place
+    segment, offset = place
     with segment.open() as fd:
-        read_entry(fd, segment, entry, check=True)
-        return parse_state(read_exactly(fd, entry.size, entry.offset))
+        block = read_block(fd, offset, segment.blocks_end, check=True)
+        return parse_state(read_exactly(fd, block.head.size, offset))

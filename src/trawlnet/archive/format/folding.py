@@ -29,6 +29,7 @@ from trawlnet.archive.format.proving import recompute
 from trawlnet.archive.format.proving_plain import CollectionEntries, Unprovable
 from trawlnet.archive.format.record_text import record_text
 
+NO_LINK = "a delta of rev {rev} that changes {since}, and {have} is there"
 _DIGEST = 32
 
 Compress = Callable[[bytes], bytes]
@@ -250,16 +251,18 @@ def _records(
 
 
 def fold(full: ArchivedState, deltas: Sequence[ArchivedState]) -> ArchivedState:
-    """The state behind the last delta that fits. One that is not newer was folded in before; one
-    that changes another revision leaves the state incomplete, and so do all behind it."""
+    """The state behind the last delta that fits. A delta has all that has changed since its own
+    `since`, so that it fits every rev from there on. One that is not newer was folded in before;
+    one that changes a later revision than what is there leaves the state incomplete."""
     records, left_out = dict(full.records), dict(full.left_out)
-    newest, incomplete, is_pruned = full, "", full.is_pruned
+    newest, at_us, is_pruned = full, full.crawled_at_us, full.is_pruned
+    missing: list[ArchivedState] = []
     for delta in sorted(deltas, key=lambda one: one.rev):
         if delta.rev <= newest.rev:
             continue
-        if delta.since != newest.rev:
-            incomplete = f"rev {delta.rev} changes {delta.since}, and {newest.rev} is there"
-            break
+        if delta.since > newest.rev:
+            missing.append(delta)
+            continue
         for path in delta.deleted:
             records.pop(path, None)
             left_out.pop(path, None)
@@ -270,18 +273,24 @@ def fold(full: ArchivedState, deltas: Sequence[ArchivedState]) -> ArchivedState:
             left_out[path] = cid
             records.pop(path, None)
         newest, is_pruned = delta, is_pruned or delta.is_pruned
+        # Later than what it replaces, whatever the clock has done: tables keep the latest.
+        at_us = max(delta.crawled_at_us, at_us + 1)
+    broken = [one for one in missing if one.rev > newest.rev]
+    incomplete = broken and NO_LINK.format(
+        rev=broken[0].rev, since=broken[0].since, have=newest.rev
+    )
     if newest is full:
-        return replace(full, incomplete=incomplete)
+        return replace(full, incomplete=incomplete or "")
     return ArchivedState(
         full.did,
         newest.pds,
         newest.rev,
-        newest.crawled_at_us,
+        at_us,
         newest.key,
         newest.signature,
         dict(sorted(records.items())),
         dict(sorted(left_out.items())),
         commit=newest.commit,
         is_pruned=is_pruned,
-        incomplete=incomplete,
+        incomplete=incomplete or "",
     )

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import orjson
 
+from trawlnet.archive.compact import Compaction, plan_compaction
 from trawlnet.archive.compact import compact as act
-from trawlnet.archive.compact import plan_compaction
 from trawlnet.archive.format.rca import RcaError
 from trawlnet.archive.lookup import look_up, records
 from trawlnet.archive.reader import MANIFEST, Damage
@@ -75,7 +75,7 @@ def tally(place: Where, json: Json = False) -> int:
     with reading(place), progress_bar("counting", total_size(place)) as progress:
         counts = count(place, progress)
     fields = ("segments", "unfinalised", "bytes", "repos", "records", "superseded", "tombstoned")
-    row = {name: getattr(counts, name) for name in (*fields, "torn")}
+    row = {name: getattr(counts, name) for name in (*fields, "deltas", "torn")}
     if json:
         emit(row | {"collections": collection_rows(counts)} | _damage(counts))
     else:
@@ -84,6 +84,7 @@ def tally(place: Where, json: Json = False) -> int:
             f"\n{counts.repos:,} repos with {counts.records:,} records in {counts.segments:,} "
             f"segments, {size_shown(counts.bytes)}; "
             f"{counts.superseded:,} blocks superseded, {counts.tombstoned:,} tombstoned"
+            + (f", {counts.deltas:,} deltas" if counts.deltas else "")
         )
     return _tell_damage(counts.damage, json)
 
@@ -132,9 +133,10 @@ def _refuse_of_fleet(folder: Path) -> None:
 
 
 def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
-    """Remove blocks that later ones replace or that tombstones cover.
+    """Remove blocks that later ones replace or that tombstones cover, and fold deltas.
 
-    Each segment is written anew and then swapped in; a kill at any instant loses nothing.
+    A full block takes up the deltas behind it if what they come to can be proven. Each segment is
+    written anew and then swapped in; a kill at any instant loses nothing.
     """
     _refuse_of_fleet(folder)
     with warnings_to(say), reading(folder):
@@ -149,10 +151,18 @@ def compact(folder: Folder, dry_run: DryRun = False, json: Json = False) -> int:
     else:
         say(
             f"{'would drop' if dry_run else 'dropped'} {done.superseded:,} superseded and "
-            f"{done.tombstoned:,} tombstoned blocks, {size_shown(done.freed)}: {done.rewritten:,} "
+            f"{done.tombstoned:,} tombstoned blocks, "
+            f"{_folding(done, dry_run)}{size_shown(done.freed)}: {done.rewritten:,} "
             f"of {done.segments:,} segments rewritten, {done.removed:,} removed"
         )
     return _tell_damage(done.damage, json)
+
+
+def _folding(done: Compaction, dry_run: bool) -> str:
+    if not done.folded:
+        return ""
+    word = "fold" if dry_run else "folded"
+    return f"{word} {done.deltas:,} deltas into {done.folded:,} repositories, "
 
 
 _TRY_VERIFY = "see all that is wrong: trawlnet repos verify"

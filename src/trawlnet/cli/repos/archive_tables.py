@@ -23,7 +23,7 @@ def inspection(segment: Segment, counts: Tally) -> dict[str, Any]:
     index = "none" if entries is None else "sound" if segment.index_is_sound() else "damaged"
     return {
         "segment": str(segment.path),
-        "version": 1,
+        "version": segment.header.version,
         "created": iso(segment.header.created_at_us / 1e6),
         "finalised": segment.finalised,
         "repo_count": segment.header.repo_count,
@@ -32,6 +32,7 @@ def inspection(segment: Segment, counts: Tally) -> dict[str, Any]:
         "index": index,
         "repos": counts.repos,
         "records": counts.records,
+        "deltas": counts.deltas,
         "bytes": counts.bytes,
         "torn": counts.torn,
     }

@@ -103,9 +103,8 @@ def verify(
     with reading(place), progress_bar("verifying", total_size(place)) as progress:
         census = take_census(open_all(find_segments(place), []), load_tombstones(place))
         for path in find_segments(place):
-            dead = census.aside(path)
             tell = prover.take if prover else None
-            verdict = verify_segment(path, progress, tell=tell, dead=dead)
+            verdict = verify_segment(path, progress, tell=tell, census=census)
             total["segments"] += 1
             total["unfinalised"] += not verdict.finalised
             total["damaged"] += len(verdict.damage) + verdict.untold
@@ -117,18 +116,24 @@ def verify(
                 say(f"{path}: {verdict.untold:,} more")
             if verdict.sound and not verdict.finalised:
                 say(f"{path}: unfinalised, {verdict.torn:,} bytes torn; a crawl continues in it")
+        folded = prove_folded(census, prover.take) if prover else ()
+        for damage in (*census.broken, *folded):
+            total["damaged"] += 1
+            emit(damage_row(damage)) if json else print(damage, flush=True)
         if prover:
-            for damage in prove_folded(census, prover.take):
-                total["damaged"] += 1
-                emit(damage_row(damage)) if json else print(damage, flush=True)
             prover.judge()
     _sum_up(total, census, prover, json)
     return 1 if total["damaged"] or (prover and prover.unproven) else 0
 
 
+def _deltas(count: int) -> str:
+    return f", {count:,} deltas" if count else ""
+
+
 def _sum_up(total: _Counts, census: Census, prover: _Prover | None, as_json: bool) -> None:
     for name in ("superseded", "tombstoned"):
         total[name] = sum(map(len, getattr(census, name).values()))
+    total["deltas"] = census.changed.deltas
     if prover:
         total |= {"proven": prover.proven, "unproven": prover.unproven}
     if as_json:
@@ -138,7 +143,8 @@ def _sum_up(total: _Counts, census: Census, prover: _Prover | None, as_json: boo
     say(
         f"{total['segments']:,} segments, {size_shown(total['bytes'])}, "
         f"{total['blocks']:,} blocks ({total['superseded']:,} superseded, "
-        f"{total['tombstoned']:,} tombstoned), {total['records']:,} records: {state}"
+        f"{total['tombstoned']:,} tombstoned{_deltas(total['deltas'])}), "
+        f"{total['records']:,} records: {state}"
     )
     if prover:
         say(f"{prover.proven:,} repositories proven, {prover.unproven:,} not; {prover.by_whom}")

@@ -20,6 +20,7 @@ import msgspec
 
 from trawlnet.archive.blocks import FoundBlock, walk
 from trawlnet.archive.format import rca
+from trawlnet.archive.reader import open_segment
 from trawlnet.archive.tombstones import NAME, read_tombstones
 from trawlnet.engine.ports import Clock
 from trawlnet.stores.errors import StoreError
@@ -168,11 +169,15 @@ class ArchiveCatalogue:
         seen = msgspec.msgpack.decode(packed) if packed else (created, 0)
         # A file of the same name with another birthday is another file.
         start = max(rca.HEADER_SIZE, seen[1] if seen[0] == created else 0)
-        if stones:
+        is_compacted = start > rca.HEADER_SIZE and not _is_block_end(path, start, end)
+        if stones or is_compacted:
             start = rca.HEADER_SIZE  # Which came first, the block or the stone?
         revs = {}
         for head in _heads_in(path, start, end):
-            revs[head.did] = head.rev
+            # What was compacted is known, and perhaps from a later segment.
+            known = txn.get(head.did.encode()) if is_compacted and _fits(head.did) else None
+            if known is None or known.decode() < head.rev:
+                revs[head.did] = head.rev
             if stones.get(head.did, head.crawled_at_us) < head.crawled_at_us:
                 del stones[head.did]
         txn.put(path.name.encode(), msgspec.msgpack.encode((created, end)), db=self._segments)
@@ -194,6 +199,8 @@ def count_archived(notes: Path, archive: Path) -> int:
         created, end = _end_of_blocks(path)
         seen = ends.get(path.name, (created, 0))
         start = max(rca.HEADER_SIZE, seen[1] if seen[0] == created else 0)
+        if start > rca.HEADER_SIZE and not _is_block_end(path, start, end):
+            start = rca.HEADER_SIZE
         if start < end:
             recent.update(head.did for head in _heads_in(path, start, end))
     known = known_notes(notes, TABLE, [did.encode() for did in recent if _fits(did)])
@@ -217,6 +224,20 @@ def _end_of_blocks(path: Path) -> tuple[int, int]:
         except rca.RcaError:
             return 0, rca.HEADER_SIZE  # Its damage is for `verify` to tell.
     return header.created_at_us, header.index_offset or size
+
+
+def _is_block_end(path: Path, at: int, end: int) -> bool:
+    """Whether blocks that were seen before end there still: a segment that was compacted is a file
+    of the same name and birthday."""
+    if at == end:
+        return True
+    if at > end:
+        return False
+    try:
+        entries = open_segment(path).entries()
+        return any(entry.offset == at for entry in entries)
+    except rca.RcaError:
+        return True  # Its damage is for `verify` to tell.
 
 
 def _heads_in(path: Path, start: int, end: int) -> Iterator[rca.BlockHead]:

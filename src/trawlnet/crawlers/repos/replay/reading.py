@@ -100,6 +100,7 @@ def folded_batches(
         if isinstance(one, Damage):
             damage.append(one)
             continue
+        damage += one.damage
         repo = _repo(one.block)
         batch.repos.append(repo)
         with one.open() as fd:

@@ -74,6 +74,7 @@ class Replay:
         stones = await asyncio.to_thread(load_tombstones, place)
         # Checked, so that a block which cannot be read does not hide an older one that can.
         census = await asyncio.to_thread(take_census, segments, stones, check=True)
+        self.done.damage += census.broken
         finished = await records.finished_segments(self._tables)
         waiting = [one for one in reversed(segments) if not self._is_among(finished, one)]
         self.done.skipped = len(segments) - len(waiting)
